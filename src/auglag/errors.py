@@ -1,0 +1,39 @@
+"""The exceptions of auglag. Every message names the argument, the demand and the value."""
+
+from __future__ import annotations
+
+
+class AuglagError(Exception):
+    """Base class of the errors that auglag raises on purpose."""
+
+
+class InputError(AuglagError, ValueError):
+    """An argument does not satisfy what is asked of it."""
+
+
+class OptionError(AuglagError, TypeError):
+    """An argument or option that does not exist; the message suggests the nearest name."""
+
+
+class DerivativeError(InputError):
+    """A user-supplied derivative disagrees with finite differences of the function."""
+
+
+class EvaluationError(AuglagError):
+    """Raise this in your own functions to say "not defined at this x".
+
+    The solver treats the point as if the value there were +inf and steps back. Any other exception raised by user
+    code propagates untouched.
+    """
+
+
+class CheckpointError(AuglagError):
+    """A saved state cannot be used: damaged, of another format, or of another problem."""
+
+
+class OutOfBudget(AuglagError):
+    """Internal signal: a limit of the `Budget` has been reached. Carries which one."""
+
+    def __init__(self, limit: str) -> None:
+        super().__init__(limit)
+        self.limit = limit

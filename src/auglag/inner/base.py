@@ -1,0 +1,193 @@
+"""The contract of an inner solver, and the oracle through which it sees the subproblem."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.errors import OutOfBudget
+from auglag.prox.base import ProxTerm
+
+#: A subproblem whose value falls below -UNBOUNDED * max(1, |value at the start|) is taken to have no lower bound.
+UNBOUNDED = 1e10
+
+
+class Subproblem(Protocol):
+    """min phi(x) + g(x): one smooth function plus one prox term. Solvers never see y or beta."""
+
+    g: ProxTerm
+
+    def value(self, x: Vector) -> float:
+        """phi(x); not finite where phi is not defined."""
+        ...
+
+    def value_and_gradient(self, x: Vector) -> tuple[float, Vector]:
+        """phi(x) and grad phi(x); the value is not finite where phi is not defined."""
+        ...
+
+    @property
+    def has_hessp(self) -> bool:
+        """Whether `hessp` may be called."""
+        ...
+
+    def hessp(self, x: Vector, v: Vector) -> Vector:
+        """An element of the generalised Hessian of phi at x times v."""
+        ...
+
+
+class InnerStatus(Enum):
+    """How an inner solve ended."""
+
+    CONVERGED = "met the tolerance"
+    STALLED = "no further progress possible at this precision"
+    LIMIT = "inner iteration limit reached"
+    BUDGET = "budget of the whole run reached"
+    UNBOUNDED = "the subproblem has no lower bound"
+    UNDEFINED = "the subproblem is not finite at the starting point"
+    INTERRUPTED = "interrupted from the keyboard"
+
+
+@dataclass(frozen=True, slots=True)
+class InnerResult:
+    """The point an inner solver hands back, with the measure of Algorithm 1, line 3, at that point."""
+
+    x: Vector
+    value: float  #: phi(x) + g(x)
+    residual: float  #: dist(-grad phi(x), dg(x)), 2-norm
+    iterations: int
+    evaluations: int  #: gradients of phi asked for
+    status: InnerStatus
+    limit: str = ""  #: for BUDGET: which limit
+
+    @property
+    def usable(self) -> bool:
+        """Whether x is a sensible next iterate (not the trace of an unbounded or undefined subproblem)."""
+        return self.status not in (InnerStatus.UNBOUNDED, InnerStatus.UNDEFINED)
+
+
+class Accepted(Exception):  # noqa: N818 - a signal, not an error
+    """Internal signal: an evaluated point meets both conditions of Algorithm 1, line 3."""
+
+
+class Diverged(Exception):  # noqa: N818 - a signal, not an error
+    """Internal signal: the subproblem is unbounded below."""
+
+
+class Oracle:
+    """phi + g as an inner solver sees it: counts, remembers the best point, and ends the solve when it may end.
+
+    `visit` evaluates value and gradient. `consider` is called with a point of dom g whose gradient is known; it
+    measures the residual there, remembers the point, and raises `Accepted` when dist(-grad phi, dg) <= tol and
+    phi + g is not above its value at the start (the monotone condition of the theory, up to round-off).
+    """
+
+    def __init__(self, subproblem: Subproblem, tol: float) -> None:
+        self.subproblem = subproblem
+        self.g = subproblem.g
+        self.tol = tol
+        self.evaluations = 0
+        self.iterations = 0
+        self.start_value = math.inf  #: phi + g at the starting point
+        self.start_x: Vector | None = None
+        #: (x, phi + g, residual) with the smallest residual / the smallest value among the points considered that
+        #: meet the monotone condition.
+        self.best: tuple[Vector, float, float] | None = None
+        self.lowest: tuple[Vector, float, float] | None = None
+
+    def value(self, x: Vector) -> float:
+        """phi(x), +inf where it is not defined."""
+        value = self.subproblem.value(x)
+        return value if math.isfinite(value) else math.inf
+
+    def visit(self, x: Vector) -> tuple[float, Vector]:
+        """phi(x) and its gradient; the value is +inf where either is not finite."""
+        self.evaluations += 1
+        value, gradient = self.subproblem.value_and_gradient(x)
+        if not math.isfinite(value) or not math.isfinite(float(gradient @ gradient)):
+            if value == -math.inf:
+                raise Diverged
+            return math.inf, gradient
+        return value, gradient
+
+    def begin(self, x: Vector) -> tuple[float, Vector]:
+        """Evaluate the starting point, which must lie in dom g; may already be accepted."""
+        value, gradient = self.visit(x)
+        if value < math.inf:
+            self.start_value = value + self.g.value(x)
+            self.start_x = x.copy()
+            self.noise = 1e-13 * max(1.0, abs(self.start_value))
+            self.floor = -UNBOUNDED * max(1.0, abs(self.start_value))
+            self.consider(x, value, gradient)
+        return value, gradient
+
+    def consider(self, x: Vector, value: float, gradient: Vector) -> float:
+        """Measure the residual at x in dom g (value and gradient of phi known there); return it, or end the solve."""
+        total = value + self.g.value(x)
+        if total < self.floor:
+            raise Diverged
+        residual = self.g.subdiff_distance(x, -gradient)
+        if total <= self.start_value + self.noise:
+            if self.best is None or residual < self.best[2]:
+                self.best = (x.copy(), total, residual)
+                if residual <= self.tol:
+                    raise Accepted
+            if self.lowest is None or total < self.lowest[1]:
+                self.lowest = (x.copy(), total, residual)
+        return residual
+
+
+class InnerSolver(ABC):
+    """Minimises phi + g until dist(-grad phi(x), dg(x)) <= tol at an x with phi + g not above the start.
+
+    To add one: subclass, implement `refuses` and `run`, register it in `auglag.inner.SOLVERS` (one line); the
+    contract tests pick it up from there. Solvers are frozen and stateless.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name users pass as `inner=`."""
+
+    @abstractmethod
+    def refuses(self, g: ProxTerm, n: int, has_hessp: bool) -> str | None:
+        """None if it can solve subproblems with this g, else a sentence saying why not and what to use instead."""
+
+    @abstractmethod
+    def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
+        """Iterate from x in dom g, with phi(x) and its gradient given, for at most `limit` iterations.
+
+        Every evaluation goes through `oracle.visit` (or `oracle.value`), every candidate through `oracle.consider`,
+        which ends the solve by a signal that this method must let pass; so returning at all means it was not met.
+        Set `oracle.iterations` as you go.
+        """
+
+    @final
+    def solve(self, subproblem: Subproblem, x: Vector, tol: float, *, limit: int = 10_000) -> InnerResult:
+        """Find x with dist(-grad phi(x), dg(x)) <= tol, or the best point there is, and say which."""
+        oracle = Oracle(subproblem, tol)
+        why = ""
+        try:
+            x = subproblem.g.domain().prox(x, 1.0)
+            value, gradient = oracle.begin(x)
+            if value < math.inf:
+                status = self.run(oracle, x, value, gradient, limit)
+            else:
+                status = InnerStatus.UNDEFINED
+        except Accepted:
+            status = InnerStatus.CONVERGED
+        except Diverged:
+            status = InnerStatus.UNBOUNDED
+        except OutOfBudget as signal:
+            status, why = InnerStatus.BUDGET, signal.limit
+        except KeyboardInterrupt:
+            status = InnerStatus.INTERRUPTED
+        # A solve cut short hands back the lowest point, which has come furthest; any other the most stationary one.
+        cut_short = status in (InnerStatus.LIMIT, InnerStatus.BUDGET, InnerStatus.INTERRUPTED)
+        x, total, residual = (oracle.lowest if cut_short else oracle.best) or (np.array(x), math.inf, math.inf)
+        return InnerResult(x, total, residual, oracle.iterations, oracle.evaluations, status, limit=why)

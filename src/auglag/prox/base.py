@@ -1,0 +1,85 @@
+"""The contract of a prox term: the convex, possibly nonsmooth function g."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auglag._typing import Vector
+
+
+class ProxTerm(ABC):
+    """A proper closed convex function g: R^n -> R + {inf} with a cheap proximal operator.
+
+    A term is immutable and knows nothing of the problem it is used in. To add one: subclass `ProxTerm` (or
+    `SeparableTerm` when g is a sum of functions of one coordinate each), implement the abstract methods and add an
+    instance to the list in `tests/contract/test_prox.py`; the contract tests do the rest. What ties the methods
+    together, with no reference implementation needed::
+
+        p = term.prox(x, step)
+        term.subdiff_distance(p, (x - p) / step) == 0      # p = prox(x)  <=>  (x - p) / step in dg(p)
+    """
+
+    #: Whether `subdiff_distance` is the exact distance; False for a user's term that only has value and prox.
+    exact: bool = True
+
+    @abstractmethod
+    def value(self, x: Vector) -> float:
+        """g(x), +inf outside the domain (up to a rounding tolerance of a few units in the last place)."""
+
+    @abstractmethod
+    def prox(self, x: Vector, step: float) -> Vector:
+        """The minimiser u of g(u) + ||u - x||^2 / (2 step). Always a new array, always in the domain."""
+
+    @abstractmethod
+    def project_subdiff(self, x: Vector, v: Vector) -> Vector:
+        """The element of the subdifferential dg(x) nearest to v in the 2-norm, for x in the domain."""
+
+    @abstractmethod
+    def domain(self) -> ProxTerm:
+        """The indicator function of dom g, whose prox is the projection on it (`Zero()` if g is finite everywhere)."""
+
+    def subdiff_distance(self, x: Vector, v: Vector) -> float:
+        """dist(v, dg(x)), the 2-norm distance of v to the subdifferential at x."""
+        return float(np.linalg.norm(v - self.project_subdiff(x, v)))
+
+    def box(self, n: int) -> tuple[Vector, Vector] | None:
+        """(lower, upper) if g is the indicator of a box in R^n (possibly all of R^n), else None."""
+        return None
+
+    def check(self, n: int) -> None:
+        """Raise `InputError` if the term cannot act on n variables."""
+        return None
+
+
+class SeparableTerm(ProxTerm):
+    """g(x) = sum_i g_i(x_i): the subdifferential is a product of intervals, and bounds can be added to it."""
+
+    @abstractmethod
+    def subdiff_interval(self, x: Vector) -> tuple[Vector, Vector]:
+        """(lo, hi) with dg(x) = [lo_1, hi_1] x ... x [lo_n, hi_n]; entries may be infinite."""
+
+    @abstractmethod
+    def restrict(self, index: NDArray[np.intp]) -> SeparableTerm:
+        """The term that acts on the coordinates `index` alone."""
+
+    @final
+    def project_subdiff(self, x: Vector, v: Vector) -> Vector:
+        """The element of dg(x) nearest to v: a clip to the intervals."""
+        lo, hi = self.subdiff_interval(x)
+        return np.minimum(np.maximum(v, lo), hi)
+
+
+def require_length(term: ProxTerm, field: str, have: int, n: int) -> None:
+    """Raise unless a per-coordinate field of `term` fits n variables."""
+    from auglag.errors import InputError
+
+    if have != n:
+        raise InputError(f"{type(term).__name__}.{field} must have {n} entries, one per variable, got {have}")
+
+
+Weights = float | Sequence[float] | Vector
