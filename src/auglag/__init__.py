@@ -1,1 +1,69 @@
-"""auglag."""
+"""auglag: constrained nonconvex optimisation with the adaptive augmented Lagrangian method.
+
+    min f(x) + g(x)  subject to  constraints and bounds
+
+`auglag.minimize` is the front door; `auglag.certify` checks a point from any solver; `auglag.prox` holds the terms g.
+"""
+
+from auglag import prox, theory
+from auglag._version import __version__
+from auglag.budget import Budget
+from auglag.certificate import Certificate
+from auglag.errors import (
+    AuglagError,
+    CheckpointError,
+    DerivativeError,
+    EvaluationError,
+    InputError,
+    OptionError,
+)
+from auglag.inner import (
+    LBFGSB,
+    NewtonCG,
+    Panoc,
+    ProximalGradient,
+    ProximalPoint,
+    SpectralProximalGradient,
+)
+from auglag.minimize import certify, minimize, scipy_method
+from auglag.problems.base import AbstractProblem
+from auglag.problems.functions import Problem
+from auglag.result import Result, Status
+from auglag.rules import Adaptive, Always, FromScale, Full, Geometric, PowerLaw, Short
+from auglag.settings import PRESETS, VARIANTS
+
+__all__ = [
+    "LBFGSB",
+    "PRESETS",
+    "VARIANTS",
+    "AbstractProblem",
+    "Adaptive",
+    "Always",
+    "AuglagError",
+    "Budget",
+    "Certificate",
+    "CheckpointError",
+    "DerivativeError",
+    "EvaluationError",
+    "FromScale",
+    "Full",
+    "Geometric",
+    "InputError",
+    "NewtonCG",
+    "OptionError",
+    "Panoc",
+    "PowerLaw",
+    "Problem",
+    "ProximalGradient",
+    "ProximalPoint",
+    "Result",
+    "Short",
+    "SpectralProximalGradient",
+    "Status",
+    "__version__",
+    "certify",
+    "minimize",
+    "prox",
+    "scipy_method",
+    "theory",
+]

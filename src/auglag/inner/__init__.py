@@ -1,0 +1,49 @@
+"""Inner solvers: one file each, one line of registration here."""
+
+from __future__ import annotations
+
+from auglag.inner.base import InnerResult, InnerSolver, InnerStatus, Oracle, Subproblem
+from auglag.inner.lbfgsb import LBFGSB
+from auglag.inner.newton import NewtonCG
+from auglag.inner.panoc import Panoc
+from auglag.inner.proximal_gradient import ProximalGradient, SpectralProximalGradient
+from auglag.inner.proximal_point import ProximalPoint
+from auglag.prox.base import ProxTerm
+
+#: name -> solver with its default options; `inner="auto"` takes the first of AUTO that accepts the problem.
+SOLVERS: dict[str, InnerSolver] = {
+    solver.name: solver
+    for solver in (LBFGSB(), NewtonCG(), Panoc(), SpectralProximalGradient(), ProximalGradient(), ProximalPoint())
+}
+AUTO = ("newton-cg", "lbfgsb", "panoc")
+
+
+def choose(inner: InnerSolver | str, g: ProxTerm, n: int, has_hessp: bool) -> InnerSolver:
+    """The solver to use; raises `InputError` with the solver's own sentence if it cannot take the problem."""
+    from auglag.errors import InputError
+
+    if inner == "auto":
+        return next(SOLVERS[name] for name in AUTO if SOLVERS[name].refuses(g, n, has_hessp) is None)
+    solver = SOLVERS[inner] if isinstance(inner, str) else inner
+    refusal = solver.refuses(g, n, has_hessp)
+    if refusal is not None:
+        raise InputError(refusal)
+    return solver
+
+
+__all__ = [
+    "AUTO",
+    "LBFGSB",
+    "SOLVERS",
+    "InnerResult",
+    "InnerSolver",
+    "InnerStatus",
+    "NewtonCG",
+    "Oracle",
+    "Panoc",
+    "ProximalGradient",
+    "ProximalPoint",
+    "SpectralProximalGradient",
+    "Subproblem",
+    "choose",
+]

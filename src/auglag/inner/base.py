@@ -16,6 +16,10 @@ from auglag.prox.base import ProxTerm
 
 #: A subproblem whose value falls below -UNBOUNDED * max(1, |value at the start|) is taken to have no lower bound.
 UNBOUNDED = 1e10
+#: So does one whose values fall while its gradient grows by this factor: it runs into a singularity, as log(x) at 0.
+EXPLODED = 1e9
+#: A solve with at least so many undefined points, more than half of all, runs against the edge of the domain.
+MOSTLY_UNDEFINED = 50
 
 
 class Subproblem(Protocol):
@@ -50,6 +54,7 @@ class InnerStatus(Enum):
     BUDGET = "budget of the whole run reached"
     UNBOUNDED = "the subproblem has no lower bound"
     UNDEFINED = "the subproblem is not finite at the starting point"
+    EDGE = "the subproblem runs against the edge of where the functions are defined"
     INTERRUPTED = "interrupted from the keyboard"
 
 
@@ -68,15 +73,19 @@ class InnerResult:
     @property
     def usable(self) -> bool:
         """Whether x is a sensible next iterate (not the trace of an unbounded or undefined subproblem)."""
-        return self.status not in (InnerStatus.UNBOUNDED, InnerStatus.UNDEFINED)
+        return self.status not in (InnerStatus.UNBOUNDED, InnerStatus.UNDEFINED, InnerStatus.EDGE)
 
 
-class Accepted(Exception):  # noqa: N818 - a signal, not an error
+class Accepted(Exception):
     """Internal signal: an evaluated point meets both conditions of Algorithm 1, line 3."""
 
 
-class Diverged(Exception):  # noqa: N818 - a signal, not an error
+class Diverged(Exception):
     """Internal signal: the subproblem is unbounded below."""
+
+
+class AtEdge(Exception):
+    """Internal signal: most points asked for are not defined."""
 
 
 class Oracle:
@@ -92,6 +101,7 @@ class Oracle:
         self.g = subproblem.g
         self.tol = tol
         self.evaluations = 0
+        self.undefined = 0  #: evaluations at which phi was not finite
         self.iterations = 0
         self.start_value = math.inf  #: phi + g at the starting point
         self.start_x: Vector | None = None
@@ -112,26 +122,32 @@ class Oracle:
         if not math.isfinite(value) or not math.isfinite(float(gradient @ gradient)):
             if value == -math.inf:
                 raise Diverged
+            self.undefined += 1
+            if self.undefined >= MOSTLY_UNDEFINED and 2 * self.undefined > self.evaluations:
+                raise AtEdge
             return math.inf, gradient
         return value, gradient
 
     def begin(self, x: Vector) -> tuple[float, Vector]:
         """Evaluate the starting point, which must lie in dom g; may already be accepted."""
+        self.indicator = self.g.box(x.size) is not None  # then g is 0 wherever `consider` is called
         value, gradient = self.visit(x)
         if value < math.inf:
             self.start_value = value + self.g.value(x)
             self.start_x = x.copy()
             self.noise = 1e-13 * max(1.0, abs(self.start_value))
             self.floor = -UNBOUNDED * max(1.0, abs(self.start_value))
+            self.ceiling = EXPLODED * max(1.0, self.g.subdiff_distance(x, -gradient))
             self.consider(x, value, gradient)
         return value, gradient
 
     def consider(self, x: Vector, value: float, gradient: Vector) -> float:
         """Measure the residual at x in dom g (value and gradient of phi known there); return it, or end the solve."""
-        total = value + self.g.value(x)
-        if total < self.floor:
-            raise Diverged
+        total = value if self.indicator else value + self.g.value(x)
         residual = self.g.subdiff_distance(x, -gradient)
+        if total < self.floor or (residual > self.ceiling and total < self.start_value):
+            self.best = (x.copy(), total, residual)
+            raise Diverged
         if total <= self.start_value + self.noise:
             if self.best is None or residual < self.best[2]:
                 self.best = (x.copy(), total, residual)
@@ -140,6 +156,25 @@ class Oracle:
             if self.lowest is None or total < self.lowest[1]:
                 self.lowest = (x.copy(), total, residual)
         return residual
+
+    def probe(self, old: Vector, new: Vector) -> None:
+        """Look far ahead along new - old; raise `Diverged` if phi + g falls below every floor there.
+
+        A smooth method needs thousands of steps to walk down a valley with no end. One look that does not fall ends the
+        probe, so that it costs one evaluation where all is well.
+        """
+        domain, direction = self.g.domain(), new - old
+        last, reach = self.value(new) + self.g.value(new), 1.0
+        for _ in range(60):
+            reach *= 4.0
+            trial = domain.prox(new + reach * direction, 1.0)
+            total = self.value(trial) + self.g.value(trial)
+            if not total < last:
+                return
+            last = total
+            if total < self.floor:
+                self.best = (trial, total, math.inf)
+                raise Diverged
 
 
 class InnerSolver(ABC):
@@ -183,6 +218,8 @@ class InnerSolver(ABC):
             status = InnerStatus.CONVERGED
         except Diverged:
             status = InnerStatus.UNBOUNDED
+        except AtEdge:
+            status = InnerStatus.EDGE
         except OutOfBudget as signal:
             status, why = InnerStatus.BUDGET, signal.limit
         except KeyboardInterrupt:

@@ -53,7 +53,7 @@ class ProxTerm(ABC):
 
     def check(self, n: int) -> None:
         """Raise `InputError` if the term cannot act on n variables."""
-        return None
+        return
 
 
 class SeparableTerm(ProxTerm):

@@ -1,0 +1,39 @@
+# Each target sets up everything it needs in .venv; only Python >= 3.11, pip and make have to be there.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# One BLAS thread: the matrices are small, and threads only fight over the cores.
+export OPENBLAS_NUM_THREADS ?= 1
+export OMP_NUM_THREADS ?= 1
+export MPLBACKEND ?= Agg
+
+.PHONY: demo test lint types unit bench clean
+.DELETE_ON_ERROR:
+
+$(VENV)/.stamp: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "auglag needs Python 3.11 or newer, this is " + sys.version)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"])' | tr -d "'")
+	touch $@
+
+demo: $(VENV)/.stamp  ## solve real problems with the four variants; leaves a table and a plot in demo-output/
+	$(BIN)/python examples/demo.py --output demo-output
+
+test: lint types unit  ## everything CI runs
+
+lint: $(VENV)/.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.stamp
+	$(BIN)/mypy
+
+unit: $(VENV)/.stamp
+	$(BIN)/python -m pytest -n auto
+
+bench: $(VENV)/.stamp  ## time outside the user's functions, beside SciPy
+	$(BIN)/python benchmarks/overhead.py
+
+clean:
+	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

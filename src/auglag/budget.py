@@ -1,0 +1,79 @@
+"""Limits of a run, and the guard that enforces them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+from auglag.errors import InputError, OutOfBudget
+from auglag.problems.base import Counts
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a run may spend; None means no limit.
+
+    `seconds` is wall-clock time and `evaluations` the calls of the user's objective (of the constraints, if those are
+    more), finite differences included; both are checked before every new point. `outer` is the number of outer
+    iterations and `inner` the number of inner iterations per subproblem.
+    """
+
+    seconds: float | None = None
+    evaluations: int | None = None
+    outer: int | None = 200
+    inner: int | None = 2000
+
+    def __post_init__(self) -> None:
+        if self.seconds is not None and not self.seconds > 0.0:
+            raise InputError(f"Budget.seconds must be positive or None, got {self.seconds!r}")
+        for name in ("evaluations", "outer", "inner"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+                raise InputError(f"Budget.{name} must be a positive integer or None, got {value!r}")
+
+    @property
+    def outer_limit(self) -> float:
+        """`outer`, or infinity."""
+        return math.inf if self.outer is None else self.outer
+
+    @property
+    def inner_limit(self) -> int:
+        """`inner`, or a number no run reaches."""
+        return 10**12 if self.inner is None else self.inner
+
+
+@final
+class Guard:
+    """Called before every new point; raises `OutOfBudget` once when a limit is reached, then lets the rest pass.
+
+    Passing afterwards is what allows the best point to be certified when the budget is gone.
+    """
+
+    def __init__(self, budget: Budget, used: Callable[[], Counts], seconds_before: float = 0.0) -> None:
+        self.started = time.monotonic() - seconds_before
+        self._deadline = math.inf if budget.seconds is None else self.started + budget.seconds
+        self._evaluations = budget.evaluations
+        self._used = used
+        self.fired = False
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock time since the start of the run."""
+        return time.monotonic() - self.started
+
+    def __call__(self) -> None:
+        """Raise if a limit is reached."""
+        if self.fired:
+            return
+        if time.monotonic() > self._deadline:
+            self.fired = True
+            raise OutOfBudget("seconds")
+        if self._evaluations is not None:
+            used = self._used()
+            if max(used.nfev, used.constr_nfev) >= self._evaluations:
+                self.fired = True
+                raise OutOfBudget("evaluations")

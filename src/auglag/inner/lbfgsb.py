@@ -1,0 +1,155 @@
+"""L-BFGS-B, SciPy's, driven so that our measure ends it and not its own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.errors import InputError
+from auglag.inner._setulb import drive
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle
+from auglag.prox.base import ProxTerm
+
+#: Restarts in a row without progress before the solve is called stalled.
+PATIENCE = 3
+#: Iterations between two looks far ahead for a subproblem without a lower bound.
+PROBE_EVERY = 50
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LBFGSB(InnerSolver):
+    """Limited-memory BFGS with bounds (Byrd, Lu, Nocedal, Zhu), as implemented in SciPy.
+
+    SciPy's own tests (`gtol`, an infinity norm of a projected gradient; `ftol`, a relative decrease) are switched off.
+    Every evaluated point is measured in the 2-norm distance to the subdifferential, and the solve ends at the first
+    that meets it. When SciPy gives up (abnormal line search, or no decrease left in floating point), it is started
+    again with an empty memory from the best point, on values that are free of cancellation: near a reference point r,
+    phi(x) - phi(r) is taken as (grad phi(r) + grad phi(x))'(x - r)/2, exact for quadratics, so gradients far below
+    sqrt(eps) can still be reduced.
+    """
+
+    memory: int = 10
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.memory, int) and self.memory > 0):
+            raise InputError(f"LBFGSB.memory must be a positive integer, got {self.memory!r}")
+
+    @property
+    def name(self) -> str:
+        """The name users pass."""
+        return "lbfgsb"
+
+    def refuses(self, g: ProxTerm, n: int, has_hessp: bool) -> str | None:
+        """Only bounds."""
+        if g.box(n) is None:
+            return f"inner='lbfgsb' handles bounds but not g={type(g).__name__}; inner='panoc' handles any prox term"
+        return None
+
+    def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
+        """Run SciPy's L-BFGS-B, again and again where it stops too early."""
+        box = oracle.g.box(x.size)
+        assert box is not None
+        search = _Search(oracle, box if np.isfinite(box).any() else None)
+        search.start(x, value, gradient, exact=True)
+
+        def count() -> bool:
+            oracle.iterations += 1
+            if oracle.iterations % PROBE_EVERY == 0:
+                search.probe()
+            return oracle.iterations < limit
+
+        failures = 0
+        while oracle.iterations < limit:
+            residual, lowest, before = search.best_residual, search.lowest, oracle.iterations
+            last = drive(search.visit, search.x, search.box, self.memory, count)
+            oracle.iterations = max(oracle.iterations, before + 1)
+            search.snap(last)
+            progress = search.best_residual < 0.5 * residual or search.lowest < lowest - oracle.noise
+            failures = 0 if progress else failures + 1
+            if failures >= PATIENCE:
+                return InnerStatus.STALLED
+            search.restart(exact=progress and search.exact)
+        return InnerStatus.LIMIT
+
+
+@final
+class _Search:
+    """phi as SciPy sees it: measured at every point, defined everywhere, and optionally free of cancellation."""
+
+    def __init__(self, oracle: Oracle, box: tuple[Vector, Vector] | None) -> None:
+        self.oracle, self.box = oracle, box
+        self.best_residual = self.lowest = math.inf
+        self.probed: Vector | None = None
+
+    def probe(self) -> None:
+        """Look ahead along the way come since the last look."""
+        x = self.low[0]
+        if self.probed is not None and (x != self.probed).any():
+            self.oracle.probe(self.probed, x)
+        self.probed = x
+
+    def start(self, x: Vector, value: float, gradient: Vector, *, exact: bool) -> None:
+        """Begin a run at x; `exact` uses the values of phi as they are, else the trapezoidal ones relative to x."""
+        self.x, self.value, self.gradient, self.exact = x, value, gradient, exact
+        self.base = (x, 0.0 if not exact else value, gradient)  # the lowest point of this run: the line search's base
+        self._note(x, value, gradient, self.oracle.g.subdiff_distance(x, -gradient))
+
+    def _note(self, x: Vector, value: float, gradient: Vector, residual: float) -> None:
+        if residual < self.best_residual:
+            self.best_residual = residual
+            self.best = (x, value, gradient)
+        if value < self.lowest:
+            self.lowest = value
+            self.low = (x, value, gradient)
+
+    def restart(self, *, exact: bool) -> None:
+        """Begin again from the best point so far, with an empty memory."""
+        near_lowest = self.best[1] <= self.lowest + self.oracle.noise
+        x, value, gradient = self.best if near_lowest else self.low
+        self.start(x, value, gradient, exact=exact)
+
+    def visit(self, z: Vector) -> tuple[float, Vector]:
+        """Value and gradient for SciPy."""
+        if self.box is not None:
+            z = np.minimum(np.maximum(z, self.box[0]), self.box[1])  # SciPy may leave the box by a rounding error
+        else:
+            z = z.copy()
+        value, gradient = self.oracle.visit(z)
+        if value == math.inf:
+            return self._mirror(z)
+        self._note(z, value, gradient, self.oracle.consider(z, value, gradient))
+        if not self.exact:
+            step = z - self.x
+            value = 0.5 * float(self.gradient @ step + gradient @ step)
+        if value < self.base[1]:
+            self.base = (z, value, gradient)
+        return value, gradient
+
+    def _mirror(self, z: Vector) -> tuple[float, Vector]:
+        """A stand-in where phi is not defined: the linear model at the base, mirrored, so that the search steps back.
+
+        With value base + |slope| and the opposite slope, the quadratic interpolation of the line search answers with
+        about a quarter of the step.
+        """
+        x, value, gradient = self.base
+        slope = float(gradient @ (z - x))
+        return value + abs(slope) + 1e-3 * max(1.0, abs(value)), -gradient if slope < 0 else gradient
+
+    def snap(self, x: Vector) -> None:
+        """Try x with the variables that hang just off a bound they are pushed against moved onto it."""
+        if self.box is None:
+            return
+        lower, upper = self.box
+        _, gradient = self.oracle.subproblem.value_and_gradient(np.clip(x, lower, upper))
+        near = 1e-8 * np.maximum(1.0, np.abs(x))
+        snapped = np.where((gradient > 0) & (x - lower <= near), lower, x)
+        snapped = np.where((gradient < 0) & (upper - x <= near), upper, snapped)
+        if (snapped != x).any():
+            value, gradient = self.oracle.visit(snapped)
+            if value < math.inf:
+                self._note(snapped, value, gradient, self.oracle.consider(snapped, value, gradient))

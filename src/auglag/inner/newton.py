@@ -1,0 +1,145 @@
+"""A projected truncated Newton method for users who have second derivatives."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auglag._typing import Vector
+from auglag.errors import InputError
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle
+from auglag.prox.base import ProxTerm
+
+#: Iterations in a row that change neither value nor residual before the solve is called stalled.
+PATIENCE = 4
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NewtonCG(InnerSolver):
+    """Bound-constrained Newton with conjugate gradients (in the manner of TRON, Lin and More 1999).
+
+    Variables at a bound that the gradient pushes against are held; on the others the Newton system with the
+    generalised Hessian of phi is solved by truncated CG within a trust region, which follows a direction of negative
+    curvature to the edge. The step is cut where bounds block it, then searched along the projection arc.
+    """
+
+    max_cg: int = 500
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.max_cg, int) and self.max_cg > 0):
+            raise InputError(f"NewtonCG.max_cg must be a positive integer, got {self.max_cg!r}")
+
+    @property
+    def name(self) -> str:
+        """The name users pass."""
+        return "newton-cg"
+
+    def refuses(self, g: ProxTerm, n: int, has_hessp: bool) -> str | None:
+        """Bounds only, and second derivatives of everything."""
+        if g.box(n) is None:
+            return f"inner='newton-cg' handles bounds but not g={type(g).__name__}; inner='panoc' handles any prox term"
+        if not has_hessp:
+            return (
+                "inner='newton-cg' needs hess or hessp for fun and hess for every nonlinear constraint; "
+                "inner='lbfgsb' needs first derivatives only"
+            )
+        return None
+
+    def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
+        """Newton steps until the oracle accepts."""
+        box = oracle.g.box(x.size)
+        assert box is not None
+        lower, upper = box
+        radius = max(1.0, float(np.linalg.norm(x)))
+        best, idle = math.inf, 0
+        while oracle.iterations < limit:
+            oracle.iterations += 1
+            free = ~(((x <= lower) & (gradient > 0)) | ((x >= upper) & (gradient < 0)))
+            step, model, at_edge = self._step(oracle, x, gradient, free, radius)
+            found = self._search(oracle, x, value, gradient, step, model, box)
+            if found is None:
+                radius = 0.1 * min(radius, float(np.linalg.norm(step)))
+                if radius <= 1e-15 * max(1.0, float(np.linalg.norm(x))):
+                    return InnerStatus.STALLED
+                continue
+            new_x, new_value, new_gradient, length = found
+            residual = oracle.consider(new_x, new_value, new_gradient)
+            if length == 1.0 and at_edge:
+                radius *= 4.0
+            elif length < 0.25:
+                radius = max(2.0 * length * float(np.linalg.norm(step)), 1e-14)
+            idle = 0 if value - new_value > oracle.noise or residual < 0.9 * best else idle + 1
+            best = min(best, residual)
+            if idle >= PATIENCE:
+                return InnerStatus.STALLED
+            x, value, gradient = new_x, new_value, new_gradient
+        return InnerStatus.LIMIT
+
+    def _step(
+        self, oracle: Oracle, x: Vector, gradient: Vector, free: NDArray[np.bool_], radius: float
+    ) -> tuple[Vector, float, bool]:
+        """Steihaug's CG on the free variables: (step, change of the quadratic model, whether it ends at the edge)."""
+        hessp = oracle.subproblem.hessp
+        residual = np.where(free, -gradient, 0.0)
+        norm0 = float(np.linalg.norm(residual))
+        tolerance = min(0.1, math.sqrt(norm0)) * norm0
+        step, direction, rr = np.zeros_like(x), residual.copy(), norm0**2
+        model = 0.0
+        for _ in range(min(self.max_cg, 2 * int(free.sum()) + 10)):
+            product = np.where(free, hessp(x, direction), 0.0)
+            curvature = float(direction @ product)
+            alpha = rr / curvature if curvature > 1e-14 * float(direction @ direction) else math.inf
+            if alpha == math.inf or np.linalg.norm(step + alpha * direction) >= radius:
+                t = _to_edge(step, direction, radius)
+                model += t * float(-residual @ direction) + 0.5 * t * t * curvature
+                return step + t * direction, model, True
+            step = step + alpha * direction
+            model -= 0.5 * alpha * rr
+            residual = residual - alpha * product
+            new = float(residual @ residual)
+            if math.sqrt(new) <= tolerance:
+                break
+            direction = residual + (new / rr) * direction
+            rr = new
+        return step, model, False
+
+    @staticmethod
+    def _search(
+        oracle: Oracle,
+        x: Vector,
+        value: float,
+        gradient: Vector,
+        step: Vector,
+        model: float,
+        box: tuple[Vector, Vector],
+    ) -> tuple[Vector, float, Vector, float] | None:
+        """Sufficient decrease along the projection arc; where values are noise, a smaller residual will do."""
+        length, noise = 1.0, 1e-15 * max(1.0, abs(value))
+        start = oracle.g.subdiff_distance(x, -gradient)
+        for _ in range(40):
+            trial = np.minimum(np.maximum(x + length * step, box[0]), box[1])
+            decrease = 1e-4 * float(gradient @ (trial - x))
+            new_value = oracle.value(trial)
+            if new_value < math.inf and new_value <= value + min(decrease, 0.0) + 10 * noise:
+                if new_value > value - 100 * noise:  # too close to call by values
+                    new_value, new_gradient = oracle.visit(trial)
+                    if oracle.g.subdiff_distance(trial, -new_gradient) < start or new_value < value:
+                        return trial, new_value, new_gradient, length
+                else:
+                    new_value, new_gradient = oracle.visit(trial)
+                    if new_value < math.inf:
+                        return trial, new_value, new_gradient, length
+            length *= 0.5 if length > 0.1 else 0.25
+        return None
+
+
+def _to_edge(step: Vector, direction: Vector, radius: float) -> float:
+    """t >= 0 with ||step + t direction|| = radius."""
+    a, b, c = float(direction @ direction), float(step @ direction), float(step @ step) - radius**2
+    root = math.sqrt(max(b * b - a * c, 0.0))
+    return (root - b) / a if b <= 0 else -c / (b + root)

@@ -1,0 +1,286 @@
+"""The front door: SciPy-shaped arguments in, a certified `Result` out."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from auglag._typing import Vector
+from auglag.budget import Budget
+from auglag.certificate import Certificate, certificate
+from auglag.errors import InputError, OptionError
+from auglag.inner import InnerSolver
+from auglag.problems.base import AbstractProblem
+from auglag.problems.constraints import nearest, real_array
+from auglag.problems.functions import Problem, check_x0
+from auglag.progress import Table
+from auglag.result import Result
+from auglag.rules import DualRule, History, PenaltyRule, ToleranceRule
+from auglag.run import Hooks, Run, WarmStart
+from auglag.settings import resolve
+
+
+def minimize(
+    fun: Callable[..., Any] | AbstractProblem | None,
+    x0: Any = None,
+    args: Any = (),
+    *,
+    jac: Any = None,
+    hess: Any = None,
+    hessp: Any = None,
+    bounds: Any = None,
+    constraints: Any = (),
+    g: Any = None,
+    tol: float = 1e-6,
+    variant: str | None = None,
+    preset: str | None = None,
+    penalty: PenaltyRule | str | None = None,
+    dual: DualRule | str | None = None,
+    tolerance: ToleranceRule | None = None,
+    inner: InnerSolver | str | None = None,
+    slacks: str | None = None,
+    scaling: bool | None = None,
+    restoration: bool | None = None,
+    budget: Budget | None = None,
+    warm_start: Any = None,
+    callback: Callable[..., Any] | None = None,
+    progress: bool = False,
+    check_derivatives: bool | str = "first",
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    finite_diff_rel_step: Any = None,
+    **unknown: Any,
+) -> Result:
+    """Minimise f(x) + g(x) subject to constraints and bounds by the adaptive augmented Lagrangian method.
+
+    Parameters
+    ----------
+    fun : callable, None or problem
+        The objective `fun(x, *args)`; None for a feasibility problem; or a problem object (an `auglag.Problem` or any
+        other source), and then x0, bounds, constraints, g and derivatives come from it.
+    x0 : array_like
+        The starting point; moved into the bounds if it lies outside.
+    jac, hess, hessp, bounds, constraints
+        As in `scipy.optimize.minimize`: `jac` a function, True (fun returns value and gradient) or a scheme
+        ('2-point', '3-point', 'cs'; None means '3-point'); constraints as dictionaries, `NonlinearConstraint` or
+        `LinearConstraint`, one or a list. A dictionary may carry a 'name'. Evaluations never leave the bounds.
+    g : prox term
+        A convex term added to fun: `auglag.prox.L1(0.1)`, ..., or any object with `value(x)` and `prox(x, step)`.
+    tol : float
+        Success means certificate.residual <= tol, in the user's units.
+    variant : str
+        "adaptive-full" (the paper's Algorithm 1, the default), "always-full", "adaptive-short", "always-short".
+    preset : str
+        "default", "paper" (the settings of the paper's experiments), or a rival: "ialm", "ippm", "algencan".
+    penalty, dual, tolerance, inner
+        Rules and inner solver as objects or names, instead of those of the preset.
+    slacks : str
+        "closed" (inequality slacks minimised out, the default) or "explicit" (slacks are variables).
+    scaling, restoration : bool
+        Whether f and c are scaled by their gradients at x0; whether infeasibility is checked for on suspicion.
+    budget : Budget
+        Limits; see `auglag.Budget`.
+    warm_start : Result, mapping or tuple
+        Start from (x, multipliers, penalty) of an earlier result. Solving the same problem again takes 0 iterations.
+    callback : callable
+        Called after every accepted outer iteration as `callback(intermediate_result)` (a parameter of that name) or
+        `callback(xk)`; raise StopIteration to stop.
+    progress : bool
+        Print a table, one line per outer iteration.
+    check_derivatives : "first" or False
+        Compare user-supplied derivatives with differences along one random direction at x0; a wrong one raises
+        `DerivativeError`, which names the entry.
+    checkpoint, resume : path
+        Save the state after every outer iteration; go on from a saved state, bit for bit.
+
+    Returns
+    -------
+    Result
+        A SciPy `OptimizeResult`; see `auglag.result.SCHEMA`. Multipliers have the sign L = f + y'c + z'x.
+    """
+    if unknown:
+        name = next(iter(unknown))
+        raise OptionError(f"minimize() has no argument {name!r}{nearest(name, _ARGUMENTS)}")
+    if not (isinstance(tol, float | int) and 0.0 < tol < math.inf):
+        raise InputError(f"tol must be a positive, finite number, got {tol!r}")
+    settings = resolve(
+        variant=variant,
+        preset=preset,
+        penalty=penalty,
+        dual=dual,
+        tolerance=tolerance,
+        inner=inner,
+        slacks=slacks,
+        scaling=scaling,
+        restoration=restoration,
+    )
+    if budget is not None and not isinstance(budget, Budget):
+        raise InputError(f"budget must be an auglag.Budget, got {budget!r:.80}")
+    if check_derivatives not in ("first", True, False):
+        raise InputError(f"check_derivatives must be 'first' or False, got {check_derivatives!r}")
+    given = {"jac": jac, "hess": hess, "hessp": hessp, "bounds": bounds, "g": g}
+    problem = _as_problem(fun, x0, args, given, constraints, finite_diff_rel_step)
+    start = _start(problem, x0, warm_start)
+    if check_derivatives and resume is None:
+        problem.check_derivatives(start.x)
+    hooks = Hooks(_wrap(callback), Table() if progress else None, checkpoint, resume)
+    if start.beta is not None:
+        settings = _with_initial(settings, start.beta)
+    return Run(problem, settings, start, float(tol), budget or Budget(), hooks).solve()
+
+
+def certify(
+    fun: Callable[..., Any] | AbstractProblem | None,
+    x: Any,
+    multipliers: Any = None,
+    args: Any = (),
+    *,
+    jac: Any = None,
+    bounds: Any = None,
+    constraints: Any = (),
+    g: Any = None,
+) -> Certificate:
+    """Check any point of any solver: KKT residuals in the user's units, with the given or the best multipliers.
+
+    `fun` and the rest as in `minimize` (a problem object will do); multipliers in the sign L = f + y'c, flat or one
+    entry per constraint. The answer has `.meets(tol)`, `.residual` and `.worst`.
+    """
+    given = {"jac": jac, "hess": None, "hessp": None, "bounds": bounds, "g": g}
+    point = check_x0(x) if np.size(x) else check_x0(None)
+    problem = _as_problem(fun, None if isinstance(fun, AbstractProblem) else point, args, given, constraints, None)
+    if point.size != problem.n:
+        raise InputError(f"x must have {problem.n} entries, got {point.size}")
+    return certificate(problem, point, None if multipliers is None else flat_multipliers(multipliers, problem.m))
+
+
+def scipy_method(
+    fun: Any,
+    x0: Any,
+    args: Any = (),
+    *,
+    tol: float | None = None,
+    maxiter: int | None = None,
+    maxfev: int | None = None,
+    disp: bool = False,
+    **options: Any,
+) -> Result:
+    """`scipy.optimize.minimize(..., method=auglag.scipy_method)`.
+
+    Takes every argument SciPy passes (jac, hess, hessp, bounds, constraints, callback, tol) and, in `options`,
+    `maxiter` (outer iterations), `maxfev`, `disp`, and every keyword of `auglag.minimize`.
+    """
+    options = {name: value for name, value in options.items() if value is not None}
+    if maxiter is not None or maxfev is not None:
+        if "budget" in options:
+            raise InputError("options['budget'] already limits the run; leave out maxiter and maxfev")
+        options["budget"] = Budget(outer=maxiter if maxiter is not None else 200, evaluations=maxfev)
+    if disp:
+        options.setdefault("progress", True)
+    return minimize(fun, x0, args, tol=1e-6 if tol is None else tol, **options)
+
+
+# ---------------------------------------------------------------------------------------------------------- arguments
+
+_ARGUMENTS = tuple(name for name in inspect.signature(minimize).parameters if name != "unknown")
+
+
+def _as_problem(
+    fun: Any, x0: Any, args: Any, given: Mapping[str, Any], constraints: Any, rel_step: Any
+) -> AbstractProblem:
+    no_constraints = constraints is None or (isinstance(constraints, tuple | list) and not constraints)
+    if isinstance(fun, AbstractProblem):
+        for name, value in {**given, "constraints": None if no_constraints else constraints}.items():
+            if value is not None:
+                raise InputError(f"{name} must not be given beside a problem object, which already has its own")
+        return fun
+    if fun is None and no_constraints:
+        raise InputError("fun and constraints must not both be missing: there is nothing to solve, got fun=None")
+    return Problem(fun, x0, args, constraints=constraints, finite_diff_rel_step=rel_step, **given)
+
+
+def _start(problem: AbstractProblem, x0: Any, warm_start: Any) -> WarmStart:
+    x = problem.x0
+    if isinstance(x0, np.ndarray | list | tuple) or np.isscalar(x0):
+        x = check_x0(x0)
+        if x.size != problem.n:
+            raise InputError(f"x0 must have {problem.n} entries, got {x.size}")
+    y: Vector | None = None
+    beta: float | None = None
+    if warm_start is not None:
+        warm_x, multipliers, beta = _unpack(warm_start)
+        x = check_x0(warm_x)
+        if x.size != problem.n:
+            raise InputError(f"warm_start: x must have {problem.n} entries, got {x.size}")
+        if multipliers is not None:
+            y = flat_multipliers(multipliers, problem.m)
+        if beta is not None and not 0.0 < beta < math.inf:
+            raise InputError(f"warm_start: penalty must be positive and finite, got {beta}")
+    return WarmStart(np.clip(x, problem.lower, problem.upper), y, beta)
+
+
+def _unpack(warm_start: Any) -> tuple[Any, Any, float | None]:
+    if isinstance(warm_start, Mapping):
+        if "x" not in warm_start:
+            raise InputError(f"warm_start must have an 'x', got the keys {sorted(warm_start)}")
+        return warm_start["x"], warm_start.get("multipliers"), warm_start.get("penalty")
+    if isinstance(warm_start, tuple) and len(warm_start) == 3:
+        return warm_start
+    raise InputError(
+        f"warm_start must be a Result, a mapping with x, multipliers and penalty, or a tuple of the three, "
+        f"got {type(warm_start).__name__}"
+    )
+
+
+def flat_multipliers(multipliers: Any, m: int) -> Vector:
+    """One vector of m multipliers from a flat array or one entry per constraint."""
+    parts = multipliers if isinstance(multipliers, list | tuple) else [multipliers]
+    y = np.concatenate([np.zeros(0), *[np.atleast_1d(real_array(part, "multipliers")).ravel() for part in parts]])
+    if y.size != m:
+        raise InputError(f"multipliers must have {m} entries, one per constraint row, got {y.size}")
+    if not np.isfinite(y).all():
+        raise InputError("multipliers must be finite, got NaN or infinite entries")
+    return y
+
+
+def _with_initial(settings: Any, beta: float) -> Any:
+    from dataclasses import replace
+
+    if not hasattr(settings.penalty, "initial"):
+        return settings  # a user's own rule decides by itself
+    return replace(settings, penalty=replace(settings.penalty, initial=float(beta)))
+
+
+def _wrap(callback: Callable[..., Any] | None) -> Callable[[History, Vector, Vector], None] | None:
+    """SciPy's two callback signatures."""
+    if callback is None:
+        return None
+    if not callable(callback):
+        raise InputError(f"callback must be callable, got {callback!r:.80}")
+    try:
+        names = list(inspect.signature(callback).parameters)
+    except (TypeError, ValueError):
+        names = []
+    if names == ["intermediate_result"]:
+        return lambda history, x, y: callback(intermediate_result=_intermediate(history, x, y))
+    return lambda history, x, y: callback(x)
+
+
+def _intermediate(history: History, x: Vector, y: Vector) -> OptimizeResult:
+    last = history.last
+    return OptimizeResult(
+        x=x,
+        fun=last.objective,
+        nit=last.k,
+        residual=last.residual,
+        violation=last.user_violation,
+        multipliers=y,
+        penalty=last.beta,
+        nit_inner=sum(it.inner_iterations for it in history.iterations),
+        inner_status=last.inner_status,
+    )

@@ -1,0 +1,264 @@
+"""What a problem is: the contract every source of problems fulfils, and its last-points cache."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, final
+
+import numpy as np
+from scipy import sparse
+
+from auglag._typing import Jacobian, Vector
+from auglag.errors import EvaluationError
+from auglag.prox.base import ProxTerm
+
+#: How many of the last points keep their values; enough for a step that looks at x, x + d and the prox of x.
+CACHED_POINTS = 4
+
+
+@dataclass(slots=True)
+class Counts:
+    """True calls of the user's functions, finite differences included."""
+
+    nfev: int = 0
+    njev: int = 0
+    nhev: int = 0
+    constr_nfev: int = 0
+    constr_njev: int = 0
+    constr_nhev: int = 0
+
+    def copy(self) -> Counts:
+        """A snapshot."""
+        return Counts(**self.as_dict())
+
+    def since(self, earlier: Counts) -> Counts:
+        """The calls made after the snapshot `earlier`."""
+        return Counts(**{k: v - getattr(earlier, k) for k, v in self.as_dict().items()})
+
+    def plus(self, other: Counts) -> Counts:
+        """The sum of two counts."""
+        return Counts(**{k: v + getattr(other, k) for k, v in self.as_dict().items()})
+
+    def as_dict(self) -> dict[str, int]:
+        """Field name -> count."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A run of consecutive rows of c that the user stated as one constraint."""
+
+    name: str
+    start: int
+    stop: int
+    scalar: bool = False  #: the user's function returns a number, so its multiplier is one too
+
+
+class AbstractProblem(ABC):
+    """min f(x) + g(x) subject to lower <= x <= upper and cl <= c(x) <= cu (rows with cl = cu are equalities).
+
+    A source of problems (user functions, CUTEst, JAX, an .nl file) subclasses this and implements `f`, `grad`, `c` and
+    `jac`; what it knows beyond that (products, Hessians) by overriding the rest. Values may be NaN or infinite, or an
+    `EvaluationError` may be raised, where a function is not defined. Solvers look at a problem through `at(x)`.
+    """
+
+    name: str = ""
+
+    def __init__(
+        self,
+        x0: Vector,
+        *,
+        lower: Vector,
+        upper: Vector,
+        cl: Vector,
+        cu: Vector,
+        groups: tuple[Group, ...] | None = None,
+        g: ProxTerm | None = None,
+    ) -> None:
+        self.x0, self.lower, self.upper, self.cl, self.cu, self.g = x0, lower, upper, cl, cu, g
+        self.groups = groups if groups is not None else (Group("c", 0, cl.size),) if cl.size else ()
+        self.counts = Counts()
+        self.guard: Callable[[], None] | None = None  #: called before each new point; raises to end a run
+        self._points: dict[bytes, Point] = {}
+
+    @property
+    def n(self) -> int:
+        """Number of variables."""
+        return self.x0.size
+
+    @property
+    def m(self) -> int:
+        """Number of constraint rows."""
+        return self.cl.size
+
+    @abstractmethod
+    def f(self, x: Vector) -> float:
+        """The smooth objective."""
+
+    @abstractmethod
+    def grad(self, x: Vector) -> Vector:
+        """Its gradient, shape (n,)."""
+
+    @abstractmethod
+    def c(self, x: Vector) -> Vector:
+        """The constraint functions, shape (m,)."""
+
+    @abstractmethod
+    def jac(self, x: Vector) -> Jacobian:
+        """Their Jacobian, shape (m, n): dense, sparse or a LinearOperator."""
+
+    @property
+    def has_hessp(self) -> bool:
+        """Whether `hessp` is available for f and every constraint."""
+        return False
+
+    def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
+        """The Hessian of f + y'c at x times v."""
+        raise NotImplementedError(f"{type(self).__name__} has no second derivatives")
+
+    def check_derivatives(self, x: Vector) -> None:
+        """Raise `DerivativeError` if a derivative the user supplied is wrong; sources of known quality do nothing."""
+        return
+
+    # The four below let a source fill several parts of a point by one call of the user's code.
+
+    def fill_f(self, point: Point) -> None:
+        """Set `point._f` (and whatever else comes for free)."""
+        point._f = self.f(point.x)
+
+    def fill_grad(self, point: Point) -> None:
+        """Set `point._grad`."""
+        point._grad = self.grad(point.x)
+
+    def fill_c(self, point: Point) -> None:
+        """Set `point._c`."""
+        point._c = self.c(point.x)
+
+    def fill_jac(self, point: Point) -> None:
+        """Set `point._jac`."""
+        point._jac = self.jac(point.x)
+
+    def vjp(self, point: Point, w: Vector) -> Vector:
+        """J(x)'w."""
+        return transposed_product(point.jac, w)
+
+    def row_name(self, i: int) -> str:
+        """The name of row i, for messages: `pressure` or `pressure[3]`."""
+        for group in self.groups:
+            if group.start <= i < group.stop:
+                return group.name if group.stop - group.start == 1 else f"{group.name}[{i - group.start}]"
+        return f"c[{i}]"
+
+    @final
+    def at(self, x: Vector) -> Point:
+        """The point x with its values, each computed once, when first asked for."""
+        key = x.tobytes()
+        point = self._points.get(key)
+        if point is None:
+            if self.guard is not None:
+                self.guard()
+            point = Point(self, x.copy())
+            if len(self._points) >= CACHED_POINTS:
+                del self._points[next(iter(self._points))]
+            self._points[key] = point
+        return point
+
+    @final
+    def forget(self) -> None:
+        """Empty the cache of points."""
+        self._points.clear()
+
+
+@final
+class Point:
+    """One x and what is known there. Parts are evaluated lazily; NaN marks what is not defined."""
+
+    __slots__ = ("_c", "_f", "_grad", "_jac", "problem", "x")
+
+    def __init__(self, problem: AbstractProblem, x: Vector) -> None:
+        self.problem = problem
+        self.x = x
+        self._f: float | None = None
+        self._grad: Vector | None = None
+        self._c: Vector | None = None
+        self._jac: Any = None
+
+    @property
+    def f(self) -> float:
+        """f(x), NaN where not defined."""
+        if self._f is None:
+            try:
+                self.problem.fill_f(self)
+            except EvaluationError:
+                self._f = math.nan
+        assert self._f is not None
+        return self._f
+
+    @property
+    def grad(self) -> Vector:
+        """The gradient of f, NaN where not defined."""
+        if self._grad is None:
+            try:
+                self.problem.fill_grad(self)
+            except EvaluationError:
+                self._grad = np.full(self.problem.n, math.nan)
+        assert self._grad is not None
+        return self._grad
+
+    @property
+    def c(self) -> Vector:
+        """c(x), NaN where not defined."""
+        if self._c is None:
+            try:
+                self.problem.fill_c(self)
+            except EvaluationError:
+                self._c = np.full(self.problem.m, math.nan)
+        assert self._c is not None
+        return self._c
+
+    @property
+    def jac(self) -> Jacobian:
+        """The Jacobian of c, NaN where not defined."""
+        if self._jac is None:
+            try:
+                self.problem.fill_jac(self)
+            except EvaluationError:
+                self._jac = np.full((self.problem.m, self.problem.n), math.nan)
+        jac: Jacobian = self._jac
+        return jac
+
+    def vjp(self, w: Vector) -> Vector:
+        """J(x)'w."""
+        return self.problem.vjp(self, w)
+
+    def finite(self) -> bool:
+        """Whether f and c are finite here."""
+        return math.isfinite(self.f) and bool(np.isfinite(self.c).all())
+
+
+def transposed_product(jac: Jacobian, w: Vector) -> Vector:
+    """J'w for a dense, sparse or operator J."""
+    if isinstance(jac, np.ndarray):
+        return w @ jac
+    if sparse.issparse(jac):
+        return np.asarray(jac.T @ w)
+    return np.asarray(jac.rmatvec(w))
+
+
+def product(jac: Jacobian, v: Vector) -> Vector:
+    """J v for a dense, sparse or operator J."""
+    return np.asarray(jac @ v)
+
+
+def dense(jac: Jacobian) -> Vector:
+    """J as a dense array; an operator is applied to the unit vectors of its smaller side."""
+    if isinstance(jac, np.ndarray):
+        return jac
+    if sparse.issparse(jac):
+        return np.asarray(jac.toarray())
+    m, n = jac.shape
+    return np.asarray(jac @ np.eye(n)) if n <= m else np.asarray(jac.rmatmat(np.eye(m))).T

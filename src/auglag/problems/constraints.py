@@ -1,0 +1,325 @@
+"""SciPy's ways of stating constraints, turned into blocks: lower <= fun(x) <= upper with derivatives."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast, final
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import Bounds, HessianUpdateStrategy, LinearConstraint, NonlinearConstraint
+from scipy.sparse.linalg import LinearOperator
+
+from auglag import differences
+from auglag._typing import Jacobian, Vector
+from auglag.errors import InputError, OptionError
+from auglag.problems.base import Counts
+
+_DICT_KEYS = ("type", "fun", "jac", "args", "hess", "name")
+
+
+@final
+@dataclass(slots=True)
+class Block:
+    """One constraint of the user: lower <= fun(x) <= upper."""
+
+    name: str
+    fun: Callable[[Vector], Any]
+    lower: Vector
+    upper: Vector
+    size: int
+    scalar: bool  #: the user's function returns a number
+    jac: Callable[[Vector], Any] | str  #: a function, or a finite-difference scheme
+    hess: Callable[[Vector, Vector], Any] | str | None  #: Hess of v'fun(x), a scheme, or None
+    matrix: Jacobian | None  #: the constant Jacobian of a linear constraint
+    rel_step: Any
+    sparsity: Any
+    counts: Counts
+
+    def value(self, x: Vector) -> Vector:
+        """fun(x) as a float vector of the right length."""
+        if self.matrix is not None:
+            return np.asarray(self.matrix @ x)
+        self.counts.constr_nfev += 1
+        value = real_array(self.fun(x.copy()), f"{self.name}: fun(x)").ravel()
+        if value.size != self.size:
+            raise InputError(f"{self.name}: fun(x) must return {self.size} values as it did at x0, got {value.size}")
+        return value
+
+    def jacobian(self, x: Vector, value: Vector, lower: Vector, upper: Vector) -> Jacobian:
+        """The Jacobian at x, differences staying inside [lower, upper]."""
+        if self.matrix is not None:
+            return self.matrix
+        if isinstance(self.jac, str):
+            return differences.jacobian(
+                self._for_differences,
+                x,
+                value,
+                scheme=self.jac,
+                lower=lower,
+                upper=upper,
+                rel_step=self.rel_step,
+                sparsity=self.sparsity,
+            )
+        self.counts.constr_njev += 1
+        return as_jacobian(self.jac(x.copy()), self.size, x.size, f"{self.name}: jac(x)")
+
+    def _for_differences(self, x: Any) -> Any:
+        self.counts.constr_nfev += 1
+        return np.atleast_1d(np.asarray(self.fun(x))).ravel()
+
+    def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
+        """Hess(y'fun)(x) v."""
+        if self.matrix is not None:
+            return np.zeros_like(v)
+        assert callable(self.hess)
+        self.counts.constr_nhev += 1
+        return np.asarray(self.hess(x.copy(), y) @ v).ravel()
+
+
+def real_array(value: Any, what: str) -> Vector:
+    """`value` as a float64 array, or an error that says what is wrong with it."""
+    if type(value) is np.ndarray and value.dtype == np.float64:
+        return value
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise InputError(f"{what} must be an array of numbers, got {type(value).__name__} ({error})") from None
+    if np.iscomplexobj(array):
+        raise InputError(f"{what} must be real, got complex values")
+    try:
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{what} must be an array of numbers, got {value!r:.80}") from None
+
+
+def as_jacobian(value: Any, m: int, n: int, what: str) -> Jacobian:
+    """A Jacobian of shape (m, n), dense, sparse or operator; a row may be given as a vector when m = 1."""
+    if type(value) is np.ndarray and value.dtype == np.float64 and value.shape == (m, n):
+        return value
+    if isinstance(value, LinearOperator):
+        shape: tuple[int, ...] = value.shape
+    elif sparse.issparse(value):
+        if np.iscomplexobj(value):
+            raise InputError(f"{what} must be real, got complex values")
+        value = value.tocsr()
+        shape = value.shape
+    else:
+        value = real_array(value, what)
+        if value.ndim <= 1 and m == 1 and value.size == n:
+            value = value.reshape(1, n)
+        elif value.ndim <= 1 and n == 1 and value.size == m:
+            value = value.reshape(m, 1)
+        shape = value.shape
+    if shape != (m, n):
+        raise InputError(f"{what} must have shape ({m}, {n}), got {shape}")
+    return value
+
+
+def parse_constraints(constraints: Any, x0: Vector, lower: Vector, upper: Vector, counts: Counts) -> list[Block]:
+    """Blocks in the user's order from one constraint or a list of them."""
+    single = (Mapping, NonlinearConstraint, LinearConstraint, Bounds)
+    if constraints is None:
+        constraints = ()
+    if isinstance(constraints, single):
+        constraints = (constraints,)
+    if not isinstance(constraints, Iterable):
+        raise InputError(f"constraints must be a constraint or a list of them, got {type(constraints).__name__}")
+    blocks: list[Block] = []
+    names: set[str] = set()
+    for i, constraint in enumerate(constraints):
+        name = _name(constraint, i)
+        if name in names:
+            raise InputError(f"constraints[{i}]: the name {name!r} is used twice; names must differ")
+        names.add(name)
+        blocks.append(_parse_one(constraint, name, i, x0, counts))
+    return blocks
+
+
+def _name(constraint: Any, i: int) -> str:
+    given = constraint.get("name") if isinstance(constraint, Mapping) else getattr(constraint, "name", None)
+    return f"constraints[{i}]" if given is None else str(given)
+
+
+def _parse_one(constraint: Any, name: str, i: int, x0: Vector, counts: Counts) -> Block:
+    if isinstance(constraint, Mapping):
+        return _from_dict(constraint, name, i, x0, counts)
+    if isinstance(constraint, NonlinearConstraint):
+        return _from_nonlinear(constraint, name, i, x0, counts)
+    if isinstance(constraint, LinearConstraint):
+        return _from_linear(constraint, name, i, x0.size, counts)
+    if isinstance(constraint, Bounds):
+        raise InputError(f"constraints[{i}] is a Bounds object; pass it as bounds=")
+    raise InputError(
+        f"constraints[{i}] must be a dict, a NonlinearConstraint or a LinearConstraint, got {type(constraint).__name__}"
+    )
+
+
+def _from_dict(constraint: Mapping[str, Any], name: str, i: int, x0: Vector, counts: Counts) -> Block:
+    for key in constraint:
+        if key not in _DICT_KEYS:
+            raise OptionError(f"constraints[{i}] has the unknown key {key!r}{nearest(key, _DICT_KEYS)}")
+    kind = constraint.get("type")
+    if not isinstance(kind, str) or kind.lower() not in ("eq", "ineq"):
+        raise InputError(f"constraints[{i}]['type'] must be 'eq' or 'ineq', got {kind!r}")
+    fun = constraint.get("fun")
+    if not callable(fun):
+        raise InputError(f"constraints[{i}]['fun'] must be callable, got {fun!r:.80}")
+    args = constraint.get("args", ())
+    args = args if isinstance(args, tuple) else (args,)
+    jac = _scheme_or_callable(constraint.get("jac"), f"constraints[{i}]['jac']")
+    hess = _hess(constraint.get("hess"), f"constraints[{i}]['hess']")
+    upper = 0.0 if kind.lower() == "eq" else math.inf
+    return _block(name, i, with_args(fun, args), with_args(jac, args), hess, 0.0, upper, x0, counts)
+
+
+def _from_nonlinear(constraint: NonlinearConstraint, name: str, i: int, x0: Vector, counts: Counts) -> Block:
+    if not callable(constraint.fun):
+        raise InputError(f"constraints[{i}].fun must be callable, got {constraint.fun!r:.80}")
+    _no_keep_feasible(constraint, i)
+    jac = _scheme_or_callable(constraint.jac, f"constraints[{i}].jac")
+    hess = _hess(constraint.hess, f"constraints[{i}].hess")
+    return _block(
+        name,
+        i,
+        constraint.fun,
+        jac,
+        hess,
+        constraint.lb,
+        constraint.ub,
+        x0,
+        counts,
+        rel_step=constraint.finite_diff_rel_step,
+        sparsity=constraint.finite_diff_jac_sparsity,
+    )
+
+
+def _from_linear(constraint: LinearConstraint, name: str, i: int, n: int, counts: Counts) -> Block:
+    _no_keep_feasible(constraint, i)
+    a = constraint.A
+    matrix: Jacobian
+    if sparse.issparse(a):
+        matrix = a.tocsr()
+    else:
+        matrix = np.atleast_2d(real_array(a, f"constraints[{i}].A"))
+    if matrix.shape[1] != n:
+        raise InputError(f"constraints[{i}].A must have {n} columns, one per variable, got shape {matrix.shape}")
+    data = matrix if isinstance(matrix, np.ndarray) else matrix.data
+    if not np.isfinite(data).all():
+        raise InputError(f"constraints[{i}].A must be finite, got NaN or infinite entries")
+    size = matrix.shape[0]
+    lower, upper = interval(constraint.lb, constraint.ub, size, f"constraints[{i}]")
+    return Block(
+        name,
+        lambda x: matrix @ x,
+        lower,
+        upper,
+        size,
+        False,
+        lambda x: matrix,
+        None,
+        matrix,
+        None,
+        None,
+        counts,
+    )
+
+
+def _block(
+    name: str,
+    i: int,
+    fun: Callable[..., Any],
+    jac: Callable[..., Any] | str,
+    hess: Callable[..., Any] | str | None,
+    lb: Any,
+    ub: Any,
+    x0: Vector,
+    counts: Counts,
+    rel_step: Any = None,
+    sparsity: Any = None,
+) -> Block:
+    """Call the function once, at x0, to learn its length."""
+    counts.constr_nfev += 1
+    what = f"constraints[{i}]: fun(x)" if name.startswith("constraints[") else f"{name}: fun(x)"
+    from auglag.errors import EvaluationError
+
+    try:
+        value = real_array(fun(x0.copy()), what)
+    except EvaluationError:
+        value = np.full(np.broadcast_shapes(np.shape(lb), np.shape(ub)), math.nan)
+    if value.ndim > 1:
+        raise InputError(f"{what} must be a number or a vector, got an array of shape {value.shape}")
+    if value.size == 0:
+        raise InputError(f"{what} must return at least one value, got an empty array")
+    lower, upper = interval(lb, ub, value.size, f"constraints[{i}]")
+    if sparsity is not None:
+        sparsity = sparse.csr_array(sparsity)
+        if sparsity.shape != (value.size, x0.size):
+            raise InputError(
+                f"constraints[{i}].finite_diff_jac_sparsity must have shape ({value.size}, {x0.size}), "
+                f"got {sparsity.shape}"
+            )
+    return Block(name, fun, lower, upper, value.size, value.ndim == 0, jac, hess, None, rel_step, sparsity, counts)
+
+
+def interval(lb: Any, ub: Any, size: int, what: str) -> tuple[Vector, Vector]:
+    """lb and ub broadcast to `size`, with lb <= ub and nothing NaN."""
+    sides = []
+    for side, label in ((lb, "lb"), (ub, "ub")):
+        array = real_array(side, f"{what}.{label}")
+        try:
+            array = np.broadcast_to(array, (size,)).copy()
+        except ValueError:
+            raise InputError(f"{what}.{label} must be a number or have {size} entries, got {array.shape}") from None
+        if np.isnan(array).any():
+            raise InputError(f"{what}.{label} must not contain NaN, got {side!r:.80}")
+        sides.append(array)
+    lower, upper = sides
+    bad = np.flatnonzero((lower > upper) | (lower == np.inf) | (upper == -np.inf))
+    if bad.size:
+        j = bad[0]
+        raise InputError(
+            f"{what}: lb must be at most ub and both sides reachable, got {lower[j]} > {upper[j]} in entry {j}"
+        )
+    return lower, upper
+
+
+def with_args(fun: Any, args: tuple[Any, ...]) -> Any:
+    """fun(x, *args) as a function of x; schemes pass through."""
+    if not args or not callable(fun):
+        return fun
+    return lambda x: fun(x, *args)
+
+
+def _scheme_or_callable(jac: Any, what: str) -> Callable[..., Any] | str:
+    if jac is None:
+        return "3-point"
+    if callable(jac) or jac in differences.SCHEMES:
+        return cast("Callable[..., Any] | str", jac)
+    raise InputError(f"{what} must be callable or one of {differences.SCHEMES}, got {jac!r:.80}")
+
+
+def _hess(hess: Any, what: str) -> Callable[..., Any] | str | None:
+    if hess is None or isinstance(hess, HessianUpdateStrategy):
+        return None  # quasi-Newton strategies are the inner solver's business
+    if callable(hess) or hess in differences.SCHEMES:
+        return cast("Callable[..., Any] | str", hess)
+    raise InputError(f"{what} must be callable, one of {differences.SCHEMES} or None, got {hess!r:.80}")
+
+
+def _no_keep_feasible(constraint: Any, i: int) -> None:
+    if np.any(constraint.keep_feasible):
+        raise InputError(
+            f"constraints[{i}].keep_feasible must be False: an augmented Lagrangian visits infeasible points. "
+            "Bounds are always kept; state simple limits as bounds"
+        )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint for a misspelt name: '; did you mean ...?' or the list of what there is."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"

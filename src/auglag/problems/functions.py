@@ -1,0 +1,419 @@
+"""A problem made of the user's own functions, stated as for `scipy.optimize.minimize`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, final
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import Bounds, HessianUpdateStrategy
+from scipy.sparse.linalg import LinearOperator
+
+from auglag import checking, differences
+from auglag._typing import Jacobian, Vector
+from auglag.errors import InputError
+from auglag.problems.base import AbstractProblem, Group, Point, dense, transposed_product
+from auglag.problems.constraints import Block, as_jacobian, interval, parse_constraints, real_array, with_args
+from auglag.prox import SeparableTerm, add_bounds, as_term
+
+
+@final
+class Problem(AbstractProblem):
+    """min f(x) + g(x) subject to bounds and constraints, from plain functions.
+
+    Arguments mean what they mean in SciPy and in `auglag.minimize`. Instead of `fun` and `constraints`, a simulation
+    that yields both at once may be given as `fun_and_con(x) -> (f, c)` with `con_lower <= c <= con_upper`; it is then
+    called once per point, and `jac` (optional) returns `(grad f, Jacobian of c)`.
+    """
+
+    def __init__(
+        self,
+        fun: Callable[..., Any] | None = None,
+        x0: Any = None,
+        args: Any = (),
+        *,
+        jac: Any = None,
+        hess: Any = None,
+        hessp: Any = None,
+        bounds: Any = None,
+        constraints: Any = (),
+        g: Any = None,
+        fun_and_con: Callable[..., Any] | None = None,
+        con_lower: Any = 0.0,
+        con_upper: Any = 0.0,
+        finite_diff_rel_step: Any = None,
+        name: str = "",
+    ) -> None:
+        start = check_x0(x0)
+        lower, upper = parse_bounds(bounds, start.size)
+        args = args if isinstance(args, tuple) else (args,)
+        term = None if g is None else as_term(g)
+        if term is not None:
+            _check_term(term, lower, upper, start.size)
+        start = np.clip(start, lower, upper)
+        super().__init__(start, lower=lower, upper=upper, cl=np.zeros(0), cu=np.zeros(0), groups=(), g=term)
+        self.name = name
+        self._rel_step = finite_diff_rel_step
+        if fun_and_con is not None and not callable(fun_and_con):
+            raise InputError(f"fun_and_con must be callable, got {fun_and_con!r:.80}")
+        if fun is not None and not callable(fun):
+            raise InputError(f"fun must be callable, None for a feasibility problem, or a problem, got {fun!r:.80}")
+        self._joint = with_args(fun_and_con, args)
+        self._fun = with_args(fun, args)
+        self._with_gradient = jac is True
+        self._jac = self._parse_jac(jac, args)
+        self._hess = _parse_hess(hess)
+        self._hess_args = args
+        if hessp is not None and not callable(hessp):
+            raise InputError(f"hessp must be callable, got {hessp!r:.80}")
+        self._hessp = hessp
+        self.blocks: list[Block] = []
+        if self._joint is not None:
+            self._set_up_joint(fun, constraints, con_lower, con_upper)
+        else:
+            self.blocks = parse_constraints(constraints, start, lower, upper, self.counts)
+            self._set_up_rows()
+
+    # ------------------------------------------------------------------------------------------------ construction
+
+    def _parse_jac(self, jac: Any, args: tuple[Any, ...]) -> Any:
+        if jac is True:
+            if self._fun is None:
+                raise InputError("jac=True asks fun to return (value, gradient), but fun is None")
+            return None
+        if jac is None or jac is False:
+            return "3-point"
+        if callable(jac):
+            return with_args(jac, args)
+        if isinstance(jac, str) and jac in differences.SCHEMES:
+            return jac
+        raise InputError(f"jac must be callable, True, or one of {differences.SCHEMES}, got {jac!r:.80}")
+
+    def _set_up_joint(self, fun: Any, constraints: Any, con_lower: Any, con_upper: Any) -> None:
+        if fun is not None or (constraints is not None and constraints != () and constraints != []):
+            raise InputError("fun_and_con replaces fun and constraints; pass either the one or the others")
+        point = Point(self, self.x0)
+        self.cl = np.zeros(0)
+        self._fill_jointly(point, first=True)
+        size = point.c.size
+        self.cl, self.cu = interval(con_lower, con_upper, size, "con_lower/con_upper")
+        self.groups = (Group("c", 0, size),)
+        self._points[self.x0.tobytes()] = point
+
+    def _set_up_rows(self) -> None:
+        empty = [np.zeros(0)]
+        self.cl = np.concatenate(empty + [block.lower for block in self.blocks])
+        self.cu = np.concatenate(empty + [block.upper for block in self.blocks])
+        groups, start = [], 0
+        for block in self.blocks:
+            groups.append(Group(block.name, start, start + block.size, block.scalar))
+            start += block.size
+        self.groups = tuple(groups)
+
+    # -------------------------------------------------------------------------------------------------- evaluation
+
+    def f(self, x: Vector) -> float:
+        """The objective; 0 for a feasibility problem."""
+        return self.at(x).f
+
+    def grad(self, x: Vector) -> Vector:
+        """Its gradient."""
+        return self.at(x).grad
+
+    def c(self, x: Vector) -> Vector:
+        """All constraint functions, stacked in the user's order."""
+        return self.at(x).c
+
+    def jac(self, x: Vector) -> Jacobian:
+        """Their Jacobian, stacked."""
+        return self.at(x).jac
+
+    def fill_f(self, point: Point) -> None:
+        """f, and with it the gradient (`jac=True`) or c (`fun_and_con`)."""
+        if self._joint is not None:
+            self._fill_jointly(point)
+        elif self._fun is None:
+            point._f = 0.0
+        else:
+            self.counts.nfev += 1
+            value = self._fun(point.x.copy())
+            if self._with_gradient:
+                value = self._split(value, point)
+            point._f = scalar(value, "fun(x)")
+
+    def _split(self, value: Any, point: Point) -> Any:
+        if not (isinstance(value, tuple | list) and len(value) == 2):
+            raise InputError(f"fun(x) must return (value, gradient) when jac=True, got {type(value).__name__}")
+        self.counts.njev += 1
+        point._grad = self._vector(value[1], "the gradient returned by fun(x)")
+        return value[0]
+
+    def _fill_jointly(self, point: Point, first: bool = False) -> None:
+        self.counts.nfev += 1
+        self.counts.constr_nfev += 1
+        assert self._joint is not None
+        f, c = _pair(self._joint(point.x.copy()), "fun_and_con(x)", "(f, c)")
+        point._f = scalar(f, "fun_and_con(x)[0]")
+        point._c = np.atleast_1d(real_array(c, "fun_and_con(x)[1]")).ravel()
+        if not first and point._c.size != self.m:
+            raise InputError(f"fun_and_con(x)[1] must have {self.m} entries as at x0, got {point._c.size}")
+
+    def _vector(self, value: Any, what: str) -> Vector:
+        vector = real_array(value.toarray() if sparse.issparse(value) else value, what)
+        if vector.shape != (self.n,):
+            if vector.size != self.n or vector.ndim > 2:
+                raise InputError(f"{what} must have shape ({self.n},), got {vector.shape}")
+            vector = vector.reshape(self.n)
+        return vector
+
+    def fill_grad(self, point: Point) -> None:
+        """The gradient of f, by the user's jac or by differences inside the bounds."""
+        if self._joint is not None:
+            self._fill_joint_jac(point)
+        elif self._fun is None:
+            point._grad = np.zeros(self.n)
+        elif self._with_gradient:
+            self.fill_f(point)  # only reached if f was set by hand; one call gives both
+        elif isinstance(self._jac, str):
+            point._grad = differences.gradient(
+                self._for_differences,
+                point.x,
+                point.f,
+                scheme=self._jac,
+                lower=self.lower,
+                upper=self.upper,
+                rel_step=self._rel_step,
+            )
+        else:
+            self.counts.njev += 1
+            point._grad = self._vector(self._jac(point.x.copy()), "jac(x)")
+
+    def _for_differences(self, x: Any) -> Any:
+        self.counts.nfev += 1
+        value = self._fun(x)
+        return value if np.ndim(value) == 0 else np.asarray(value).reshape(-1)[0]
+
+    def fill_c(self, point: Point) -> None:
+        """All constraint blocks."""
+        if self._joint is not None:
+            self._fill_jointly(point)
+        elif len(self.blocks) == 1:
+            point._c = self.blocks[0].value(point.x)
+        else:
+            point._c = np.concatenate([np.zeros(0)] + [block.value(point.x) for block in self.blocks])
+
+    def fill_jac(self, point: Point) -> None:
+        """All Jacobians; one block is kept as it is, several are kept side by side until someone needs one matrix."""
+        if self._joint is not None:
+            self._fill_joint_jac(point)
+            return
+        parts = self._jacobians(point)
+        point._jac = parts[0] if len(parts) == 1 else stack(parts, self.n)
+
+    def _jacobians(self, point: Point) -> list[Jacobian]:
+        parts = []
+        for block, group in zip(self.blocks, self.groups, strict=True):
+            value = point.c[group.start : group.stop] if isinstance(block.jac, str) else np.zeros(0)
+            parts.append(block.jacobian(point.x, value, self.lower, self.upper))
+        return parts
+
+    def _fill_joint_jac(self, point: Point) -> None:
+        """(grad f, J) by the user's function or by differencing (f, c) together."""
+        if callable(self._jac):
+            self.counts.njev += 1
+            self.counts.constr_njev += 1
+            gradient, jac = _pair(self._jac(point.x.copy()), "jac(x)", "(grad f, Jacobian of c)")
+            point._grad = self._vector(gradient, "jac(x)[0]")
+            point._jac = as_jacobian(jac, self.m, self.n, "jac(x)[1]")
+            return
+        both = differences.jacobian(
+            self._joint_for_differences,
+            point.x,
+            np.concatenate([[point.f], point.c]),
+            scheme=self._jac,
+            lower=self.lower,
+            upper=self.upper,
+            rel_step=self._rel_step,
+        )
+        point._grad, point._jac = np.ascontiguousarray(both[0]), np.ascontiguousarray(both[1:])
+
+    def _joint_for_differences(self, x: Any) -> Any:
+        self.counts.nfev += 1
+        self.counts.constr_nfev += 1
+        assert self._joint is not None
+        f, c = self._joint(x)
+        return np.concatenate([np.atleast_1d(f).ravel()[:1], np.atleast_1d(c).ravel()])
+
+    def check_derivatives(self, x: Vector) -> None:
+        """Compare what the user supplied with differences along a random direction at x; name a wrong entry."""
+        rng = np.random.default_rng(0)
+        if (callable(self._jac) and self._fun is not None) or self._with_gradient:
+            checking.check_gradient(
+                lambda z: self.at(z).f, lambda z: self.at(z).grad, x, self.lower, self.upper, name="jac", rng=rng
+            )
+        if self._joint is not None and callable(self._jac):
+            checking.check_jacobian(
+                lambda z: np.append(self.at(z).c, self.at(z).f),
+                lambda z: np.vstack([dense(self.at(z).jac), self.at(z).grad]),
+                x,
+                self.lower,
+                self.upper,
+                name="jac (the gradient of f as the last row)",
+                of="fun_and_con",
+                rng=rng,
+            )
+        for k, (block, group) in enumerate(zip(self.blocks, self.groups, strict=True)):
+            if block.matrix is None and callable(block.jac):
+                checking.check_jacobian(
+                    partial(self._rows_at, group),
+                    partial(self._part_at, k),
+                    x,
+                    self.lower,
+                    self.upper,
+                    name=f"{block.name}: jac",
+                    rng=rng,
+                )
+        if self.has_hessp:
+            y = rng.standard_normal(self.m)
+            checking.check_hessian_product(
+                lambda z, v: self.hessp(z, y, v),
+                lambda z: self.at(z).grad + (self.at(z).vjp(y) if self.m else 0.0),
+                x,
+                self.lower,
+                self.upper,
+                name="hess, hessp or a constraint's hess (random multipliers)",
+                of="the gradient of the Lagrangian",
+                rng=rng,
+            )
+
+    def _rows_at(self, group: Group, x: Vector) -> Vector:
+        return self.at(x).c[group.start : group.stop]
+
+    def _part_at(self, k: int, x: Vector) -> Jacobian:
+        block = self.blocks[k]
+        return block.jacobian(x, np.zeros(0), self.lower, self.upper)
+
+    # -------------------------------------------------------------------------------------------- second derivatives
+
+    @property
+    def has_hessp(self) -> bool:
+        """Whether f and every constraint came with second derivatives."""
+        if self._joint is not None:
+            return False
+        objective = self._fun is None or self._hessp is not None or callable(self._hess)
+        return objective and all(block.matrix is not None or callable(block.hess) for block in self.blocks)
+
+    def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
+        """Hess(f + y'c)(x) v."""
+        result = np.zeros(self.n)
+        if self._fun is not None:
+            self.counts.nhev += 1
+            if self._hessp is not None:
+                result = self._vector(self._hessp(x.copy(), v, *self._hess_args), "hessp(x, p)")
+            else:
+                result = self._vector(self._hess(x.copy(), *self._hess_args) @ v, "hess(x) @ p")
+        for block, group in zip(self.blocks, self.groups, strict=True):
+            result = result + block.hessp(x, y[group.start : group.stop], v)
+        return result
+
+
+# ------------------------------------------------------------------------------------------------------------- pieces
+
+
+def scalar(value: Any, what: str) -> float:
+    """A user's objective value as a float."""
+    if isinstance(value, float):
+        return value
+    array = real_array(value, what)
+    if array.size != 1:
+        raise InputError(f"{what} must return a number, got an array of shape {array.shape}")
+    return float(array.reshape(-1)[0])
+
+
+def _pair(value: Any, what: str, demand: str) -> tuple[Any, Any]:
+    if not (isinstance(value, tuple | list) and len(value) == 2):
+        raise InputError(f"{what} must return {demand}, got {type(value).__name__}")
+    return value[0], value[1]
+
+
+def check_x0(x0: Any) -> Vector:
+    """x0 as a float vector."""
+    if x0 is None:
+        raise InputError("x0 must be given: the starting point, a vector of numbers, got None")
+    x = np.atleast_1d(real_array(x0, "x0"))
+    if x.ndim != 1:
+        raise InputError(f"x0 must be a vector, got an array of shape {x.shape}")
+    if x.size == 0:
+        raise InputError("x0 must have at least one entry, got an empty array")
+    if not np.isfinite(x).all():
+        j = int(np.flatnonzero(~np.isfinite(x))[0])
+        raise InputError(f"x0 must be finite, got {x[j]} in entry {j}")
+    return np.array(x, dtype=np.float64, order="C")
+
+
+def parse_bounds(bounds: Any, n: int) -> tuple[Vector, Vector]:
+    """(lower, upper) from None, a SciPy Bounds, or a sequence of (low, high) pairs with None for infinite."""
+    if bounds is None:
+        return np.full(n, -np.inf), np.full(n, np.inf)
+    if isinstance(bounds, Bounds):
+        return interval(bounds.lb, bounds.ub, n, "bounds")
+    try:
+        pairs = [(low, high) for low, high in bounds]
+    except (TypeError, ValueError):
+        raise InputError(
+            f"bounds must be a scipy.optimize.Bounds or a sequence of (low, high) pairs, got {bounds!r:.80}"
+        ) from None
+    if len(pairs) != n:
+        raise InputError(f"bounds must have {n} pairs, one per variable, got {len(pairs)}")
+    lower = [-math.inf if low is None else low for low, _ in pairs]
+    upper = [math.inf if high is None else high for _, high in pairs]
+    return interval(lower, upper, n, "bounds")
+
+
+def _parse_hess(hess: Any) -> Any:
+    if hess is None or isinstance(hess, HessianUpdateStrategy):
+        return None
+    if callable(hess) or (isinstance(hess, str) and hess in differences.SCHEMES):
+        return hess
+    raise InputError(f"hess must be callable, one of {differences.SCHEMES} or None, got {hess!r:.80}")
+
+
+def _check_term(term: Any, lower: Vector, upper: Vector, n: int) -> None:
+    term.check(n)
+    if np.isfinite(lower).any() or np.isfinite(upper).any():
+        if not isinstance(term, SeparableTerm):
+            raise InputError(
+                f"bounds and g={type(term).__name__} cannot be combined: the prox of their sum is known only when g is "
+                "separable (a sum of functions of one coordinate each). Put the bounds into g, or state one of the two "
+                "as a constraint"
+            )
+        add_bounds(term, lower, upper)  # raises if no point satisfies both
+
+
+def stack(parts: list[Jacobian], n: int) -> Jacobian:
+    """Several Jacobians as one: dense if all are dense, sparse if some are sparse, else an operator."""
+    if not parts:
+        return np.zeros((0, n))
+    if any(isinstance(part, LinearOperator) for part in parts):
+        return _stacked_operator(parts, n)
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))
+    return np.vstack(parts)
+
+
+def _stacked_operator(parts: list[Jacobian], n: int) -> LinearOperator:
+    ends = np.cumsum([part.shape[0] for part in parts])
+    starts = np.concatenate([[0], ends[:-1]])
+
+    def matvec(v: Vector) -> Vector:
+        return np.concatenate([np.asarray(part @ v.ravel()) for part in parts])
+
+    def rmatvec(w: Vector) -> Vector:
+        w = w.ravel()
+        pieces = zip(parts, starts, ends, strict=True)
+        return np.asarray(sum(transposed_product(part, w[start:end]) for part, start, end in pieces))
+
+    return LinearOperator((int(ends[-1]), n), matvec=matvec, rmatvec=rmatvec, dtype=np.float64)

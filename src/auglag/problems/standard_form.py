@@ -1,0 +1,254 @@
+"""The form Algorithm 1 works on: scaled, without fixed variables, with the bounds inside g."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from auglag._typing import Jacobian, Vector
+from auglag.errors import InputError
+from auglag.problems.base import AbstractProblem, Point, product
+from auglag.prox import Box, Scaled, SeparableSum, SeparableTerm, Zero, add_bounds
+from auglag.prox.base import ProxTerm
+
+#: Gradients at x0 larger than this (max norm) are scaled down to it; scale factors are never below SMALLEST_SCALE.
+LARGEST_GRADIENT = 100.0
+SMALLEST_SCALE = 1e-8
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """sf multiplies f + g, sc[i] multiplies row i of c. Multipliers: y_user = y * sc / sf."""
+
+    sf: float
+    sc: Vector
+
+    @staticmethod
+    def none(m: int) -> Scaling:
+        """All factors 1."""
+        return Scaling(1.0, np.ones(m))
+
+    @staticmethod
+    def from_gradients(point: Point) -> Scaling:
+        """Factors that bring the gradients of f and of every row at `point` to a max norm of at most 100."""
+        largest = float(np.max(np.abs(point.grad), initial=0.0))
+        rows = row_norms(point.jac) if point.problem.m else np.zeros(0)
+        return Scaling(float(_factor(np.array([largest]))[0]), _factor(rows))
+
+
+def _factor(norms: Vector) -> Vector:
+    norms = np.where(np.isfinite(norms), norms, 1.0)
+    return np.asarray(np.maximum(1.0 / np.maximum(norms / LARGEST_GRADIENT, 1.0), SMALLEST_SCALE))
+
+
+def row_norms(jac: Jacobian) -> Vector:
+    """The max norm of every row; 1 for a LinearOperator, whose entries are not to be had cheaply."""
+    if isinstance(jac, np.ndarray):
+        return np.asarray(np.max(np.abs(jac), axis=1, initial=0.0))
+    if sparse.issparse(jac):
+        return np.asarray(abs(sparse.csr_array(jac)).max(axis=1).toarray()).ravel()
+    return np.ones(jac.shape[0])
+
+
+@final
+class StandardForm:
+    """min f(z) + g(z) subject to cl <= c(z) <= cu, over z = the free variables, then the explicit slacks if any.
+
+    With `slacks="closed"` rows keep their intervals and the subproblem minimises the slacks out. With
+    `slacks="explicit"` every inequality row c_i in [cl, cu] becomes c_i - s_i = 0 with s_i in [cl, cu] a variable whose
+    bounds join g, as in the paper's experiments; all rows are then equalities.
+    """
+
+    def __init__(self, problem: AbstractProblem, scaling: Scaling, *, slacks: str = "closed") -> None:
+        self.problem, self.scaling = problem, scaling
+        g = problem.g if problem.g is not None else Zero()
+        fixed = problem.lower == problem.upper
+        keep = isinstance(g, SeparableTerm)  # with another g there are no bounds, so nothing is fixed
+        self.free: NDArray[np.intp] | None = np.flatnonzero(~fixed) if keep and fixed.any() else None
+        self.n_x = problem.n if self.free is None else self.free.size
+        self._base = np.where(fixed, problem.lower, problem.x0)
+        self.cl, self.cu = scaling.sc * problem.cl, scaling.sc * problem.cu
+        self.slack_rows = np.flatnonzero(problem.cl != problem.cu) if slacks == "explicit" else np.zeros(0, np.intp)
+        self.g: ProxTerm = self._prox_term(g)
+        if self.slack_rows.size:
+            self._box_of_slacks = Box(self.cl[self.slack_rows], self.cu[self.slack_rows])
+            x_part, s_part = np.arange(self.n_x), np.arange(self.n_x, self.n)
+            self.g = SeparableSum([(x_part, self.g), (s_part, self._box_of_slacks)])
+            self.cl, self.cu = self.cl.copy(), self.cu.copy()
+            self.cl[self.slack_rows] = self.cu[self.slack_rows] = 0.0
+        self.unscaled = scaling.sf == 1.0 and bool((scaling.sc == 1.0).all())
+        self.equalities = bool((self.cl == self.cu).all())
+        self.has_lower, self.has_upper = bool(np.isfinite(self.cl).any()), bool(np.isfinite(self.cu).any())
+
+    def _prox_term(self, g: ProxTerm) -> ProxTerm:
+        """sf * g + the indicator of the bounds, on the free variables."""
+        lower, upper = self.problem.lower, self.problem.upper
+        if self.free is not None:
+            assert isinstance(g, SeparableTerm)
+            g, lower, upper = g.restrict(self.free), lower[self.free], upper[self.free]
+        if g.box(self.n_x) is None and self.scaling.sf != 1.0:
+            g = Scaled(g, self.scaling.sf)
+        if np.isneginf(lower).all() and np.isposinf(upper).all():
+            return g
+        return add_bounds(g, lower, upper)
+
+    @property
+    def n(self) -> int:
+        """Number of variables of the form."""
+        return self.n_x + self.slack_rows.size
+
+    @property
+    def m(self) -> int:
+        """Number of rows."""
+        return self.problem.m
+
+    @property
+    def has_hessp(self) -> bool:
+        """Whether second derivatives are at hand."""
+        return self.problem.has_hessp
+
+    def start(self, x: Vector) -> Vector:
+        """z for the user's x, projected on dom g; a slack starts at its row's value clipped to its interval."""
+        z = x if self.free is None else x[self.free]
+        if self.slack_rows.size:
+            c = self.scaling.sc * self.problem.at(self.user_x(z)).c
+            z = np.concatenate([z, c[self.slack_rows]])
+        return self.g.domain().prox(np.ascontiguousarray(z, dtype=float), 1.0)
+
+    def user_x(self, z: Vector) -> Vector:
+        """The user's x for z."""
+        if self.slack_rows.size:
+            z = z[: self.n_x]
+        if self.free is None:
+            return z
+        x = self._base.copy()
+        x[self.free] = z
+        return x
+
+    def user_y(self, y: Vector) -> Vector:
+        """Multipliers in the user's units."""
+        return y * self.scaling.sc / self.scaling.sf
+
+    def own_y(self, y_user: Vector) -> Vector:
+        """Multipliers in the units of the form."""
+        return y_user * self.scaling.sf / self.scaling.sc
+
+    def at(self, z: Vector) -> FormPoint:
+        """The point z with its scaled values."""
+        return FormPoint(self, z, self.problem.at(self.user_x(z)))
+
+    def user_residual(self, stationarity: float, c: Vector) -> tuple[float, float]:
+        """R and its second half in the user's units, from dist and c(z) - s in the units of the form."""
+        slacks = float(np.max(self.scaling.sc[self.slack_rows], initial=1.0))  # a slack's own scale; 1 without any
+        violation = float(np.linalg.norm(c / self.scaling.sc))
+        return stationarity * slacks / self.scaling.sf + violation, violation
+
+    def distance(self, z: Vector) -> Vector:
+        """c(z) - clip(c(z), cl, cu), scaled."""
+        c = self.at(z).c
+        return c - np.clip(c, self.cl, self.cu)
+
+    def feasibility(self) -> StandardForm:
+        """The same constraints and dom g, with f = 0: what restoration minimises the violation of."""
+        other = object.__new__(StandardForm)
+        other.__dict__.update(self.__dict__)
+        other.scaling = Scaling(0.0, self.scaling.sc)
+        other.g = self.g.domain()
+        other.unscaled = False
+        return other
+
+
+@final
+class FormPoint:
+    """Values at z in the units of the form; everything is taken from the problem's cached point."""
+
+    __slots__ = ("form", "point", "z")
+
+    def __init__(self, form: StandardForm, z: Vector, point: Point) -> None:
+        self.form, self.z, self.point = form, z, point
+
+    @property
+    def f(self) -> float:
+        """sf f; 0 in the feasibility form, whatever f is."""
+        sf = self.form.scaling.sf
+        return sf * self.point.f if sf else 0.0
+
+    @property
+    def c(self) -> Vector:
+        """sc c, less the explicit slacks."""
+        form, c = self.form, self.point.c
+        if form.unscaled and not form.slack_rows.size:
+            return c
+        c = form.scaling.sc * c
+        if form.slack_rows.size:
+            c[form.slack_rows] -= self.z[form.n_x :]
+        return c
+
+    def lagrangian_gradient(self, w: Vector) -> Vector:
+        """grad f + J'w."""
+        form = self.form
+        if not form.m:
+            return self._free(self._gradient())
+        if form.unscaled:
+            gradient = self.point.grad + self.point.vjp(w)
+        else:
+            gradient = self.point.vjp(form.scaling.sc * w)
+            if form.scaling.sf:
+                gradient = gradient + form.scaling.sf * self.point.grad
+        gradient = self._free(gradient)
+        return np.concatenate([gradient, -w[form.slack_rows]]) if form.slack_rows.size else gradient
+
+    def _gradient(self) -> Vector:
+        sf = self.form.scaling.sf
+        return self.point.grad if sf == 1.0 else sf * self.point.grad if sf else np.zeros(self.form.problem.n)
+
+    def _free(self, v: Vector) -> Vector:
+        return v if self.form.free is None else v[self.form.free]
+
+    def _embed(self, v: Vector) -> Vector:
+        """A direction of the form as a direction of the user's variables."""
+        form = self.form
+        v = v[: form.n_x]
+        if form.free is None:
+            return v
+        full = np.zeros(form.problem.n)
+        full[form.free] = v
+        return full
+
+    def vjp(self, w: Vector) -> Vector:
+        """J'w."""
+        form = self.form
+        gradient = self._free(self.point.vjp(form.scaling.sc * w))
+        return np.concatenate([gradient, -w[form.slack_rows]]) if form.slack_rows.size else gradient
+
+    def jvp(self, v: Vector) -> Vector:
+        """J v."""
+        form = self.form
+        if not form.m:
+            return np.zeros(0)
+        result = form.scaling.sc * product(self.point.jac, self._embed(v))
+        if form.slack_rows.size:
+            result[form.slack_rows] -= v[form.n_x :]
+        return result
+
+    def hessp(self, w: Vector, v: Vector) -> Vector:
+        """The Hessian of f + w'c times v."""
+        form, sf = self.form, self.form.scaling.sf
+        full = self._embed(v)
+        if sf:
+            result = sf * form.problem.hessp(self.point.x, form.scaling.sc * w / sf, full)
+        else:
+            y = form.scaling.sc * w
+            result = form.problem.hessp(self.point.x, y, full) - form.problem.hessp(self.point.x, 0.0 * y, full)
+        return np.concatenate([self._free(result), np.zeros(form.slack_rows.size)])
+
+
+def require_slacks(slacks: str) -> None:
+    """Raise unless `slacks` names one of the two treatments."""
+    if slacks not in ("closed", "explicit"):
+        raise InputError(f"slacks must be 'closed' or 'explicit', got {slacks!r}")

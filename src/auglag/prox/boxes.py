@@ -1,0 +1,128 @@
+"""The whole space and boxes: the terms a solver for bound-constrained problems accepts. `sets` has the other sets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auglag._typing import Vector
+from auglag.errors import InputError
+from auglag.prox._validate import EPS, compact, demand, finite, real, same_length, scalar, show, store
+from auglag.prox.base import SeparableTerm, Weights, require_length
+
+INF = math.inf
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Zero(SeparableTerm):
+    """g(x) = 0: no nonsmooth term, and no bounds."""
+
+    def value(self, x: Vector) -> float:
+        """0."""
+        return 0.0
+
+    def prox(self, x: Vector, step: float) -> Vector:
+        """A copy of x."""
+        return x.copy()
+
+    def subdiff_interval(self, x: Vector) -> tuple[Vector, Vector]:
+        """{0}."""
+        zeros = np.zeros_like(x)
+        return zeros, zeros
+
+    def subdiff_distance(self, x: Vector, v: Vector) -> float:
+        """||v||."""
+        return math.sqrt(v @ v)
+
+    def restrict(self, index: NDArray[np.intp]) -> Zero:
+        """The same term."""
+        return self
+
+    def domain(self) -> Zero:
+        """All of R^n."""
+        return self
+
+    def box(self, n: int) -> tuple[Vector, Vector]:
+        """No bounds."""
+        return np.full(n, -INF), np.full(n, INF)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Box(SeparableTerm):
+    """The set lower <= x <= upper; each bound is a number or one per coordinate, and may be infinite.
+
+    A coordinate counts as being at a bound when it equals it (the projection sets it so), not when it is near.
+    """
+
+    lower: Weights = -INF
+    upper: Weights = INF
+    _lower: Vector = field(init=False, repr=False)
+    _upper: Vector = field(init=False, repr=False)
+    _least: Vector = field(init=False, repr=False)  #: lower less a few units in the last place
+    _most: Vector = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        lower, upper = real("Box.lower", self.lower), real("Box.upper", self.upper)
+        demand("Box.lower", "below +inf", lower, lower < INF)
+        demand("Box.upper", "above -inf", upper, upper > -INF)
+        same_length("Box.lower", lower, "Box.upper", upper)
+        low, high = np.broadcast_arrays(lower, upper)
+        if not np.all(low <= high):
+            at = int(np.argmin(low <= high))
+            raise InputError(f"Box.lower must not exceed Box.upper, got {show(low.flat[at])} > {show(high.flat[at])}")
+        store(self, lower=compact(lower), upper=compact(upper), _lower=lower, _upper=upper)
+        store(self, _least=lower - 4.0 * EPS * np.abs(lower), _most=upper + 4.0 * EPS * np.abs(upper))
+
+    def value(self, x: Vector) -> float:
+        """0 between the bounds, else +inf."""
+        return 0.0 if ((x >= self._least) & (x <= self._most)).all() else INF
+
+    def prox(self, x: Vector, step: float) -> Vector:
+        """Clip to the bounds."""
+        return np.minimum(np.maximum(x, self._lower), self._upper)
+
+    def subdiff_interval(self, x: Vector) -> tuple[Vector, Vector]:
+        """[-inf, 0] at the lower bound, [0, inf] at the upper, [-inf, inf] where they coincide, {0} in between."""
+        return np.where(x <= self._lower, -INF, 0.0), np.where(x >= self._upper, INF, 0.0)
+
+    def subdiff_distance(self, x: Vector, v: Vector) -> float:
+        """The norm of v without the entries that point out of the box at a bound."""
+        left = np.where(np.where(v < 0.0, x > self._lower, x < self._upper), v, 0.0)
+        return math.sqrt(left @ left)
+
+    def restrict(self, index: NDArray[np.intp]) -> Box:
+        """The bounds of `index`."""
+        return Box(*(bound[index] if bound.ndim else bound for bound in (self._lower, self._upper)))
+
+    def domain(self) -> Box:
+        """The set itself."""
+        return self
+
+    def box(self, n: int) -> tuple[Vector, Vector]:
+        """The bounds, in full length."""
+        self.check(n)
+        return np.broadcast_to(self._lower, (n,)).copy(), np.broadcast_to(self._upper, (n,)).copy()
+
+    def check(self, n: int) -> None:
+        """Bounds that are arrays have n entries."""
+        for name, bound in (("lower", self._lower), ("upper", self._upper)):
+            if bound.ndim:
+                require_length(self, name, bound.size, n)
+
+
+def NonNegative() -> Box:
+    """The set x >= 0."""
+    return Box(0.0, INF)
+
+
+def LinfBall(radius: float = 1.0, center: Weights = 0.0) -> Box:
+    """The set max_i |x_i - center_i| <= radius."""
+    radius = scalar("LinfBall.radius", radius, positive=True)
+    middle = finite("LinfBall.center", center)
+    return Box(middle - radius, middle + radius)

@@ -1,0 +1,59 @@
+"""Words for a result: the message with the numbers that matter, and what to try."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auglag.certificate import Certificate
+from auglag.problems.base import AbstractProblem
+from auglag.result import Status
+from auglag.rules import History
+
+if TYPE_CHECKING:
+    from auglag.run import Run
+
+
+def message(status: Status, check: Certificate, tol: float, history: History, problem: AbstractProblem) -> str:
+    """The status in words, with the residuals and what they were compared with."""
+    text = status.message
+    if status is Status.NON_FINITE and not history.iterations:
+        point = problem.at(problem.x0)
+        bad = [problem.row_name(i) for i, value in enumerate(point.c) if not abs(value) < float("inf")]
+        what = [f"fun = {point.f}"] if not abs(point.f) < float("inf") else []
+        what += [f"{name} is not finite" for name in bad[:3]]
+        return f"{text} At x0: {', '.join(what) or 'the gradient is not finite'}; no defined point was found nearby."
+    if status is Status.INFEASIBLE:
+        names = ", ".join(f"{name} by {size:.3g}" for name, size in list(check.row_violations.items())[:3])
+        return f"{text} The least violation found is {check.violation:.3g}; most violated: {names}."
+    if status is Status.UNBOUNDED and history.iterations:
+        last = history.last
+        return f"{text} f + g fell to {last.objective:.3g} where the violation is {last.user_violation:.3g}."
+    relation = "<=" if check.meets(tol) else ">"
+    return f"{text} Residual {check.residual:.2e} {relation} tol {tol:.0e}; violation {check.violation:.2e}."
+
+
+def advice(status: Status, check: Certificate, run: Run) -> tuple[str, ...]:
+    """One to three things to try, for an end that is not success."""
+    tips: list[str] = []
+    if status is Status.INFEASIBLE:
+        tips.append("check the named constraints against each other and against the bounds.")
+        tips.append("another starting point: infeasibility was only shown locally.")
+    elif status is Status.UNBOUNDED:
+        tips.append("check the sign of fun, or add the bounds or constraints that keep it from falling.")
+    elif status in (Status.ITERATION_LIMIT, Status.EVALUATION_LIMIT, Status.TIME_LIMIT):
+        tips.append("a larger Budget, going on with warm_start=result.")
+    elif status is Status.NON_FINITE:
+        tips.append("an x0 at which fun and all constraints are finite.")
+    elif status is Status.UNCERTIFIED:
+        tips.append("check that the functions return the same values when called twice with the same x.")
+    if status in (Status.STUCK, Status.ITERATION_LIMIT):
+        if check.relative_residual <= run.tol:
+            tips.append(
+                f"tol={check.residual * 1.1:.1e}: relative to ||grad f|| = {check.gradient_norm:.1e} the point already "
+                f"meets the tolerance ({check.relative_residual:.1e}); or divide fun by that number."
+            )
+        if run.problem.counts.njev == 0 and run.problem.counts.nfev > 0:
+            tips.append("exact derivatives (jac=): finite differences limit the residual that can be reached.")
+        elif not run.problem.has_hessp:
+            tips.append("second derivatives (hess=), which allow inner='newton-cg'.")
+    return tuple(tips[:3])

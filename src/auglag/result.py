@@ -1,0 +1,130 @@
+"""What a run returns: a status with its message, and a SciPy `OptimizeResult` with a schema."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from enum import IntEnum
+from typing import Any, final
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from auglag._typing import Vector
+from auglag.certificate import Certificate
+from auglag.errors import InputError
+from auglag.rules import Iteration
+
+
+@final
+class Status(IntEnum):
+    """Why a run ended. 0 is the only success; every member carries its message."""
+
+    message: str
+
+    def __new__(cls, value: int, message: str) -> Status:  # noqa: D102
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.message = message
+        return member
+
+    SOLVED = 0, "Solved: the certificate meets the tolerance."
+    INFEASIBLE = 1, "Locally infeasible: the violation is stationary and not small, from several starting points."
+    UNBOUNDED = 2, "Unbounded: the objective falls without limit while the violation does not grow."
+    ITERATION_LIMIT = 3, "Iteration limit reached before the tolerance."
+    EVALUATION_LIMIT = 4, "Evaluation limit reached before the tolerance."
+    TIME_LIMIT = 5, "Time limit reached before the tolerance."
+    STOPPED = 6, "Stopped by the callback."
+    INTERRUPTED = 7, "Interrupted from the keyboard."
+    NON_FINITE = 8, "A function is not finite (NaN or infinite), or not defined, where the method has to go."
+    STUCK = 9, "Stuck: the inner solver can make no further progress at this precision."
+    UNCERTIFIED = 10, "The stopping test was met but the certificate, recomputed on the original problem, was not."
+
+
+#: Field -> what it holds. `Result` has exactly these.
+SCHEMA: dict[str, str] = {
+    "x": "the best point found, shape (n,)",
+    "fun": "f(x) + g(x)",
+    "success": "True only if certificate.meets(tol)",
+    "status": "a Status",
+    "message": "the status in words, with the numbers that matter",
+    "nit": "outer iterations",
+    "nit_inner": "inner iterations, all subproblems together",
+    "nfev": "calls of fun, finite differences included",
+    "njev": "calls of jac",
+    "nhev": "calls of hess or hessp",
+    "constr_nfev": "calls of the constraint functions (all constraints of a point count as one call each)",
+    "constr_njev": "calls of the constraints' Jacobians",
+    "constr_nhev": "calls of the constraints' Hessians",
+    "jac": "grad f(x)",
+    "maxcv": "largest violation of a constraint or bound (max norm)",
+    "multipliers": "one entry per constraint, in the user's order and shape; L = f + y'c + z'x",
+    "bound_multipliers": "z: > 0 where the upper bound is active, < 0 where the lower one is",
+    "certificate": "a Certificate of (x, multipliers) on the original problem",
+    "penalty": "beta of the last subproblem, in the user's units",
+    "history": "a list of dicts, one row per outer iteration",
+    "seconds": "wall-clock time",
+    "tol": "the tolerance asked for",
+    "inner": "the name of the inner solver",
+    "variant": "the rules in words",
+    "advice": "what to try, as a tuple of sentences (empty on success)",
+}
+
+
+@final
+class Result(OptimizeResult):
+    """A SciPy `OptimizeResult` with exactly the fields of `SCHEMA`."""
+
+    def __init__(self, **values: Any) -> None:
+        missing, extra = SCHEMA.keys() - values.keys(), values.keys() - SCHEMA.keys()
+        if missing or extra:
+            raise InputError(f"Result takes exactly its schema: missing {sorted(missing)}, unknown {sorted(extra)}")
+        super().__init__(**values)
+
+    @property
+    def y(self) -> Vector:
+        """All multipliers as one flat vector, in the order of the rows."""
+        certificate: Certificate = self.certificate
+        return certificate.multipliers
+
+    @property
+    def violations(self) -> dict[str, float]:
+        """Violated constraints by name, worst first."""
+        certificate: Certificate = self.certificate
+        return certificate.row_violations
+
+    def multipliers_as(self, convention: str) -> list[Any]:
+        """The multipliers in another convention's sign.
+
+        "auglag", "trust-constr", "ipopt" and "casadi": L = f + y'c, so y > 0 at an active upper side. "slsqp": the
+        multiplier of fun(x) >= 0 is nonnegative, -y. "ampl" and "pyomo": the derivative of the optimal value by the
+        right-hand side, -y.
+        """
+        signs = {"auglag": 1, "trust-constr": 1, "ipopt": 1, "casadi": 1, "slsqp": -1, "ampl": -1, "pyomo": -1}
+        if convention not in signs:
+            raise InputError(f"convention must be one of {sorted(signs)}, got {convention!r}")
+        sign = signs[convention]
+        return [sign * np.asarray(y) if np.ndim(y) else sign * y for y in self.multipliers]
+
+    def explain(self) -> str:
+        """In words: what happened, how good the point is, and what to try."""
+        certificate: Certificate = self.certificate
+        lines = [
+            self.message,
+            f"After {self.nit} outer and {self.nit_inner} inner iterations ({self.nfev} calls of fun, "
+            f"{self.constr_nfev} of the constraints), {self.variant}, inner solver {self.inner}, "
+            f"last penalty {self.penalty:.3g}.",
+            f"At the returned point f + g = {self.fun:.10g}, {certificate}.",
+        ]
+        if self.violations:
+            worst = list(self.violations.items())[:3]
+            if not self.success or certificate.violation > self.tol:
+                lines.append("Most violated: " + ", ".join(f"{name} by {size:.3g}" for name, size in worst) + ".")
+        lines += [f"Try: {advice}" for advice in self.advice]
+        return "\n".join(lines)
+
+    diagnose = explain
+
+
+def row(iteration: Iteration) -> dict[str, Any]:
+    """One row of `Result.history`."""
+    return {field.name: getattr(iteration, field.name) for field in fields(iteration)}

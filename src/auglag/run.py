@@ -1,0 +1,346 @@
+"""One run of the method on one problem: start, Algorithm 1, restoration, certificate, result."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from auglag import checkpoint as checkpoints
+from auglag._typing import Vector
+from auglag.budget import Budget, Guard
+from auglag.certificate import Certificate, best_multipliers, certificate
+from auglag.errors import OutOfBudget
+from auglag.feasibility import Restoration, restore
+from auglag.inner import InnerResult, InnerSolver, choose
+from auglag.lagrangian import AugmentedLagrangian
+from auglag.outer import Outcome, augmented_lagrangian
+from auglag.problems.base import AbstractProblem, Counts
+from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.reporting import advice, message
+from auglag.result import Result, Status, row
+from auglag.rules import Constant, Geometric, History, Iteration, ToleranceRule
+from auglag.settings import Settings
+from auglag.stopping import Stopping
+
+#: A run turns to restoration at most this often.
+RESTORATIONS = 2
+#: Least-squares multipliers are tried at the end only while their matrix has at most this many entries.
+LARGEST_FIT = 2_000_000
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class WarmStart:
+    """Where to start: x, multipliers in the user's units, and the first penalty (None: as the rule says)."""
+
+    x: Vector
+    y: Vector | None = None
+    beta: float | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What the caller wants to see or save while the run goes on."""
+
+    callback: Callable[[History, Vector, Vector], None] | None = None  #: (history, user x, user multipliers)
+    table: Callable[[History], None] | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    resume: str | os.PathLike[str] | None = None
+
+
+@final
+class Run:
+    """The state of one run. Implements what the outer loop asks of a problem (`subproblem`, `record`) and `watch`."""
+
+    def __init__(
+        self, problem: AbstractProblem, settings: Settings, start: WarmStart, tol: float, budget: Budget, hooks: Hooks
+    ) -> None:
+        self.problem, self.settings, self.tol, self.budget, self.hooks = problem, settings, tol, budget, hooks
+        self.start = start
+        self.counts_before = Counts()
+        self.counts_start = problem.counts.copy()
+        self.guard = Guard(budget, self.used)
+        self.restorations = 0
+        self.best_residual = math.inf
+        self.best_x, self.best_y = start.x, np.zeros(problem.m)
+        self.history = History(math.nan, math.nan)
+
+    def used(self) -> Counts:
+        """Calls made by this run, those before a resume included."""
+        return self.counts_before.plus(self.problem.counts.since(self.counts_start))
+
+    # ----------------------------------------------------------------------------------------------------- the course
+
+    def solve(self) -> Result:
+        """From the start to the result."""
+        self.form: StandardForm | None = None
+        try:
+            status = self._solve()
+        except OutOfBudget as signal:
+            status = Status.TIME_LIMIT if signal.limit == "seconds" else Status.EVALUATION_LIMIT
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        except StopIteration:
+            status = Status.STOPPED
+        finally:
+            self.problem.guard = None
+        return self._finish(status)
+
+    def _solve(self) -> Status:
+        saved = None
+        if self.hooks.resume is not None:
+            saved = checkpoints.load(self.hooks.resume)
+            checkpoints.require_same(saved.fingerprint, self._fingerprint(), self.hooks.resume)
+        x = self._defined_start(self.start.x) if saved is None else saved.start_x
+        if x is None:
+            return Status.NON_FINITE
+        self.start_x = x
+        self._set_up(x, saved)
+        assert self.form is not None
+        if saved is not None:
+            z, y = self._resume(saved)
+        else:
+            z = self.form.start(x)
+            y = self.form.own_y(self.start.y) if self.start.y is not None else np.zeros(self.form.m)
+            if self._starts_solved(z, y):
+                return Status.SOLVED
+            self.history = History(self.form.at(z).f, float(np.linalg.norm(self.form.distance(z))))
+        self.problem.guard = self.guard
+        return self._iterate(z, y)
+
+    def _set_up(self, x: Vector, saved: checkpoints.State | None) -> None:
+        if saved is not None:
+            scaling = Scaling(saved.sf, saved.sc)
+        elif self.settings.scaling:
+            scaling = Scaling.from_gradients(self.problem.at(x))
+        else:
+            scaling = Scaling.none(self.problem.m)
+        self.form = StandardForm(self.problem, scaling, slacks=self.settings.slacks)
+        self.inner: InnerSolver = choose(self.settings.inner, self.form.g, self.form.n, self.form.has_hessp)
+
+    def _iterate(self, z: Vector, y: Vector) -> Status:
+        """Algorithm 1, with restoration where it suspects that there is no feasible point."""
+        assert self.form is not None
+        suspicion = 4 if self.settings.restoration else None
+        while True:
+            outcome = self._outer(z, y, suspicion)
+            doubtful = outcome.status in (Status.INFEASIBLE, Status.STUCK, Status.ITERATION_LIMIT)
+            if not (doubtful and self.settings.restoration and self._violated()):
+                return outcome.status
+            finding = restore(
+                self.form,
+                self.settings.inner,
+                [outcome.x, self.form.start(self.start_x)],
+                self.tol,
+                self.budget.inner_limit,
+            )
+            self.restorations += 1
+            if finding.verdict == "infeasible":
+                self._keep_least_infeasible(finding)
+                return Status.INFEASIBLE
+            if outcome.status is not Status.INFEASIBLE:
+                return outcome.status
+            suspicion = None if self.restorations >= RESTORATIONS else 8
+            z, y = (finding.z, np.zeros(self.form.m)) if finding.verdict == "feasible" else (outcome.x, outcome.y)
+
+    def _outer(self, z: Vector, y: Vector, suspicion: int | None) -> Outcome:
+        settings = self.settings
+        stop = Stopping(self.tol, self.budget, self.problem.m > 0, settings.largest_penalty, suspicion)
+        return augmented_lagrangian(
+            self,
+            z,
+            y,
+            self.history,
+            penalty=settings.penalty,
+            dual=settings.dual,
+            tolerance=self._tolerance(),
+            inner=self.inner,
+            stop=stop,
+            watch=self.watch,
+            inner_limit=self.budget.inner_limit,
+        )
+
+    def _tolerance(self) -> ToleranceRule:
+        """The rule given, or a geometric sequence that ends where the stopping test is sure to be met."""
+        assert self.form is not None
+        target = 0.1 * self.tol * min(1.0, self.form.scaling.sf)
+        if self.problem.m == 0 and self.settings.tolerance is None:
+            return Constant(5 * target)
+        if self.settings.tolerance is not None:
+            return self.settings.tolerance
+        return Geometric(first=max(0.1, target), ratio=0.1, floor=target)
+
+    # ---------------------------------------------------------------------------------------- what the outer loop asks
+
+    def subproblem(self, y: Vector, beta: float) -> AugmentedLagrangian:
+        """L_beta(., y) + g."""
+        assert self.form is not None
+        return AugmentedLagrangian(self.form, y, beta)
+
+    def record(self, k: int, beta: float, eta: float, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
+        """The row of the history, with R in the user's units."""
+        assert self.form is not None
+        residual, violation = self.form.user_residual(found.residual, c)
+        x = self.form.user_x(found.x)
+        return Iteration(
+            k=k,
+            beta=beta,
+            eta=eta,
+            usable=found.usable,
+            violation=float(np.linalg.norm(c)),
+            stationarity=found.residual,
+            residual=residual,
+            user_violation=violation,
+            objective=self._objective(x),
+            multiplier_norm=float(np.linalg.norm(self.form.user_y(y_hat))),
+            inner_status=found.status.name,
+            inner_iterations=found.iterations,
+            evaluations=found.evaluations,
+        )
+
+    def _objective(self, x: Vector) -> float:
+        g = self.problem.g
+        return float(self.problem.at(x).f + (g.value(x) if g is not None else 0.0))
+
+    def watch(self, history: History, x: Vector, y: Vector, y_hat: Vector) -> None:
+        """Keep the best point, save, print, and let the caller look."""
+        assert self.form is not None
+        last = history.last
+        if last.usable and last.residual < self.best_residual:
+            self.best_residual = last.residual
+            self.best_x, self.best_y = self.form.user_x(x).copy(), self.form.user_y(y_hat)
+        if self.hooks.checkpoint is not None:
+            checkpoints.save(self.hooks.checkpoint, self._state(x, y))
+        if self.hooks.table is not None:
+            self.hooks.table(history)
+        if self.hooks.callback is not None and last.usable:
+            self.hooks.callback(history, self.form.user_x(x).copy(), self.form.user_y(y_hat))
+
+    # ------------------------------------------------------------------------------------------------ start and resume
+
+    def _defined_start(self, x: Vector) -> Vector | None:
+        """x, or a point near it where f and c are finite, or None."""
+        rng = np.random.default_rng(0)
+        g, trial = self.problem.g, x
+        for attempt in range(25):
+            if attempt:
+                size = 10.0 ** (-4 + attempt // 4)
+                trial = x + size * np.maximum(1.0, np.abs(x)) * rng.standard_normal(x.size)
+            trial = np.clip(trial, self.problem.lower, self.problem.upper)
+            if g is not None:
+                trial = np.clip(g.domain().prox(trial, 1.0), self.problem.lower, self.problem.upper)
+            point = self.problem.at(trial)
+            if point.finite() and np.isfinite(point.grad).all():
+                return trial
+        return None
+
+    def _starts_solved(self, z: Vector, y: Vector) -> bool:
+        """Whether the start already meets the tolerance: then there is nothing to do."""
+        assert self.form is not None
+        x, y_user = self.form.user_x(z), self.form.user_y(y)
+        check = certificate(self.problem, x, y_user)
+        if math.isfinite(check.residual):
+            self.best_x, self.best_y, self.best_residual = x.copy(), y_user, check.residual
+        return check.meets(self.tol)
+
+    def _fingerprint(self) -> dict[str, Any]:
+        return {
+            "n": self.problem.n,
+            "m": self.problem.m,
+            "tol": self.tol,
+            "settings": repr(self.settings),
+            "x0": [float(v) for v in self.problem.x0[:8]],
+        }
+
+    def _state(self, x: Vector, y: Vector) -> checkpoints.State:
+        assert self.form is not None
+        return checkpoints.State(
+            fingerprint=self._fingerprint(),
+            x=x,
+            y=y,
+            history=self.history,
+            best_x=self.best_x,
+            best_y=self.best_y,
+            best_residual=self.best_residual,
+            sf=self.form.scaling.sf,
+            sc=self.form.scaling.sc,
+            start_x=self.start_x,
+            counts=self.used().as_dict(),
+            seconds=self.guard.seconds,
+            restorations=self.restorations,
+        )
+
+    def _resume(self, saved: checkpoints.State) -> tuple[Vector, Vector]:
+        self.history, self.restorations = saved.history, saved.restorations
+        self.best_x, self.best_y, self.best_residual = saved.best_x, saved.best_y, saved.best_residual
+        self.counts_before = Counts(**saved.counts)
+        self.counts_start = self.problem.counts.copy()
+        self.guard = Guard(self.budget, self.used, saved.seconds)
+        return saved.x, saved.y
+
+    # -------------------------------------------------------------------------------------------------------- the end
+
+    def _violated(self) -> bool:
+        last = self.history.last
+        return self.problem.m > 0 and last.user_violation > 10 * self.tol and not self.guard.fired
+
+    def _keep_least_infeasible(self, finding: Restoration) -> None:
+        assert self.form is not None
+        self.best_x = self.form.user_x(finding.z).copy()
+        self.best_y = best_multipliers(self.problem.at(self.best_x))
+
+    def _certify(self, status: Status) -> tuple[Status, Certificate]:
+        """The certificate of the best point decides: success without it is not success, with it a failure is none."""
+        check = certificate(self.problem, self.best_x, self.best_y)
+        if check.meets(self.tol):
+            return Status.SOLVED, check
+        if self.problem.m and self.problem.n * self.problem.m <= LARGEST_FIT and status is not Status.NON_FINITE:
+            fitted = certificate(self.problem, self.best_x)
+            if fitted.meets(self.tol):
+                return Status.SOLVED, fitted
+            if not math.isfinite(check.residual) or fitted.residual < 0.5 * check.residual:
+                check = fitted
+        return (Status.UNCERTIFIED if status is Status.SOLVED else status), check
+
+    def _finish(self, status: Status) -> Result:
+        status, check = self._certify(status)
+        point, counts, iterations = self.problem.at(self.best_x), self.used(), self.history.iterations
+        c = point.c
+        row_excess = np.maximum(np.maximum(self.problem.cl - c, c - self.problem.cu), 0.0)
+        return Result(
+            x=self.best_x.copy(),
+            fun=check.objective,
+            success=status is Status.SOLVED,
+            status=status,
+            message=message(status, check, self.tol, self.history, self.problem),
+            nit=len(iterations),
+            nit_inner=sum(it.inner_iterations for it in iterations),
+            **counts.as_dict(),
+            jac=point.grad.copy(),
+            maxcv=float(np.max(row_excess, initial=0.0)),
+            multipliers=self._split(check.multipliers),
+            bound_multipliers=check.bound_multipliers,
+            certificate=check,
+            penalty=iterations[-1].beta if iterations else self._first_penalty(),
+            history=[row(it) for it in iterations],
+            seconds=self.guard.seconds,
+            tol=self.tol,
+            inner=self.inner.name if self.form is not None else str(self.settings.inner),
+            variant=self.settings.describe(),
+            advice=() if status is Status.SOLVED else advice(status, check, self),
+        )
+
+    def _first_penalty(self) -> float:
+        if self.start.beta is not None:
+            return self.start.beta
+        return self.settings.penalty.next(self.history) if math.isfinite(self.history.objective) else 1.0
+
+    def _split(self, y: Vector) -> list[Any]:
+        """Multipliers per constraint, in the user's order; a number where the user's function returns one."""
+        return [float(y[g.start]) if g.scalar else y[g.start : g.stop].copy() for g in self.problem.groups]

@@ -1,0 +1,148 @@
+"""Variants and presets: names for combinations of the rules."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field, replace
+from typing import Any, final
+
+from auglag.errors import InputError, OptionError
+from auglag.inner import SOLVERS, InnerSolver
+from auglag.problems.constraints import nearest
+from auglag.problems.standard_form import require_slacks
+from auglag.rules import (
+    Adaptive,
+    Always,
+    DualRule,
+    FromScale,
+    Full,
+    PenaltyRule,
+    PowerLaw,
+    Short,
+    ToleranceRule,
+)
+from auglag.stopping import LARGEST_PENALTY
+
+VARIANTS = ("adaptive-full", "always-full", "adaptive-short", "always-short")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that defines the method, apart from the problem, the tolerance and the budget."""
+
+    penalty: PenaltyRule = field(default_factory=Adaptive)
+    dual: DualRule = field(default_factory=Full)
+    tolerance: ToleranceRule | None = None  #: None: geometric, down to a fraction of tol
+    inner: InnerSolver | str = "auto"
+    slacks: str = "closed"
+    scaling: bool = True
+    restoration: bool = True  #: check for infeasibility on suspicion, and go on from a feasible point if there is one
+    largest_penalty: float = LARGEST_PENALTY
+
+    def describe(self) -> str:
+        """The rules in words."""
+        return f"{self.penalty!r}, {self.dual!r}"
+
+
+_EPS = sys.float_info.epsilon
+
+PRESETS: dict[str, Settings] = {
+    "default": Settings(),
+    # The paper's experiments: explicit slacks, L-BFGS-B, beta_1 = 1e-3, gamma = 1.5, tau = 0.8, multipliers capped
+    # at 1e9, no scaling. eta'_k = 1/k is our reading (the paper does not print it).
+    "paper": Settings(
+        penalty=Adaptive(initial=1e-3, gamma=1.5, tau=0.8),
+        dual=Full(y_max=1e9),
+        tolerance=PowerLaw(1.0, 1.0),
+        inner="lbfgsb",
+        slacks="explicit",
+        scaling=False,
+        restoration=False,
+        largest_penalty=1e60,
+    ),
+    # iALM, Sahin et al. (2019): beta_k = 2^k, eta_k = 1/beta_k, short dual steps, a first-order inner solver.
+    "ialm": Settings(
+        penalty=Always(initial=1.0, gamma=2.0), dual=Short(), tolerance=PowerLaw(1.0, 0.5), inner="spectral"
+    ),
+    # iPPM, Li et al. (2021): beta_k = 0.01 * 3^k, short dual steps, inexact proximal point inside.
+    "ippm": Settings(
+        penalty=Always(initial=0.01, gamma=3.0), dual=Short(), tolerance=PowerLaw(1.0, 1.0), inner="proximal-point"
+    ),
+    # ALGENCAN's outer parameters (Birgin and Martinez 2020): beta_1 from scale, gamma = 10, tau = 0.5.
+    "algencan": Settings(
+        penalty=Adaptive(initial=FromScale(10.0, _EPS**0.5, _EPS**-0.5), gamma=10.0, tau=0.5),
+        dual=Full(y_max=1.0 / _EPS),
+    ),
+}
+
+
+def resolve(
+    *,
+    variant: str | None = None,
+    preset: str | None = None,
+    penalty: PenaltyRule | str | None = None,
+    dual: DualRule | str | None = None,
+    tolerance: ToleranceRule | None = None,
+    inner: InnerSolver | str | None = None,
+    slacks: str | None = None,
+    scaling: bool | None = None,
+    restoration: bool | None = None,
+) -> Settings:
+    """The settings of a preset, changed by what was given. A variant keeps the preset's gamma, tau and beta_1."""
+    settings = PRESETS[_known(preset or "default", PRESETS, "preset")]
+    if variant is not None:
+        if penalty is not None or dual is not None:
+            raise InputError("variant already names the penalty and the dual rule; give either variant or penalty/dual")
+        kind, step = _known(variant, VARIANTS, "variant").split("-")
+        penalty, dual = kind, step
+    changes: dict[str, Any] = {}
+    if penalty is not None:
+        changes["penalty"] = _penalty(penalty, settings.penalty)
+    if dual is not None:
+        changes["dual"] = _dual(dual, settings.dual)
+    if tolerance is not None:
+        changes["tolerance"] = _instance(tolerance, ToleranceRule, "tolerance")
+    if inner is not None:
+        changes["inner"] = inner if isinstance(inner, InnerSolver) else _known(inner, ("auto", *SOLVERS), "inner")
+    if slacks is not None:
+        require_slacks(slacks)
+        changes["slacks"] = slacks
+    for name, flag in (("scaling", scaling), ("restoration", restoration)):
+        if flag is not None:
+            if not isinstance(flag, bool):
+                raise InputError(f"{name} must be True or False, got {flag!r}")
+            changes[name] = flag
+    return replace(settings, **changes)
+
+
+def _known(name: Any, known: Any, what: str) -> str:
+    if not isinstance(name, str) or name not in known:
+        hint = nearest(name, known) if isinstance(name, str) else f"; known: {', '.join(sorted(known))}"
+        raise OptionError(f"{what} must be one of the known names, got {name!r}{hint}")
+    return name
+
+
+def _instance(value: Any, kind: type, what: str) -> Any:
+    if not isinstance(value, kind):
+        raise InputError(f"{what} must be a {kind.__name__} object, got {value!r:.80}")
+    return value
+
+
+def _penalty(penalty: PenaltyRule | str, base: PenaltyRule) -> PenaltyRule:
+    if isinstance(penalty, PenaltyRule):
+        return penalty
+    kind = _known(penalty, ("adaptive", "always"), "penalty")
+    assert isinstance(base, Adaptive | Always)
+    if kind == "always":
+        return Always(initial=base.initial, gamma=base.gamma)
+    return base if isinstance(base, Adaptive) else Adaptive(initial=base.initial, gamma=base.gamma)
+
+
+def _dual(dual: DualRule | str, base: DualRule) -> DualRule:
+    if isinstance(dual, DualRule):
+        return dual
+    kind = _known(dual, ("full", "short"), "dual")
+    if kind == "short":
+        return Short()
+    return base if isinstance(base, Full) else Full()

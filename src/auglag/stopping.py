@@ -1,0 +1,78 @@
+"""When Algorithm 1 ends: line 4 of the paper, and the ways in which it cannot go on."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import final
+
+from auglag.budget import Budget
+from auglag.inner.base import InnerResult, InnerStatus
+from auglag.result import Status
+from auglag.rules import History
+
+#: A subproblem still unbounded at this penalty is taken as evidence that the problem is.
+UNBOUNDED_PENALTY = 1e12
+#: No useful subproblem can be posed in double precision beyond this penalty.
+LARGEST_PENALTY = 1e20
+#: Outer iterations without a better residual, with the inner solver failing, before the run is called stuck.
+PATIENCE = 6
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """The stopping test R(x_{k+1}, yhat_{k+1}) <= tol in the user's units, and everything else that ends a run."""
+
+    tol: float
+    budget: Budget
+    constrained: bool
+    largest_penalty: float = LARGEST_PENALTY
+    suspicion: int | None = 4  #: penalty increases in a row without less violation that call for a feasibility check
+
+    def __call__(self, history: History, found: InnerResult) -> Status | None:
+        """None to go on. INFEASIBLE is a suspicion here, which the caller has to confirm."""
+        last = history.last
+        if last.usable and last.residual <= self.tol:
+            return Status.SOLVED
+        if found.status is InnerStatus.BUDGET:
+            return Status.TIME_LIMIT if found.limit == "seconds" else Status.EVALUATION_LIMIT
+        if found.status is InnerStatus.INTERRUPTED:
+            return Status.INTERRUPTED
+        if found.status is InnerStatus.UNDEFINED:
+            return Status.NON_FINITE
+        if found.status is InnerStatus.EDGE and (not self.constrained or last.beta >= UNBOUNDED_PENALTY):
+            return Status.NON_FINITE
+        if found.status is InnerStatus.UNBOUNDED and not self.constrained:
+            return Status.UNBOUNDED
+        if found.status is InnerStatus.UNBOUNDED and last.beta >= UNBOUNDED_PENALTY:
+            grows = last.user_violation > 1e-3 * max(1.0, abs(last.objective))
+            return Status.STUCK if grows else Status.UNBOUNDED
+        if self.suspicion is not None and self._looks_infeasible(history, self.suspicion):
+            return Status.INFEASIBLE
+        if last.k >= self.budget.outer_limit:
+            return Status.ITERATION_LIMIT
+        if last.beta > self.largest_penalty or self._stuck(history):
+            return Status.STUCK
+        return None
+
+    def _looks_infeasible(self, history: History, times: int) -> bool:
+        """The last `times` increases of beta did not reduce the violation, which is not small."""
+        if not history.last.usable or history.last.user_violation <= 10 * self.tol:
+            return False
+        violations, betas = history.violations(), [it.beta for it in history.iterations if it.usable]
+        if len(betas) <= times or betas[-1] <= betas[-1 - times]:
+            return False
+        recent = violations[-1 - times :]
+        return all(now > 0.9 * before for before, now in itertools.pairwise(recent))
+
+    def _stuck(self, history: History) -> bool:
+        """No better residual for a while, although the inner solver tried and failed every time."""
+        usable = [it for it in history.iterations if it.usable]
+        if not self.constrained and usable:
+            return usable[-1].inner_status == InnerStatus.STALLED.name
+        if len(usable) <= PATIENCE:
+            return False
+        recent, before = usable[-PATIENCE:], usable[:-PATIENCE]
+        no_better = min(it.residual for it in recent) > 0.9 * min(it.residual for it in before)
+        return no_better and all(it.inner_status != InnerStatus.CONVERGED.name for it in recent)
