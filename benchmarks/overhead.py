@@ -4,6 +4,7 @@ Redo with: python benchmarks/overhead.py
 Every solver gets the same objective and bounds (and, for SLSQP and auglag, the same constraints); the clock inside the
 user's functions is subtracted. Reported: microseconds per gradient evaluation, and the ratio to SciPy's L-BFGS-B.
 """
+# ruff: noqa: E402 - the number of BLAS threads has to be set before NumPy is imported
 
 from __future__ import annotations
 
@@ -99,7 +100,8 @@ def measure(repeats=9):
 def main():
     rows = measure()
     print(
-        f"{'overhead per gradient, microseconds':<42} {'auglag':>8} {'L-BFGS-B':>9} {'SLSQP':>8} {'ratio':>6}  gradients"
+        f"{'overhead per gradient, microseconds':<42} {'auglag':>8} {'L-BFGS-B':>9} {'SLSQP':>8} {'ratio':>6}"
+        "  gradients"
     )
     for row in rows:
         counts = "/".join(str(row["gradients"][key]) for key in ("auglag", "L-BFGS-B", "SLSQP"))

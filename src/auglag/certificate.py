@@ -25,8 +25,9 @@ class Certificate:
     """The residuals at one (x, y), L = f + y'c + z'x; 2-norms unless said otherwise.
 
     residual = stationarity + ||(violation, complementarity)||, which for equality constraints is the paper's
-    R(x, y) = dist(-grad L(x, y), dg(x)) + ||c(x)||. A multiplier at a side that x or c(x) does not touch costs
-    min(|multiplier|, gap): it is either dropped (and counted in the stationarity or complementarity) or the gap is.
+    R(x, y) = dist(-grad L(x, y), dg(x)) + ||c(x)||. An inequality is an equality c - s = 0 with a slack s between its
+    sides: a multiplier at a side that c(x) does not touch is paid for either by its size, as stationarity in s, or by
+    the gap, as complementarity. The same holds for bounds.
     """
 
     x: Vector
@@ -87,10 +88,11 @@ def _measure(point: Point, y: Vector) -> Certificate:
     bound_violation = float(np.linalg.norm(x - inside))
     c = point.c
     row_violation = np.maximum(np.maximum(problem.cl - c, c - problem.cu), 0.0)
+    violation = math.hypot(float(np.linalg.norm(row_violation)), bound_violation)
     lagrangian_gradient = point.grad + point.vjp(y) if problem.m else point.grad
     z, stationarity, bound_gap, exact = _stationarity(problem, x, -lagrangian_gradient)
-    up, down = np.maximum(y, 0.0), np.maximum(-y, 0.0)
-    row_gap = np.minimum(up, np.maximum(problem.cu - c, 0.0)) + np.minimum(down, np.maximum(c - problem.cl, 0.0))
+    size, gap = _row_gaps(problem, c, y)
+    stationarity, complementarity = _cheapest(stationarity, float(np.linalg.norm(bound_gap)), violation, size, gap)
     named = {problem.row_name(int(i)): float(row_violation[i]) for i in np.argsort(-row_violation, kind="stable")}
     named = {name: size for name, size in named.items() if size != 0.0}
     if bound_violation > 0:
@@ -102,12 +104,36 @@ def _measure(point: Point, y: Vector) -> Certificate:
         bound_multipliers=z,
         objective=float(point.f + g_value),
         stationarity=stationarity,
-        violation=math.hypot(float(np.linalg.norm(row_violation)), bound_violation),
-        complementarity=math.hypot(float(np.linalg.norm(row_gap)), float(np.linalg.norm(bound_gap))),
+        violation=violation,
+        complementarity=complementarity,
         row_violations=named,
         gradient_norm=float(np.linalg.norm(point.grad)),
         exact=exact,
     )
+
+
+def _row_gaps(problem: AbstractProblem, c: Vector, y: Vector) -> tuple[Vector, Vector]:
+    """(|y_i|, gap of the side its sign points at) for inequality rows; 0 for equalities, which have no side to miss."""
+    inequality = problem.cl != problem.cu
+    gap = np.where(y > 0, problem.cu - c, np.where(y < 0, c - problem.cl, 0.0))
+    return np.where(inequality, np.abs(y), 0.0), np.where(inequality, np.maximum(gap, 0.0), 0.0)
+
+
+def _cheapest(
+    stationarity: float, bound_gap: float, violation: float, size: Vector, gap: Vector
+) -> tuple[float, float]:
+    """(stationarity, complementarity) with the smaller sum R of two ways to pay for multipliers off their side.
+
+    Either each row pays the smaller of |y_i| (as stationarity in its slack) and gap_i (as complementarity), or all
+    pay the gap, as Algorithm 1 with its slacks does.
+    """
+    dropped = np.where(size < gap, size, 0.0)
+    mixed_stationarity = math.hypot(stationarity, float(np.linalg.norm(dropped)))
+    mixed = math.hypot(bound_gap, float(np.linalg.norm(np.where(size < gap, 0.0, gap))))
+    kept = math.hypot(bound_gap, float(np.linalg.norm(gap)))
+    if stationarity + math.hypot(violation, kept) <= mixed_stationarity + math.hypot(violation, mixed):
+        return stationarity, kept
+    return mixed_stationarity, mixed
 
 
 def _stationarity(problem: AbstractProblem, x: Vector, v: Vector) -> tuple[Vector, float, Vector, bool]:

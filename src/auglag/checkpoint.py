@@ -48,6 +48,7 @@ def save(path: str | os.PathLike[str], state: State) -> None:
         "fingerprint": state.fingerprint,
         "objective": state.history.objective,
         "violation": state.history.violation,
+        "negligible": state.history.negligible,
         "iterations": [asdict(it) for it in state.history.iterations],
         "best_residual": state.best_residual,
         "sf": state.sf,
@@ -90,7 +91,8 @@ def load(path: str | os.PathLike[str]) -> State:
     if not isinstance(meta, Mapping) or meta.get("format") != FORMAT:
         found = meta.get("format") if isinstance(meta, Mapping) else None
         raise CheckpointError(f"{target} must have checkpoint format {FORMAT}, got {found}")
-    history = History(meta["objective"], meta["violation"], [Iteration(**it) for it in meta["iterations"]])
+    iterations = [Iteration(**it) for it in meta["iterations"]]
+    history = History(meta["objective"], meta["violation"], meta["negligible"], iterations)
     return State(
         fingerprint=meta["fingerprint"],
         history=history,

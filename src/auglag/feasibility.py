@@ -37,7 +37,7 @@ def restore(
     """
     view = form.feasibility()
     subproblem = AugmentedLagrangian(view, np.zeros(form.m), 1.0)
-    solver = choose("auto" if isinstance(inner, str) else inner, view.g, form.n, view.has_hessp)
+    solver = choose("auto" if isinstance(inner, str) else inner, view.traits)
     rng = np.random.default_rng(1)
     last = starts[-1]
     spread = last + 0.3 * np.maximum(1.0, np.abs(last)) * rng.standard_normal(last.size)

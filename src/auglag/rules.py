@@ -60,6 +60,9 @@ class History:
 
     objective: float  #: f(x_1), scaled
     violation: float  #: ||c(x_1)||, scaled
+    #: A violation (user's units) so far below the tolerance that no penalty need be raised for it: at that size it is
+    #: rounding that decides whether it shrinks. 0 for the paper's rule as printed.
+    negligible: float = 0.0
     iterations: list[Iteration] = field(default_factory=list)
 
     @property
@@ -173,7 +176,8 @@ class Adaptive(PenaltyRule):
         if not history.last.usable:
             return after_failure(history, self.gamma)
         before, now = history.violations()[-2:]
-        return history.last.beta if now <= self.tau * before else self.gamma * history.last.beta
+        enough = now <= self.tau * before or history.last.user_violation <= history.negligible
+        return history.last.beta if enough else self.gamma * history.last.beta
 
 
 # --------------------------------------------------------------------------------------------------------- dual rules

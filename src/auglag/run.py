@@ -16,7 +16,7 @@ from auglag.budget import Budget, Guard
 from auglag.certificate import Certificate, best_multipliers, certificate
 from auglag.errors import OutOfBudget
 from auglag.feasibility import Restoration, restore
-from auglag.inner import InnerResult, InnerSolver, choose
+from auglag.inner import InnerResult, InnerSolver, InnerStatus, choose
 from auglag.lagrangian import AugmentedLagrangian
 from auglag.outer import Outcome, augmented_lagrangian
 from auglag.problems.base import AbstractProblem, Counts
@@ -67,6 +67,7 @@ class Run:
         self.counts_start = problem.counts.copy()
         self.guard = Guard(budget, self.used)
         self.restorations = 0
+        self.refined_now = False
         self.best_residual = math.inf
         self.best_x, self.best_y = start.x, np.zeros(problem.m)
         self.history = History(math.nan, math.nan)
@@ -110,7 +111,8 @@ class Run:
             y = self.form.own_y(self.start.y) if self.start.y is not None else np.zeros(self.form.m)
             if self._starts_solved(z, y):
                 return Status.SOLVED
-            self.history = History(self.form.at(z).f, float(np.linalg.norm(self.form.distance(z))))
+            violation = float(np.linalg.norm(self.form.distance(z)))
+            self.history = History(self.form.at(z).f, violation, self.settings.negligible * self.tol)
         self.problem.guard = self.guard
         return self._iterate(z, y)
 
@@ -122,7 +124,7 @@ class Run:
         else:
             scaling = Scaling.none(self.problem.m)
         self.form = StandardForm(self.problem, scaling, slacks=self.settings.slacks)
-        self.inner: InnerSolver = choose(self.settings.inner, self.form.g, self.form.n, self.form.has_hessp)
+        self.inner: InnerSolver = choose(self.settings.inner, self.form.traits)
 
     def _iterate(self, z: Vector, y: Vector) -> Status:
         """Algorithm 1, with restoration where it suspects that there is no feasible point."""
@@ -151,7 +153,13 @@ class Run:
 
     def _outer(self, z: Vector, y: Vector, suspicion: int | None) -> Outcome:
         settings = self.settings
-        stop = Stopping(self.tol, self.budget, self.problem.m > 0, settings.largest_penalty, suspicion)
+        rule = Stopping(self.tol, self.budget, self.problem.m > 0, settings.aim, settings.largest_penalty, suspicion)
+
+        def stop(history: History, found: InnerResult) -> Status | None:
+            verdict = rule(history, found)
+            soft = verdict in (Status.SOLVED, Status.STUCK) and self.refined_now
+            return None if soft else verdict  # with better derivatives the iteration deserves another look
+
         return augmented_lagrangian(
             self,
             z,
@@ -170,7 +178,7 @@ class Run:
         """The rule given, or a geometric sequence that ends where the stopping test is sure to be met."""
         assert self.form is not None
         target = 0.1 * self.tol * min(1.0, self.form.scaling.sf)
-        if self.problem.m == 0 and self.settings.tolerance is None:
+        if self.problem.m == 0:
             return Constant(5 * target)
         if self.settings.tolerance is not None:
             return self.settings.tolerance
@@ -212,8 +220,10 @@ class Run:
         """Keep the best point, save, print, and let the caller look."""
         assert self.form is not None
         last = history.last
-        if last.usable and last.residual < self.best_residual:
-            self.best_residual = last.residual
+        self.refined_now = self._wants_refinement(last) and self.problem.refine()
+        if last.usable and (self.refined_now or last.residual < self.best_residual):
+            # what was measured with derivatives that were not accurate enough is not to stand in the way
+            self.best_residual = math.inf if self.refined_now else last.residual
             self.best_x, self.best_y = self.form.user_x(x).copy(), self.form.user_y(y_hat)
         if self.hooks.checkpoint is not None:
             checkpoints.save(self.hooks.checkpoint, self._state(x, y))
@@ -221,6 +231,10 @@ class Run:
             self.hooks.table(history)
         if self.hooks.callback is not None and last.usable:
             self.hooks.callback(history, self.form.user_x(x).copy(), self.form.user_y(y_hat))
+
+    def _wants_refinement(self, last: Iteration) -> bool:
+        """Near the solution, or where the inner solver fails, differences have to be as accurate as they can be."""
+        return last.residual <= 1e3 * self.tol or last.inner_status == InnerStatus.STALLED.name
 
     # ------------------------------------------------------------------------------------------------ start and resume
 
@@ -278,6 +292,8 @@ class Run:
 
     def _resume(self, saved: checkpoints.State) -> tuple[Vector, Vector]:
         self.history, self.restorations = saved.history, saved.restorations
+        if any(self._wants_refinement(it) for it in saved.history.iterations):
+            self.problem.refine()
         self.best_x, self.best_y, self.best_residual = saved.best_x, saved.best_y, saved.best_residual
         self.counts_before = Counts(**saved.counts)
         self.counts_start = self.problem.counts.copy()
@@ -297,6 +313,7 @@ class Run:
 
     def _certify(self, status: Status) -> tuple[Status, Certificate]:
         """The certificate of the best point decides: success without it is not success, with it a failure is none."""
+        self.problem.refine()
         check = certificate(self.problem, self.best_x, self.best_y)
         if check.meets(self.tol):
             return Status.SOLVED, check

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 from auglag.errors import InputError, OptionError
-from auglag.inner import SOLVERS, InnerSolver
+from auglag.inner import LBFGSB, SOLVERS, InnerSolver
 from auglag.problems.constraints import nearest
 from auglag.problems.standard_form import require_slacks
 from auglag.rules import (
@@ -39,6 +39,8 @@ class Settings:
     scaling: bool = True
     restoration: bool = True  #: check for infeasibility on suspicion, and go on from a feasible point if there is one
     largest_penalty: float = LARGEST_PENALTY
+    negligible: float = 0.01  #: a violation below negligible * tol asks for no larger penalty
+    aim: float = 0.1  #: the loop aims at aim * tol, so that x and y are good too, but succeeds at tol
 
     def describe(self) -> str:
         """The rules in words."""
@@ -55,11 +57,13 @@ PRESETS: dict[str, Settings] = {
         penalty=Adaptive(initial=1e-3, gamma=1.5, tau=0.8),
         dual=Full(y_max=1e9),
         tolerance=PowerLaw(1.0, 1.0),
-        inner="lbfgsb",
+        inner=LBFGSB(memory=10),
         slacks="explicit",
         scaling=False,
         restoration=False,
         largest_penalty=1e60,
+        negligible=0.0,
+        aim=1.0,
     ),
     # iALM, Sahin et al. (2019): beta_k = 2^k, eta_k = 1/beta_k, short dual steps, a first-order inner solver.
     "ialm": Settings(

@@ -17,6 +17,8 @@ UNBOUNDED_PENALTY = 1e12
 LARGEST_PENALTY = 1e20
 #: Outer iterations without a better residual, with the inner solver failing, before the run is called stuck.
 PATIENCE = 6
+#: Iterations that may be spent on getting from tol to aim * tol.
+EXTRA = 2
 
 
 @final
@@ -27,13 +29,14 @@ class Stopping:
     tol: float
     budget: Budget
     constrained: bool
+    aim: float = 1.0
     largest_penalty: float = LARGEST_PENALTY
     suspicion: int | None = 4  #: penalty increases in a row without less violation that call for a feasibility check
 
     def __call__(self, history: History, found: InnerResult) -> Status | None:
         """None to go on. INFEASIBLE is a suspicion here, which the caller has to confirm."""
         last = history.last
-        if last.usable and last.residual <= self.tol:
+        if self._solved(history):
             return Status.SOLVED
         if found.status is InnerStatus.BUDGET:
             return Status.TIME_LIMIT if found.limit == "seconds" else Status.EVALUATION_LIMIT
@@ -55,6 +58,15 @@ class Stopping:
         if last.beta > self.largest_penalty or self._stuck(history):
             return Status.STUCK
         return None
+
+    def _solved(self, history: History) -> bool:
+        """R <= aim * tol; or R <= tol, when another iteration cannot be expected to do better."""
+        last = history.last
+        if not (last.usable and last.residual <= self.tol):
+            return False
+        if last.residual <= self.aim * self.tol or last.inner_status != InnerStatus.CONVERGED.name:
+            return True
+        return sum(it.residual <= self.tol for it in history.iterations if it.usable) > EXTRA
 
     def _looks_infeasible(self, history: History, times: int) -> bool:
         """The last `times` increases of beta did not reduce the violation, which is not small."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from auglag.inner.base import InnerResult, InnerSolver, InnerStatus, Oracle, Subproblem
+from auglag.errors import InputError
+from auglag.inner.base import InnerResult, InnerSolver, InnerStatus, Oracle, Subproblem, Traits
 from auglag.inner.lbfgsb import LBFGSB
 from auglag.inner.newton import NewtonCG
 from auglag.inner.panoc import Panoc
 from auglag.inner.proximal_gradient import ProximalGradient, SpectralProximalGradient
 from auglag.inner.proximal_point import ProximalPoint
-from auglag.prox.base import ProxTerm
 
 #: name -> solver with its default options; `inner="auto"` takes the first of AUTO that accepts the problem.
 SOLVERS: dict[str, InnerSolver] = {
@@ -18,14 +18,12 @@ SOLVERS: dict[str, InnerSolver] = {
 AUTO = ("newton-cg", "lbfgsb", "panoc")
 
 
-def choose(inner: InnerSolver | str, g: ProxTerm, n: int, has_hessp: bool) -> InnerSolver:
+def choose(inner: InnerSolver | str, traits: Traits) -> InnerSolver:
     """The solver to use; raises `InputError` with the solver's own sentence if it cannot take the problem."""
-    from auglag.errors import InputError
-
     if inner == "auto":
-        return next(SOLVERS[name] for name in AUTO if SOLVERS[name].refuses(g, n, has_hessp) is None)
+        return next(SOLVERS[name] for name in AUTO if SOLVERS[name].refuses(traits) is None)
     solver = SOLVERS[inner] if isinstance(inner, str) else inner
-    refusal = solver.refuses(g, n, has_hessp)
+    refusal = solver.refuses(traits)
     if refusal is not None:
         raise InputError(refusal)
     return solver
@@ -45,5 +43,6 @@ __all__ = [
     "ProximalPoint",
     "SpectralProximalGradient",
     "Subproblem",
+    "Traits",
     "choose",
 ]

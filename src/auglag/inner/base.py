@@ -45,6 +45,22 @@ class Subproblem(Protocol):
         ...
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a solver may want to know of the subproblems before it takes them on."""
+
+    g: ProxTerm
+    n: int
+    has_hessp: bool = False
+    smooth: bool = True  #: phi is twice differentiable; not so where slacks of inequalities are minimised out
+
+    @property
+    def is_box(self) -> bool:
+        """Whether g is just bounds (or nothing)."""
+        return self.g.box(self.n) is not None
+
+
 class InnerStatus(Enum):
     """How an inner solve ended."""
 
@@ -190,8 +206,8 @@ class InnerSolver(ABC):
         """The name users pass as `inner=`."""
 
     @abstractmethod
-    def refuses(self, g: ProxTerm, n: int, has_hessp: bool) -> str | None:
-        """None if it can solve subproblems with this g, else a sentence saying why not and what to use instead."""
+    def refuses(self, traits: Traits) -> str | None:
+        """None if it can solve such subproblems, else a sentence saying why not and what to use instead."""
 
     @abstractmethod
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:

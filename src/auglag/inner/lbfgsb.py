@@ -11,8 +11,7 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.inner._setulb import drive
-from auglag.inner.base import InnerSolver, InnerStatus, Oracle
-from auglag.prox.base import ProxTerm
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
 
 #: Restarts in a row without progress before the solve is called stalled.
 PATIENCE = 3
@@ -33,7 +32,7 @@ class LBFGSB(InnerSolver):
     sqrt(eps) can still be reduced.
     """
 
-    memory: int = 10
+    memory: int = 20
 
     def __post_init__(self) -> None:
         if not (isinstance(self.memory, int) and self.memory > 0):
@@ -44,10 +43,11 @@ class LBFGSB(InnerSolver):
         """The name users pass."""
         return "lbfgsb"
 
-    def refuses(self, g: ProxTerm, n: int, has_hessp: bool) -> str | None:
+    def refuses(self, traits: Traits) -> str | None:
         """Only bounds."""
-        if g.box(n) is None:
-            return f"inner='lbfgsb' handles bounds but not g={type(g).__name__}; inner='panoc' handles any prox term"
+        if not traits.is_box:
+            name = type(traits.g).__name__
+            return f"inner='lbfgsb' handles bounds but not g={name}; inner='panoc' handles any prox term"
         return None
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:

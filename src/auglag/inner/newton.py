@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from auglag._typing import Vector
 from auglag.errors import InputError
-from auglag.inner.base import InnerSolver, InnerStatus, Oracle
-from auglag.prox.base import ProxTerm
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
 
 #: Iterations in a row that change neither value nor residual before the solve is called stalled.
 PATIENCE = 4
@@ -39,11 +38,17 @@ class NewtonCG(InnerSolver):
         """The name users pass."""
         return "newton-cg"
 
-    def refuses(self, g: ProxTerm, n: int, has_hessp: bool) -> str | None:
-        """Bounds only, and second derivatives of everything."""
-        if g.box(n) is None:
-            return f"inner='newton-cg' handles bounds but not g={type(g).__name__}; inner='panoc' handles any prox term"
-        if not has_hessp:
+    def refuses(self, traits: Traits) -> str | None:
+        """Bounds only, second derivatives of everything, and no kinks."""
+        if not traits.is_box:
+            name = type(traits.g).__name__
+            return f"inner='newton-cg' handles bounds but not g={name}; inner='panoc' handles any prox term"
+        if not traits.smooth:
+            return (
+                "inner='newton-cg' needs a twice differentiable subproblem, which inequalities have only with "
+                "slacks='explicit'; inner='lbfgsb' does without"
+            )
+        if not traits.has_hessp:
             return (
                 "inner='newton-cg' needs hess or hessp for fun and hess for every nonlinear constraint; "
                 "inner='lbfgsb' needs first derivatives only"
@@ -87,7 +92,7 @@ class NewtonCG(InnerSolver):
         hessp = oracle.subproblem.hessp
         residual = np.where(free, -gradient, 0.0)
         norm0 = float(np.linalg.norm(residual))
-        tolerance = min(0.1, math.sqrt(norm0)) * norm0
+        tolerance = min(1e-4, norm0) * norm0
         step, direction, rr = np.zeros_like(x), residual.copy(), norm0**2
         model = 0.0
         for _ in range(min(self.max_cg, 2 * int(free.sum()) + 10)):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auglag._typing import Vector
-from auglag.inner.base import InnerSolver, InnerStatus, Oracle
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
 from auglag.inner.proximal_gradient import (
     SHRINKS,
     Point,
@@ -217,7 +217,7 @@ class Panoc(InnerSolver):
         """The name users pass as `inner=`."""
         return "panoc"
 
-    def refuses(self, g: ProxTerm, n: int, has_hessp: bool) -> str | None:
+    def refuses(self, traits: Traits) -> str | None:
         """Accepts every g."""
         return None
 

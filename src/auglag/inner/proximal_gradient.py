@@ -14,8 +14,7 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.errors import InputError
-from auglag.inner.base import InnerSolver, InnerStatus, Oracle
-from auglag.prox.base import ProxTerm
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
 
 #: The round-off assumed in a computed value of phi, relative to max(1, |phi|).
 ROUND_OFF = 1e-13
@@ -187,7 +186,7 @@ class ProximalGradient(InnerSolver):
         """The name users pass as `inner=`."""
         return "proximal-gradient"
 
-    def refuses(self, g: ProxTerm, n: int, has_hessp: bool) -> str | None:
+    def refuses(self, traits: Traits) -> str | None:
         """Accepts every g."""
         return None
 
@@ -283,7 +282,7 @@ class SpectralProximalGradient(InnerSolver):
         """The name users pass as `inner=`."""
         return "spectral"
 
-    def refuses(self, g: ProxTerm, n: int, has_hessp: bool) -> str | None:
+    def refuses(self, traits: Traits) -> str | None:
         """Accepts every g."""
         return None
 

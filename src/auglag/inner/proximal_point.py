@@ -10,7 +10,7 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.errors import InputError
-from auglag.inner.base import InnerSolver, InnerStatus, Oracle
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
 from auglag.inner.proximal_gradient import (
     SHRINKS,
     Point,
@@ -22,7 +22,6 @@ from auglag.inner.proximal_gradient import (
     try_bound,
     visit,
 )
-from auglag.prox.base import ProxTerm
 
 #: The first modulus of weak convexity tried, relative to the Lipschitz estimate, and the least one.
 FIRST_RHO = 1e-2
@@ -58,7 +57,7 @@ class ProximalPoint(InnerSolver):
         """The name users pass as `inner=`."""
         return "proximal-point"
 
-    def refuses(self, g: ProxTerm, n: int, has_hessp: bool) -> str | None:
+    def refuses(self, traits: Traits) -> str | None:
         """Accepts every g."""
         return None
 

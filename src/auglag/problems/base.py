@@ -124,6 +124,10 @@ class AbstractProblem(ABC):
         """Raise `DerivativeError` if a derivative the user supplied is wrong; sources of known quality do nothing."""
         return
 
+    def refine(self) -> bool:
+        """Switch to more accurate derivatives from here on, where there are any; True if anything changed."""
+        return False
+
     # The four below let a source fill several parts of a point by one call of the user's code.
 
     def fill_f(self, point: Point) -> None:

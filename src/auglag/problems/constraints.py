@@ -38,6 +38,7 @@ class Block:
     rel_step: Any
     sparsity: Any
     counts: Counts
+    refined: bool = False  #: "2-point" is carried out as "3-point" from here on
 
     def value(self, x: Vector) -> Vector:
         """fun(x) as a float vector of the right length."""
@@ -58,7 +59,7 @@ class Block:
                 self._for_differences,
                 x,
                 value,
-                scheme=self.jac,
+                scheme="3-point" if self.refined and self.jac == "2-point" else self.jac,
                 lower=lower,
                 upper=upper,
                 rel_step=self.rel_step,
@@ -296,7 +297,7 @@ def with_args(fun: Any, args: tuple[Any, ...]) -> Any:
 
 def _scheme_or_callable(jac: Any, what: str) -> Callable[..., Any] | str:
     if jac is None:
-        return "3-point"
+        return "2-point"
     if callable(jac) or jac in differences.SCHEMES:
         return cast("Callable[..., Any] | str", jac)
     raise InputError(f"{what} must be callable or one of {differences.SCHEMES}, got {jac!r:.80}")

@@ -64,6 +64,7 @@ class Problem(AbstractProblem):
         self._joint = with_args(fun_and_con, args)
         self._fun = with_args(fun, args)
         self._with_gradient = jac is True
+        self._refined = False
         self._jac = self._parse_jac(jac, args)
         self._hess = _parse_hess(hess)
         self._hess_args = args
@@ -85,7 +86,7 @@ class Problem(AbstractProblem):
                 raise InputError("jac=True asks fun to return (value, gradient), but fun is None")
             return None
         if jac is None or jac is False:
-            return "3-point"
+            return "2-point"
         if callable(jac):
             return with_args(jac, args)
         if isinstance(jac, str) and jac in differences.SCHEMES:
@@ -182,7 +183,7 @@ class Problem(AbstractProblem):
                 self._for_differences,
                 point.x,
                 point.f,
-                scheme=self._jac,
+                scheme=self._scheme(),
                 lower=self.lower,
                 upper=self.upper,
                 rel_step=self._rel_step,
@@ -190,6 +191,20 @@ class Problem(AbstractProblem):
         else:
             self.counts.njev += 1
             point._grad = self._vector(self._jac(point.x.copy()), "jac(x)")
+
+    def _scheme(self) -> str:
+        return "3-point" if self._refined and self._jac == "2-point" else str(self._jac)
+
+    def refine(self) -> bool:
+        """Carry out "2-point" differences as "3-point" from here on: forward differences limit what can be reached."""
+        forward = [block for block in self.blocks if block.jac == "2-point" and block.matrix is None]
+        if self._refined or not (forward or (self._jac == "2-point" and (self._fun or self._joint))):
+            return False
+        self._refined = True
+        for block in forward:
+            block.refined = True
+        self.forget()
+        return True
 
     def _for_differences(self, x: Any) -> Any:
         self.counts.nfev += 1
@@ -233,7 +248,7 @@ class Problem(AbstractProblem):
             self._joint_for_differences,
             point.x,
             np.concatenate([[point.f], point.c]),
-            scheme=self._jac,
+            scheme=self._scheme(),
             lower=self.lower,
             upper=self.upper,
             rel_step=self._rel_step,

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from auglag._typing import Jacobian, Vector
 from auglag.errors import InputError
+from auglag.inner.base import Traits
 from auglag.problems.base import AbstractProblem, Point, product
 from auglag.prox import Box, Scaled, SeparableSum, SeparableTerm, Zero, add_bounds
 from auglag.prox.base import ProxTerm
@@ -111,6 +112,11 @@ class StandardForm:
     def has_hessp(self) -> bool:
         """Whether second derivatives are at hand."""
         return self.problem.has_hessp
+
+    @property
+    def traits(self) -> Traits:
+        """What an inner solver may want to know."""
+        return Traits(self.g, self.n, self.has_hessp, smooth=self.equalities)
 
     def start(self, x: Vector) -> Vector:
         """z for the user's x, projected on dom g; a slack starts at its row's value clipped to its interval."""
