@@ -31,9 +31,9 @@ class Clocked:
         self.function, self.clock = function, clock
 
     def __call__(self, x):
-        start = time.perf_counter()
+        start = time.thread_time()
         value = self.function(x)
-        self.clock["seconds"] += time.perf_counter() - start
+        self.clock["seconds"] += time.thread_time() - start
         return value
 
 
@@ -63,9 +63,9 @@ def cases():
 
 def timed(solve, clock):
     clock["seconds"] = 0.0
-    start = time.perf_counter()
+    start = time.thread_time()
     result = solve()
-    total = time.perf_counter() - start
+    total = time.thread_time() - start
     return (total - clock["seconds"]) / result.njev * 1e6, result.njev
 
 

@@ -127,9 +127,10 @@ class _Box:
         entry nor two swapped ones can hide.
         """
         n = self.x.size
-        rank = np.stack([rng.permutation(n) for _ in range(count)], axis=1)
-        size = (1 + 2 * (rank + 0.5 * rng.random((n, count))) / n) / 3
-        sign = rng.choice([-1.0, 1.0], size=(n, count))
+        draws = rng.random((3, n, count))
+        rank = np.argsort(draws[0], axis=0)
+        size = (1 + 2 * (rank + 0.5 * draws[1]) / n) / 3
+        sign = np.where(draws[2] < 0.5, -1.0, 1.0)
         with np.errstate(over="ignore"):
             below, above = self.x - self.lower, self.upper - self.x
         near = np.minimum(below, above) < _LARGEST * self.scale

@@ -54,6 +54,9 @@ class AugmentedLagrangian:
     def value_and_gradient(self, x: Vector) -> tuple[float, Vector]:
         """phi(x) and its gradient; the gradient is not evaluated where phi is not finite."""
         point = self.form.at(x)
+        if not self.form.m:
+            f = point.f
+            return f, point.lagrangian_gradient(self.y) if math.isfinite(f) else np.zeros_like(x)
         f, c = point.f, point.c
         if not (math.isfinite(f) and math.isfinite(c @ c)):
             return (f if f == -math.inf else math.nan), np.zeros_like(x)

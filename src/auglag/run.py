@@ -153,7 +153,9 @@ class Run:
 
     def _outer(self, z: Vector, y: Vector, suspicion: int | None) -> Outcome:
         settings = self.settings
-        rule = Stopping(self.tol, self.budget, self.problem.m > 0, settings.aim, settings.largest_penalty, suspicion)
+        constrained = self.problem.m > 0
+        aim = settings.aim if constrained else 1.0  # without constraints the inner tolerance is the tolerance
+        rule = Stopping(self.tol, self.budget, constrained, aim, settings.largest_penalty, suspicion)
 
         def stop(history: History, found: InnerResult) -> Status | None:
             verdict = rule(history, found)
@@ -177,11 +179,12 @@ class Run:
     def _tolerance(self) -> ToleranceRule:
         """The rule given, or a geometric sequence that ends where the stopping test is sure to be met."""
         assert self.form is not None
-        target = 0.1 * self.tol * min(1.0, self.form.scaling.sf)
+        scaled = self.tol * min(1.0, self.form.scaling.sf)
         if self.problem.m == 0:
-            return Constant(5 * target)
+            return Constant(0.5 * scaled)
         if self.settings.tolerance is not None:
             return self.settings.tolerance
+        target = 0.5 * self.settings.aim * scaled
         return Geometric(first=max(0.1, target), ratio=0.1, floor=target)
 
     # ---------------------------------------------------------------------------------------- what the outer loop asks
@@ -240,10 +243,10 @@ class Run:
 
     def _defined_start(self, x: Vector) -> Vector | None:
         """x, or a point near it where f and c are finite, or None."""
-        rng = np.random.default_rng(0)
-        g, trial = self.problem.g, x
+        g, trial, rng = self.problem.g, x, None
         for attempt in range(25):
             if attempt:
+                rng = rng or np.random.default_rng(0)
                 size = 10.0 ** (-4 + attempt // 4)
                 trial = x + size * np.maximum(1.0, np.abs(x)) * rng.standard_normal(x.size)
             trial = np.clip(trial, self.problem.lower, self.problem.upper)

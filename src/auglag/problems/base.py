@@ -239,6 +239,18 @@ class Point:
         """J(x)'w."""
         return self.problem.vjp(self, w)
 
+    def jvp(self, v: Vector) -> Vector:
+        """J(x) v."""
+        return product(self.jac, v) if self.problem.m else np.zeros(0)
+
+    def hessp(self, w: Vector, v: Vector) -> Vector:
+        """Hess(f + w'c)(x) v."""
+        return self.problem.hessp(self.x, w, v)
+
+    def lagrangian_gradient(self, w: Vector) -> Vector:
+        """grad f(x) + J(x)'w."""
+        return self.grad + self.problem.vjp(self, w) if w.size else self.grad
+
     def finite(self) -> bool:
         """Whether f and c are finite here."""
         return math.isfinite(self.f) and bool(np.isfinite(self.c).all())

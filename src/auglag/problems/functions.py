@@ -143,7 +143,7 @@ class Problem(AbstractProblem):
             value = self._fun(point.x.copy())
             if self._with_gradient:
                 value = self._split(value, point)
-            point._f = scalar(value, "fun(x)")
+            point._f = value if type(value) is float else scalar(value, "fun(x)")
 
     def _split(self, value: Any, point: Point) -> Any:
         if not (isinstance(value, tuple | list) and len(value) == 2):
@@ -225,8 +225,12 @@ class Problem(AbstractProblem):
         if self._joint is not None:
             self._fill_joint_jac(point)
             return
-        parts = self._jacobians(point)
-        point._jac = parts[0] if len(parts) == 1 else stack(parts, self.n)
+        if len(self.blocks) == 1:
+            block = self.blocks[0]
+            value = point.c if isinstance(block.jac, str) else point.x
+            point._jac = block.jacobian(point.x, value, self.lower, self.upper)
+        else:
+            point._jac = stack(self._jacobians(point), self.n)
 
     def _jacobians(self, point: Point) -> list[Jacobian]:
         parts = []

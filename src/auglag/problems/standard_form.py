@@ -12,7 +12,7 @@ from scipy import sparse
 from auglag._typing import Jacobian, Vector
 from auglag.errors import InputError
 from auglag.inner.base import Traits
-from auglag.problems.base import AbstractProblem, Point, product
+from auglag.problems.base import AbstractProblem, Point
 from auglag.prox import Box, Scaled, SeparableSum, SeparableTerm, Zero, add_bounds
 from auglag.prox.base import ProxTerm
 
@@ -83,6 +83,7 @@ class StandardForm:
             self.cl, self.cu = self.cl.copy(), self.cu.copy()
             self.cl[self.slack_rows] = self.cu[self.slack_rows] = 0.0
         self.unscaled = scaling.sf == 1.0 and bool((scaling.sc == 1.0).all())
+        self.identical = self.unscaled and self.free is None and not self.slack_rows.size
         self.equalities = bool((self.cl == self.cu).all())
         self.has_lower, self.has_upper = bool(np.isfinite(self.cl).any()), bool(np.isfinite(self.cu).any())
 
@@ -144,8 +145,10 @@ class StandardForm:
         """Multipliers in the units of the form."""
         return y_user * self.scaling.sf / self.scaling.sc
 
-    def at(self, z: Vector) -> FormPoint:
-        """The point z with its scaled values."""
+    def at(self, z: Vector) -> FormPoint | Point:
+        """The point z with its scaled values; the problem's own point where form and problem are the same."""
+        if self.identical:
+            return self.problem.at(z)
         return FormPoint(self, z, self.problem.at(self.user_x(z)))
 
     def user_residual(self, stationarity: float, c: Vector) -> tuple[float, float]:
@@ -165,7 +168,7 @@ class StandardForm:
         other.__dict__.update(self.__dict__)
         other.scaling = Scaling(0.0, self.scaling.sc)
         other.g = self.g.domain()
-        other.unscaled = False
+        other.unscaled = other.identical = False
         return other
 
 
@@ -237,7 +240,7 @@ class FormPoint:
         form = self.form
         if not form.m:
             return np.zeros(0)
-        result = form.scaling.sc * product(self.point.jac, self._embed(v))
+        result = form.scaling.sc * self.point.jvp(self._embed(v))
         if form.slack_rows.size:
             result[form.slack_rows] -= v[form.n_x :]
         return result
