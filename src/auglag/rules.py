@@ -98,7 +98,7 @@ class FromScale(InitialPenalty):
 
     factor: float = 10.0
     lowest: float = 0.1
-    highest: float = 1e4
+    highest: float = 100.0
 
     def __post_init__(self) -> None:
         _positive(self, "factor")
@@ -161,7 +161,7 @@ class Adaptive(PenaltyRule):
 
     initial: float | InitialPenalty = FromScale()
     gamma: float = 10.0
-    tau: float = 0.5
+    tau: float = 0.25
 
     def __post_init__(self) -> None:
         _initial(self)

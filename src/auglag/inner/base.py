@@ -146,20 +146,20 @@ class Oracle:
 
     def begin(self, x: Vector) -> tuple[float, Vector]:
         """Evaluate the starting point, which must lie in dom g; may already be accepted."""
-        self.indicator = self.g.box(x.size) is not None  # then g is 0 wherever `consider` is called
+        self.box = self.g.box(x.size)  # if g is just bounds, it is 0 wherever `consider` is called
         value, gradient = self.visit(x)
         if value < math.inf:
             self.start_value = value + self.g.value(x)
             self.start_x = x.copy()
             self.noise = 1e-13 * max(1.0, abs(self.start_value))
             self.floor = -UNBOUNDED * max(1.0, abs(self.start_value))
-            self.ceiling = EXPLODED * max(1.0, self.g.subdiff_distance(x, -gradient))
-            self.consider(x, value, gradient)
+            self.ceiling = math.inf
+            self.ceiling = EXPLODED * max(1.0, self.consider(x, value, gradient))
         return value, gradient
 
     def consider(self, x: Vector, value: float, gradient: Vector) -> float:
         """Measure the residual at x in dom g (value and gradient of phi known there); return it, or end the solve."""
-        total = value if self.indicator else value + self.g.value(x)
+        total = value if self.box is not None else value + self.g.value(x)
         residual = self.g.subdiff_distance(x, -gradient)
         if total < self.floor or (residual > self.ceiling and total < self.start_value):
             self.best = (x.copy(), total, residual)

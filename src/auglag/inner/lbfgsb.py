@@ -52,9 +52,10 @@ class LBFGSB(InnerSolver):
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
         """Run SciPy's L-BFGS-B, again and again where it stops too early."""
-        box = oracle.g.box(x.size)
+        box = oracle.box
         assert box is not None
-        search = _Search(oracle, box if np.isfinite(box).any() else None)
+        bounded = np.isfinite(box[0]).any() or np.isfinite(box[1]).any()
+        search = _Search(oracle, box if bounded else None)
         search.start(x, value, gradient, exact=True)
 
         def count() -> bool:

@@ -57,7 +57,7 @@ class NewtonCG(InnerSolver):
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
         """Newton steps until the oracle accepts."""
-        box = oracle.g.box(x.size)
+        box = oracle.box
         assert box is not None
         lower, upper = box
         radius = max(1.0, float(np.linalg.norm(x)))

@@ -105,9 +105,10 @@ class Box(SeparableTerm):
         return self
 
     def box(self, n: int) -> tuple[Vector, Vector]:
-        """The bounds, in full length."""
+        """The bounds, in full length; not to be written to."""
         self.check(n)
-        return np.broadcast_to(self._lower, (n,)).copy(), np.broadcast_to(self._upper, (n,)).copy()
+        lower, upper = self._lower, self._upper
+        return lower if lower.ndim else np.full(n, lower), upper if upper.ndim else np.full(n, upper)
 
     def check(self, n: int) -> None:
         """Bounds that are arrays have n entries."""
