@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import lsq_linear
 
 from auglag._typing import Vector
 from auglag.errors import InputError
-from auglag.problems.base import AbstractProblem, Point, dense
+from auglag.multipliers import best_multipliers
+from auglag.problems.base import AbstractProblem, Point
 from auglag.prox import SeparableTerm, Zero
 
 
@@ -40,6 +39,7 @@ class Certificate:
     row_violations: dict[str, float]  #: by name, only rows that are violated, worst first
     gradient_norm: float  #: ||grad f(x)||, to judge the scale of the stationarity
     exact: bool  #: False if g is a user's term, whose subdifferential distance is only estimated by a prox residual
+    differenced: bool  #: derivatives are finite differences, with their errors
 
     @property
     def residual(self) -> float:
@@ -67,6 +67,7 @@ class Certificate:
     def __str__(self) -> str:
         name, size = self.worst
         note = "" if self.exact else " (stationarity estimated by the prox residual)"
+        note += " (derivatives by finite differences)" if self.differenced else ""
         return (
             f"residual {self.residual:.3e} = stationarity {self.stationarity:.3e} + "
             f"|violation {self.violation:.3e}, complementarity {self.complementarity:.3e}|; "
@@ -109,6 +110,7 @@ def _measure(point: Point, y: Vector) -> Certificate:
         row_violations=named,
         gradient_norm=float(np.linalg.norm(point.grad)),
         exact=exact,
+        differenced=problem.differenced,
     )
 
 
@@ -150,90 +152,3 @@ def _stationarity(problem: AbstractProblem, x: Vector, v: Vector) -> tuple[Vecto
     held = gap < np.abs(excess)
     z = np.where(held, excess, 0.0)
     return z, float(np.linalg.norm(excess - z)), np.where(held, gap, 0.0), g.exact
-
-
-# ------------------------------------------------------------------------------------- multipliers for a bare x
-
-
-def best_multipliers(point: Point, activity: float | None = None) -> Vector:
-    """Least-squares multipliers: min over y of dist(-(grad f + J'y), dg(x) + normal cone of the bounds).
-
-    Only rows within `activity` of a side (default: 1e-6 relative to the side, or the violation itself) may carry a
-    multiplier, of that side's sign; equalities any. The subproblem is a bounded linear least-squares problem when g is
-    separable (a bound or a kink contributes an interval), and otherwise g's term is projected alternately.
-    """
-    problem = point.problem
-    if not problem.m:
-        return np.zeros(0)
-    c = point.c
-    grad, jac = point.grad, point.jac
-    if not (np.isfinite(c).all() and np.isfinite(grad).all()):
-        return np.zeros(problem.m)
-    low, high = _row_signs(problem, c, activity)
-    rows = np.flatnonzero(low < high)
-    y = np.zeros(problem.m)
-    if not rows.size:
-        return y
-    matrix = sparse.csr_array(jac)[rows].T if sparse.issparse(jac) else dense(jac)[rows].T
-    g = problem.g if problem.g is not None else Zero()
-    if isinstance(g, SeparableTerm):
-        y[rows] = _separable_fit(problem, g, point.x, matrix, grad, low[rows], high[rows], activity)
-    else:
-        fit = np.zeros(rows.size)
-        for _ in range(50):  # alternate: the subgradient nearest to -grad L, then the multipliers nearest to that
-            target = -(grad + matrix @ fit)
-            subgradient = g.project_subdiff(point.x, target)
-            new = _bounded_lsq(matrix, -(grad + subgradient), low[rows], high[rows])
-            done = np.linalg.norm(new - fit) <= 1e-12 * max(1.0, float(np.linalg.norm(new)))
-            fit = new
-            if done:
-                break
-        y[rows] = fit
-    return y
-
-
-def _row_signs(problem: AbstractProblem, c: Vector, activity: float | None) -> tuple[Vector, Vector]:
-    """(low, high): the interval in which each row's multiplier may lie."""
-    near = 1e-6 if activity is None else activity
-    at_upper = c >= problem.cu - near * np.maximum(1.0, np.abs(np.where(np.isfinite(problem.cu), problem.cu, 0.0)))
-    at_lower = c <= problem.cl + near * np.maximum(1.0, np.abs(np.where(np.isfinite(problem.cl), problem.cl, 0.0)))
-    equal = problem.cl == problem.cu
-    return np.where(at_lower | equal, -np.inf, 0.0), np.where(at_upper | equal, np.inf, 0.0)
-
-
-def _separable_fit(
-    problem: AbstractProblem,
-    g: SeparableTerm,
-    x: Vector,
-    matrix: object,
-    grad: Vector,
-    low: Vector,
-    high: Vector,
-    activity: float | None,
-) -> Vector:
-    """min ||grad + matrix y + s|| over y in [low, high] and s in the intervals of dg + the bounds' normal cone."""
-    near = 1e-6 if activity is None else activity
-    lo, hi = g.subdiff_interval(x)
-    lo = np.where(x - problem.lower <= near * np.maximum(1.0, np.abs(x)), -np.inf, lo)
-    hi = np.where(problem.upper - x <= near * np.maximum(1.0, np.abs(x)), np.inf, hi)
-    fixed = np.where(lo == hi, lo, 0.0)
-    wide = np.flatnonzero(lo < hi)
-    m = low.size
-    if isinstance(matrix, np.ndarray):
-        columns = np.zeros((x.size, m + wide.size))
-        columns[:, :m] = matrix
-        columns[wide, m + np.arange(wide.size)] = 1.0
-        system: object = columns
-    else:
-        picks = sparse.csr_array((np.ones(wide.size), (wide, np.arange(wide.size))), shape=(x.size, wide.size))
-        system = sparse.csr_array(sparse.hstack([matrix, picks]))
-    bounds_low, bounds_high = np.concatenate([low, lo[wide]]), np.concatenate([high, hi[wide]])
-    return _bounded_lsq(system, -(grad + fixed), bounds_low, bounds_high)[:m]
-
-
-def _bounded_lsq(matrix: object, target: Vector, low: Vector, high: Vector) -> Vector:
-    if np.isneginf(low).all() and np.isposinf(high).all() and isinstance(matrix, np.ndarray):
-        return np.asarray(np.linalg.lstsq(matrix, target, rcond=None)[0])
-    method = "bvls" if isinstance(matrix, np.ndarray) else "trf"
-    options = {} if method == "bvls" else {"lsmr_tol": "auto"}
-    return np.asarray(lsq_linear(matrix, target, (low, high), method=method, tol=1e-14, **options).x)

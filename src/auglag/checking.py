@@ -135,7 +135,8 @@ class _Box:
             below, above = self.x - self.lower, self.upper - self.x
         near = np.minimum(below, above) < _LARGEST * self.scale
         sign[near] = np.where(above >= below, 1.0, -1.0)[near, None]
-        return sign * size * self.scale[:, None]
+        directions: Matrix = sign * size * self.scale[:, None]
+        return directions
 
 
 def _box(x: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> _Box:

@@ -38,6 +38,7 @@ class State:
     counts: dict[str, int]
     seconds: float
     restorations: int
+    level: int  #: accuracy of finite differences
 
 
 def save(path: str | os.PathLike[str], state: State) -> None:
@@ -55,6 +56,7 @@ def save(path: str | os.PathLike[str], state: State) -> None:
         "counts": state.counts,
         "seconds": state.seconds,
         "restorations": state.restorations,
+        "level": state.level,
     }
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:
@@ -101,6 +103,7 @@ def load(path: str | os.PathLike[str]) -> State:
         counts=meta["counts"],
         seconds=meta["seconds"],
         restorations=meta["restorations"],
+        level=meta["level"],
         **arrays,
     )
 

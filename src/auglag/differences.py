@@ -31,19 +31,24 @@ _RELATIVE = {"2-point": _EPS**0.5, "3-point": _EPS ** (1 / 3), "cs": _EPS**0.5}
 
 
 def steps(
-    x: ArrayLike, lower: ArrayLike, upper: ArrayLike, scheme: str, rel_step: ArrayLike | None = None
+    x: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    scheme: str,
+    rel_step: ArrayLike | None = None,
+    stretch: float = 1.0,
 ) -> tuple[Vector, NDArray[np.bool_]]:
     """Signed steps h, and which columns are one-sided (3-point only: nodes x+h and x+2h instead of x+h and x-h).
 
     Every node lies in [lower, upper] in floating point. The step is rel * sign(x) * max(1, |x|) with rel = eps^(1/2)
     (2-point, cs) or eps^(1/3) (3-point); a given `rel_step` means rel_step * sign(x) * |x|, as in SciPy. If neither
-    side has room for it, the larger side is used with a smaller step. h is 0 for a fixed variable, and for one whose
-    room does not hold the floating-point numbers that the scheme needs.
+    side has room for it, the larger side is used with a smaller step; `stretch` multiplies the default step. h is 0
+    for a fixed variable, and for one whose room does not hold the floating-point numbers that the scheme needs.
     """
     x = np.asarray(x, dtype=np.float64)
     lower, upper = np.maximum(lower, -_HUGE), np.minimum(upper, _HUGE)
     _require_inside(x, lower, upper)
-    h = _wished(x, scheme, rel_step)
+    h = _wished(x, scheme, rel_step, stretch)
     one_sided = np.zeros(x.shape, dtype=np.bool_)
     if scheme == "cs":
         return np.where(lower == upper, 0.0, h), one_sided
@@ -71,12 +76,12 @@ def _require_inside(x: Vector, lower: Vector, upper: Vector) -> None:
         raise InputError(f"x must lie within its bounds, got x[{j}] = {x[j]} outside [{low}, {high}]")
 
 
-def _wished(x: Vector, scheme: str, rel_step: ArrayLike | None) -> Vector:
+def _wished(x: Vector, scheme: str, rel_step: ArrayLike | None, stretch: float) -> Vector:
     """The steps before any bound is looked at."""
     if scheme not in SCHEMES:
         raise InputError(f"scheme must be one of {', '.join(map(repr, SCHEMES))}, got {scheme!r}")
     sign = np.where(x >= 0, 1.0, -1.0)
-    default: Vector = _RELATIVE[scheme] * sign * np.maximum(1.0, np.abs(x))
+    default: Vector = stretch * _RELATIVE[scheme] * sign * np.maximum(1.0, np.abs(x))
     if rel_step is None:
         return default
     relative = np.asarray(rel_step, dtype=np.float64)
@@ -225,6 +230,7 @@ def jacobian(
     rel_step: ArrayLike | None = None,
     sparsity: Sparsity = None,
     workers: Workers = map,
+    stretch: float = 1.0,
 ) -> Matrix | sparse.csr_array:
     """The Jacobian (m, n) of fun at x, where f0 = fun(x); a `csr_array` of the given structure with `sparsity`.
 
@@ -233,7 +239,7 @@ def jacobian(
     """
     x, f0 = np.array(x, dtype=np.float64), np.array(f0, dtype=np.float64).reshape(-1)
     lower, upper = (np.broadcast_to(np.asarray(b, dtype=np.float64), x.shape) for b in (lower, upper))
-    stencil = _Stencil(x, lower, upper, scheme, *steps(x, lower, upper, scheme, rel_step))
+    stencil = _Stencil(x, lower, upper, scheme, *steps(x, lower, upper, scheme, rel_step, stretch))
     guarded = _Guarded(fun, f0.size, scheme)
     if sparsity is None:
         return _dense(stencil, guarded, f0, workers)
@@ -272,6 +278,35 @@ def _coloured(stencil: _Stencil, fun: _Guarded, f0: Vector, sparsity: Sparsity, 
             alone = next(stencil.pairs(map(fun, stencil.points([np.array([k])]))))
             data[own] = stencil.repair(fun, f0, k, stencil.slope(f0, *alone, k))[rows[own]]
     return sparse.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
+
+
+def extrapolated(
+    fun: Callable[[Any], Any], x: Vector, f0: ArrayLike, *, lower: Vector, upper: Vector, sparsity: Sparsity = None
+) -> Matrix | sparse.csr_array:
+    """The Jacobian by Richardson extrapolation of two wide 3-point differences, for a certificate.
+
+    With steps h and h/2 of about eps^(1/5), (4 D(h/2) - D(h)) / 3 has errors of order h^4 and a rounding error far
+    below that of the usual step. It costs 6 evaluations per column instead of 2. An entry where it is off the plain
+    3-point difference by more than 1e-4 relative (the steps are wider than the function is smooth) keeps the latter.
+    """
+    plain = jacobian(fun, x, f0, lower=lower, upper=upper, sparsity=sparsity)
+    wide: Any
+    half: Any
+    wide, half = (jacobian(fun, x, f0, lower=lower, upper=upper, sparsity=sparsity, stretch=s) for s in (32.0, 16.0))
+    (h1, side1), (h2, side2) = (steps(x, lower, upper, "3-point", None, s) for s in (32.0, 16.0))
+    rounding = 1e-10 * np.maximum(1.0, np.abs(np.asarray(f0, dtype=np.float64).reshape(-1)))  # of a plain entry
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (h1 / h2) ** 2
+        weight = np.where((side1 == side2) & (ratio > 2.0) & np.isfinite(ratio), 1.0 / (ratio - 1.0), 0.0)
+        if isinstance(plain, np.ndarray):
+            better = half + weight * (half - wide)
+            trusted = np.abs(better - plain) <= 1e-4 * np.abs(plain) + rounding[:, None]
+            return np.where(trusted & (weight > 0), better, plain)
+        w = weight[plain.indices]
+        better = half.data + w * (half.data - wide.data)
+        rows = np.repeat(np.arange(plain.shape[0]), np.diff(plain.indptr))
+        trusted = np.abs(better - plain.data) <= 1e-4 * np.abs(plain.data) + rounding[rows]
+    return sparse.csr_array((np.where(trusted & (w > 0), better, plain.data), plain.indices, plain.indptr), plain.shape)
 
 
 def gradient(

@@ -13,11 +13,12 @@ import numpy as np
 from auglag import checkpoint as checkpoints
 from auglag._typing import Vector
 from auglag.budget import Budget, Guard
-from auglag.certificate import Certificate, best_multipliers, certificate
+from auglag.certificate import Certificate, certificate
 from auglag.errors import OutOfBudget
 from auglag.feasibility import Restoration, restore
 from auglag.inner import InnerResult, InnerSolver, InnerStatus, choose
 from auglag.lagrangian import AugmentedLagrangian
+from auglag.multipliers import best_multipliers
 from auglag.outer import Outcome, augmented_lagrangian
 from auglag.problems.base import AbstractProblem, Counts
 from auglag.problems.standard_form import Scaling, StandardForm
@@ -67,7 +68,7 @@ class Run:
         self.counts_start = problem.counts.copy()
         self.guard = Guard(budget, self.used)
         self.restorations = 0
-        self.refined_now = False
+        self.level, self.refined_now = 0, False
         self.best_residual = math.inf
         self.best_x, self.best_y = start.x, np.zeros(problem.m)
         self.history = History(math.nan, math.nan)
@@ -159,8 +160,13 @@ class Run:
 
         def stop(history: History, found: InnerResult) -> Status | None:
             verdict = rule(history, found)
-            soft = verdict in (Status.SOLVED, Status.STUCK) and self.refined_now
-            return None if soft else verdict  # with better derivatives the iteration deserves another look
+            if verdict is Status.STUCK and (self.refined_now or self._refine(2)):
+                return None  # with better derivatives the iteration deserves another look
+            if verdict is Status.SOLVED and (self.refined_now or self._refine(2)):
+                self._refine(2)
+                confirmed = certificate(self.problem, self.best_x, self.best_y).meets(self.tol)
+                return verdict if confirmed else None
+            return verdict
 
         return augmented_lagrangian(
             self,
@@ -223,11 +229,10 @@ class Run:
         """Keep the best point, save, print, and let the caller look."""
         assert self.form is not None
         last = history.last
-        self.refined_now = self._wants_refinement(last) and self.problem.refine()
-        if last.usable and (self.refined_now or last.residual < self.best_residual):
-            # what was measured with derivatives that were not accurate enough is not to stand in the way
-            self.best_residual = math.inf if self.refined_now else last.residual
+        if last.usable and last.residual < self.best_residual:
+            self.best_residual = last.residual
             self.best_x, self.best_y = self.form.user_x(x).copy(), self.form.user_y(y_hat)
+        self.refined_now = self._refine(self._level_wanted(last))
         if self.hooks.checkpoint is not None:
             checkpoints.save(self.hooks.checkpoint, self._state(x, y))
         if self.hooks.table is not None:
@@ -235,9 +240,16 @@ class Run:
         if self.hooks.callback is not None and last.usable:
             self.hooks.callback(history, self.form.user_x(x).copy(), self.form.user_y(y_hat))
 
-    def _wants_refinement(self, last: Iteration) -> bool:
-        """Near the solution, or where the inner solver fails, differences have to be as accurate as they can be."""
-        return last.residual <= 1e3 * self.tol or last.inner_status == InnerStatus.STALLED.name
+    def _level_wanted(self, last: Iteration) -> int:
+        """Near the solution, or where the inner solver fails, differences have to be central."""
+        return int(last.residual <= 1e3 * self.tol or last.inner_status == InnerStatus.STALLED.name)
+
+    def _refine(self, level: int) -> bool:
+        """Ask for more accurate derivatives; what was measured without them is not to stand in the way afterwards."""
+        changed = self.problem.refine(level)
+        if changed:
+            self.level, self.best_residual = level, math.inf
+        return changed
 
     # ------------------------------------------------------------------------------------------------ start and resume
 
@@ -291,12 +303,13 @@ class Run:
             counts=self.used().as_dict(),
             seconds=self.guard.seconds,
             restorations=self.restorations,
+            level=self.level,
         )
 
     def _resume(self, saved: checkpoints.State) -> tuple[Vector, Vector]:
         self.history, self.restorations = saved.history, saved.restorations
-        if any(self._wants_refinement(it) for it in saved.history.iterations):
-            self.problem.refine()
+        self.problem.refine(saved.level)
+        self.level = saved.level
         self.best_x, self.best_y, self.best_residual = saved.best_x, saved.best_y, saved.best_residual
         self.counts_before = Counts(**saved.counts)
         self.counts_start = self.problem.counts.copy()
@@ -316,7 +329,7 @@ class Run:
 
     def _certify(self, status: Status) -> tuple[Status, Certificate]:
         """The certificate of the best point decides: success without it is not success, with it a failure is none."""
-        self.problem.refine()
+        self.problem.refine(2)
         check = certificate(self.problem, self.best_x, self.best_y)
         if check.meets(self.tol):
             return Status.SOLVED, check

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+from auglag import differences
 from auglag.differences import SCHEMES, colour, gradient, hessian_from_gradient, jacobian, steps
 from auglag.errors import EvaluationError, InputError
 
@@ -419,3 +420,41 @@ def test_bad_arguments_are_named():
         gradient(lambda x: 0.0, [1.0, 2.0], 0.0, rel_step=[1.0, 1.0, 1.0], **FREE)
     with pytest.raises(InputError, match="fun must return 1 values as it did at x, got 2"):
         gradient(lambda x: np.zeros(2), [1.0], 0.0, **FREE)
+
+
+def test_extrapolated_differences_are_far_more_accurate_than_central_ones():
+    def fun(x):
+        return np.array([np.exp(x[0]) * np.sin(3 * x[1]), 1e4 * np.log(x[0] + x[1] ** 2), x[0] ** 3])
+
+    x = np.array([0.7, 1.3])
+    e, s, c, q = np.exp(0.7), np.sin(3.9), np.cos(3.9), 0.7 + 1.69
+    exact = np.array([[e * s, 3 * e * c], [1e4 / q, 2.6e4 / q], [3 * 0.49, 0.0]])
+    box = {"lower": np.full(2, -np.inf), "upper": np.full(2, np.inf)}
+    central = np.abs(differences.jacobian(fun, x, fun(x), scheme="3-point", **box) - exact).max()
+    better = np.abs(differences.extrapolated(fun, x, fun(x), **box) - exact).max()
+    assert better < 2e-8 < central
+
+
+def test_extrapolated_differences_stay_inside_the_bounds_and_fall_back_where_the_function_is_too_rough():
+    seen = []
+
+    def fun(x):
+        seen.append(x.copy())
+        return np.array([np.log(x[0]), np.sqrt(x[1])])
+
+    x, lower, upper = np.array([2e-5, 1.0]), np.array([1e-5, 0.0]), np.array([1.0, 1.0])
+    jac = differences.extrapolated(fun, x, fun(x), lower=lower, upper=upper)
+    assert all((lower <= point).all() and (point <= upper).all() for point in seen)
+    assert jac[0, 0] == pytest.approx(1 / 2e-5, rel=0.2)  # as good as the plain difference there
+    assert jac[1, 1] == pytest.approx(0.5, rel=1e-8)
+
+
+def test_extrapolated_sparse_differences_equal_the_dense_ones():
+    def fun(x):
+        return np.array([x[0] ** 2 * x[1], np.sin(x[2]), x[1] * x[2]])
+
+    x, box = np.array([1.0, 2.0, 3.0]), {"lower": np.full(3, -np.inf), "upper": np.full(3, np.inf)}
+    pattern = sparse.csr_array(np.array([[1, 1, 0], [0, 0, 1], [0, 1, 1]]))
+    coloured = differences.extrapolated(fun, x, fun(x), sparsity=pattern, **box)
+    dense = differences.extrapolated(fun, x, fun(x), **box)
+    np.testing.assert_allclose(coloured.toarray(), dense, atol=1e-9)

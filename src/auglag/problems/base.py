@@ -112,6 +112,11 @@ class AbstractProblem(ABC):
         """Their Jacobian, shape (m, n): dense, sparse or a LinearOperator."""
 
     @property
+    def differenced(self) -> bool:
+        """Whether first derivatives are finite differences, so that residuals have their errors."""
+        return False
+
+    @property
     def has_hessp(self) -> bool:
         """Whether `hessp` is available for f and every constraint."""
         return False
@@ -124,8 +129,11 @@ class AbstractProblem(ABC):
         """Raise `DerivativeError` if a derivative the user supplied is wrong; sources of known quality do nothing."""
         return
 
-    def refine(self) -> bool:
-        """Switch to more accurate derivatives from here on, where there are any; True if anything changed."""
+    def refine(self, level: int) -> bool:
+        """Switch to derivatives of at least this accuracy from here on; True if that changed anything.
+
+        Exact derivatives have no levels. Finite differences: 0 as asked for, 1 central, 2 extrapolated.
+        """
         return False
 
     # The four below let a source fill several parts of a point by one call of the user's code.

@@ -38,7 +38,7 @@ class Block:
     rel_step: Any
     sparsity: Any
     counts: Counts
-    refined: bool = False  #: "2-point" is carried out as "3-point" from here on
+    level: int = 0  #: accuracy of finite differences: 0 as asked for, 1 central, 2 extrapolated
 
     def value(self, x: Vector) -> Vector:
         """fun(x) as a float vector of the right length."""
@@ -55,15 +55,8 @@ class Block:
         if self.matrix is not None:
             return self.matrix
         if isinstance(self.jac, str):
-            return differences.jacobian(
-                self._for_differences,
-                x,
-                value,
-                scheme="3-point" if self.refined and self.jac == "2-point" else self.jac,
-                lower=lower,
-                upper=upper,
-                rel_step=self.rel_step,
-                sparsity=self.sparsity,
+            return by_differences(
+                self._for_differences, x, value, self.jac, self.level, lower, upper, self.rel_step, self.sparsity
             )
         self.counts.constr_njev += 1
         return as_jacobian(self.jac(x.copy()), self.size, x.size, f"{self.name}: jac(x)")
@@ -79,6 +72,27 @@ class Block:
         assert callable(self.hess)
         self.counts.constr_nhev += 1
         return np.asarray(self.hess(x.copy(), y) @ v).ravel()
+
+
+def by_differences(
+    fun: Callable[[Any], Any],
+    x: Vector,
+    value: Vector,
+    scheme: str,
+    level: int,
+    lower: Vector,
+    upper: Vector,
+    rel_step: Any,
+    sparsity: Any = None,
+) -> Any:
+    """A Jacobian by finite differences of the given level of accuracy; the complex step is exact at every level."""
+    if scheme != "cs" and level >= 2:
+        return differences.extrapolated(fun, x, value, lower=lower, upper=upper, sparsity=sparsity)
+    if scheme == "2-point" and level == 1:
+        scheme, rel_step = "3-point", None
+    return differences.jacobian(
+        fun, x, value, scheme=scheme, lower=lower, upper=upper, rel_step=rel_step, sparsity=sparsity
+    )
 
 
 def real_array(value: Any, what: str) -> Vector:

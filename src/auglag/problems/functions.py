@@ -16,7 +16,15 @@ from auglag import checking, differences
 from auglag._typing import Jacobian, Vector
 from auglag.errors import InputError
 from auglag.problems.base import AbstractProblem, Group, Point, dense, transposed_product
-from auglag.problems.constraints import Block, as_jacobian, interval, parse_constraints, real_array, with_args
+from auglag.problems.constraints import (
+    Block,
+    as_jacobian,
+    by_differences,
+    interval,
+    parse_constraints,
+    real_array,
+    with_args,
+)
 from auglag.prox import SeparableTerm, add_bounds, as_term
 
 
@@ -64,7 +72,7 @@ class Problem(AbstractProblem):
         self._joint = with_args(fun_and_con, args)
         self._fun = with_args(fun, args)
         self._with_gradient = jac is True
-        self._refined = False
+        self._level = 0
         self._jac = self._parse_jac(jac, args)
         self._hess = _parse_hess(hess)
         self._hess_args = args
@@ -179,30 +187,34 @@ class Problem(AbstractProblem):
         elif self._with_gradient:
             self.fill_f(point)  # only reached if f was set by hand; one call gives both
         elif isinstance(self._jac, str):
-            point._grad = differences.gradient(
-                self._for_differences,
-                point.x,
-                point.f,
-                scheme=self._scheme(),
-                lower=self.lower,
-                upper=self.upper,
-                rel_step=self._rel_step,
-            )
+            value = np.array([point.f])
+            point._grad = self._difference(self._for_differences, point.x, value)[0]
         else:
             self.counts.njev += 1
             point._grad = self._vector(self._jac(point.x.copy()), "jac(x)")
 
-    def _scheme(self) -> str:
-        return "3-point" if self._refined and self._jac == "2-point" else str(self._jac)
+    def _difference(self, fun: Callable[[Any], Any], x: Vector, value: Vector) -> Any:
+        return by_differences(fun, x, value, self._jac, self._level, self.lower, self.upper, self._rel_step)
 
-    def refine(self) -> bool:
-        """Carry out "2-point" differences as "3-point" from here on: forward differences limit what can be reached."""
-        forward = [block for block in self.blocks if block.jac == "2-point" and block.matrix is None]
-        if self._refined or not (forward or (self._jac == "2-point" and (self._fun or self._joint))):
+    def _schemes(self) -> set[str]:
+        """The finite-difference schemes in use."""
+        own = isinstance(self._jac, str) and (self._fun is not None or self._joint is not None)
+        schemes = {self._jac} if own else set()
+        return schemes | {block.jac for block in self.blocks if isinstance(block.jac, str) and block.matrix is None}
+
+    @property
+    def differenced(self) -> bool:
+        """Whether a first derivative is a real finite difference (the complex step is exact)."""
+        return bool(self._schemes() - {"cs"})
+
+    def refine(self, level: int) -> bool:
+        """Carry out finite differences with at least this level of accuracy; see `by_differences`."""
+        affected = {"2-point"} if level == 1 else {"2-point", "3-point"}
+        if level <= self._level or not affected & self._schemes():
             return False
-        self._refined = True
-        for block in forward:
-            block.refined = True
+        self._level = level
+        for block in self.blocks:
+            block.level = level
         self.forget()
         return True
 
@@ -248,15 +260,7 @@ class Problem(AbstractProblem):
             point._grad = self._vector(gradient, "jac(x)[0]")
             point._jac = as_jacobian(jac, self.m, self.n, "jac(x)[1]")
             return
-        both = differences.jacobian(
-            self._joint_for_differences,
-            point.x,
-            np.concatenate([[point.f], point.c]),
-            scheme=self._scheme(),
-            lower=self.lower,
-            upper=self.upper,
-            rel_step=self._rel_step,
-        )
+        both = self._difference(self._joint_for_differences, point.x, np.concatenate([[point.f], point.c]))
         point._grad, point._jac = np.ascontiguousarray(both[0]), np.ascontiguousarray(both[1:])
 
     def _joint_for_differences(self, x: Any) -> Any:
