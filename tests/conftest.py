@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
+# One thread for each process: the matrices here are tiny, and threads of BLAS only get in each other's way. To be set
+# before NumPy is loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from hypothesis import settings
 
 # Runs must not fail because a machine is slow, and every run must test the same examples.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import numbers
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from auglag.errors import InputError, OutOfBudget
 from auglag.problems.base import Counts
@@ -28,11 +29,14 @@ class Budget:
     inner: int | None = 2000
 
     def __post_init__(self) -> None:
-        if self.seconds is not None and not self.seconds > 0.0:
-            raise InputError(f"Budget.seconds must be positive or None, got {self.seconds!r}")
+        seconds: Any = self.seconds
+        number = isinstance(seconds, numbers.Real) and not isinstance(seconds, bool)
+        if seconds is not None and not (number and seconds > 0.0):
+            raise InputError(f"Budget.seconds must be positive or None, got {seconds!r}")
         for name in ("evaluations", "outer", "inner"):
             value = getattr(self, name)
-            if value is not None and not (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+            whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+            if value is not None and not (whole and value >= 1):
                 raise InputError(f"Budget.{name} must be a positive integer or None, got {value!r}")
 
     @property

@@ -17,6 +17,9 @@ from auglag.multipliers import best_multipliers
 from auglag.problems.base import AbstractProblem, Point
 from auglag.prox import SeparableTerm, Zero
 
+#: Distances (relative to max(1, |side|)) within which a row or variable may be held by a multiplier, for a bare x.
+ACTIVITY = (1e-6, 1e-8, 1e-4, 1e-2)
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -78,9 +81,11 @@ class Certificate:
 def certificate(problem: AbstractProblem, x: Vector, y: Vector | None = None) -> Certificate:
     """Measure x with the multipliers y; with y=None the best multipliers are found by (signed) least squares."""
     point = problem.at(x)
-    if y is None:
-        y = best_multipliers(point)
-    return _measure(point, y)
+    if y is not None:
+        return _measure(point, y)
+    # What counts as active at a point of unknown accuracy? Try several answers and keep the best.
+    tries = [_measure(point, best_multipliers(point, active)) for active in (ACTIVITY if problem.m else ACTIVITY[:1])]
+    return min(tries, key=lambda check: check.residual if math.isfinite(check.residual) else math.inf)
 
 
 def _measure(point: Point, y: Vector) -> Certificate:
@@ -90,8 +95,11 @@ def _measure(point: Point, y: Vector) -> Certificate:
     c = point.c
     row_violation = np.maximum(np.maximum(problem.cl - c, c - problem.cu), 0.0)
     violation = math.hypot(float(np.linalg.norm(row_violation)), bound_violation)
-    lagrangian_gradient = point.grad + point.vjp(y) if problem.m else point.grad
+    with np.errstate(invalid="ignore", over="ignore"):  # an infinite entry makes a NaN, which no tolerance meets
+        lagrangian_gradient = point.lagrangian_gradient(y)
     z, stationarity, bound_gap, exact = _stationarity(problem, x, -lagrangian_gradient)
+    if problem.differenced:
+        z[problem.lower == problem.upper] = math.nan  # differences do not move a fixed variable
     size, gap = _row_gaps(problem, c, y)
     stationarity, complementarity = _cheapest(stationarity, float(np.linalg.norm(bound_gap)), violation, size, gap)
     named = {problem.row_name(int(i)): float(row_violation[i]) for i in np.argsort(-row_violation, kind="stable")}

@@ -100,6 +100,17 @@ def check_hessian_product(
     )
 
 
+def agrees(
+    fun: Callable[[Vector], Any], jac: Matrix, x: Vector, lower: Vector, upper: Vector, rng: np.random.Generator
+) -> bool:
+    """The first test alone, two evaluations: whether jac looks like the Jacobian of fun at x. False proves nothing."""
+    check = _Check(fun, lambda z: jac, _box(x, lower, upper), rng)
+    if not check.box.scale.any():
+        return True
+    direction, norm = check._direction(jac, check.box)
+    return check._agrees(jac, direction, norm, "jac: the Jacobian")
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class _Box:

@@ -15,9 +15,11 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.errors import CheckpointError
+from auglag.problems.base import Counts
 from auglag.rules import History, Iteration
 
 FORMAT = 1
+ARRAYS = ("x", "y", "best_x", "best_y", "sc", "start_x")
 
 
 @final
@@ -39,6 +41,7 @@ class State:
     seconds: float
     restorations: int
     level: int  #: accuracy of finite differences
+    refined_now: bool  #: it was raised at x, whose derivatives are not known at that level yet
 
 
 def save(path: str | os.PathLike[str], state: State) -> None:
@@ -57,6 +60,7 @@ def save(path: str | os.PathLike[str], state: State) -> None:
         "seconds": state.seconds,
         "restorations": state.restorations,
         "level": state.level,
+        "refined_now": state.refined_now,
     }
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:
@@ -85,27 +89,26 @@ def load(path: str | os.PathLike[str]) -> State:
     if not target.exists():
         raise CheckpointError(f"resume must name an existing checkpoint, got {str(target)!r}, which does not exist")
     try:
-        with np.load(target, allow_pickle=False) as data:
+        with open(target, "rb") as file, np.load(file, allow_pickle=False) as data:
             meta = json.loads(str(data["meta"]))
-            arrays = {name: data[name] for name in ("x", "y", "best_x", "best_y", "sc", "start_x")}
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError) as error:
-        raise CheckpointError(f"{target} is not a usable checkpoint ({error})") from None
-    if not isinstance(meta, Mapping) or meta.get("format") != FORMAT:
-        found = meta.get("format") if isinstance(meta, Mapping) else None
-        raise CheckpointError(f"{target} must have checkpoint format {FORMAT}, got {found}")
-    iterations = [Iteration(**it) for it in meta["iterations"]]
-    history = History(meta["objective"], meta["violation"], meta["negligible"], iterations)
-    return State(
-        fingerprint=meta["fingerprint"],
-        history=history,
-        best_residual=meta["best_residual"],
-        sf=meta["sf"],
-        counts=meta["counts"],
-        seconds=meta["seconds"],
-        restorations=meta["restorations"],
-        level=meta["level"],
-        **arrays,
-    )
+            arrays = {name: np.array(data[name], dtype=np.float64) for name in ARRAYS}
+        if meta.get("format") != FORMAT:
+            raise CheckpointError(f"{target} must have checkpoint format {FORMAT}, got {meta.get('format')!r}")
+        iterations = [Iteration(**it) for it in meta["iterations"]]
+        return State(
+            fingerprint=dict(meta["fingerprint"]),
+            history=History(meta["objective"], meta["violation"], meta["negligible"], iterations),
+            best_residual=float(meta["best_residual"]),
+            sf=float(meta["sf"]),
+            counts=Counts(**meta["counts"]).as_dict(),
+            seconds=float(meta["seconds"]),
+            restorations=int(meta["restorations"]),
+            level=int(meta["level"]),
+            refined_now=bool(meta["refined_now"]),
+            **arrays,
+        )
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, EOFError, OSError) as error:
+        raise CheckpointError(f"{target} is not a usable checkpoint ({type(error).__name__}: {error})") from None
 
 
 def require_same(saved: Mapping[str, Any], now: Mapping[str, Any], path: object) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import numbers
+from typing import Any
+
 
 class AuglagError(Exception):
     """Base class of the errors that auglag raises on purpose."""
@@ -31,9 +35,21 @@ class CheckpointError(AuglagError):
     """A saved state cannot be used: damaged, of another format, or of another problem."""
 
 
+class StoppedByCallback(AuglagError):
+    """Internal signal: the user's callback raised StopIteration."""
+
+
 class OutOfBudget(AuglagError):
     """Internal signal: a limit of the `Budget` has been reached. Carries which one."""
 
     def __init__(self, limit: str) -> None:
         super().__init__(limit)
         self.limit = limit
+
+
+def require_positive(value: Any, what: str) -> float:
+    """`value` as a float, if it is a positive, finite number (NumPy's included, booleans not)."""
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not (number and 0.0 < value < math.inf):
+        raise InputError(f"{what} must be positive and finite, got {value!r:.80}")
+    return float(value)

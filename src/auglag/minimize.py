@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import math
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from scipy.optimize import OptimizeResult
 from auglag._typing import Vector
 from auglag.budget import Budget
 from auglag.certificate import Certificate, certificate
-from auglag.errors import InputError, OptionError
+from auglag.errors import InputError, OptionError, require_positive
 from auglag.inner import InnerSolver
-from auglag.problems.base import AbstractProblem
+from auglag.problems.base import AbstractProblem, Counts
 from auglag.problems.constraints import nearest, real_array
 from auglag.problems.functions import Problem, check_x0
 from auglag.progress import Table
@@ -68,8 +69,9 @@ def minimize(
         The starting point; moved into the bounds if it lies outside.
     jac, hess, hessp, bounds, constraints
         As in `scipy.optimize.minimize`: `jac` a function, True (fun returns value and gradient) or a scheme
-        ('2-point', '3-point', 'cs'; None means '3-point'); constraints as dictionaries, `NonlinearConstraint` or
-        `LinearConstraint`, one or a list. A dictionary may carry a 'name'. Evaluations never leave the bounds.
+        ('2-point', '3-point', 'cs'; None means '2-point'); constraints as dictionaries, `NonlinearConstraint` or
+        `LinearConstraint`, one or a list. A dictionary may carry a 'name'. Evaluations never leave the bounds. Real
+        finite differences become central near the solution, and are extrapolated for the certificate.
     g : prox term
         A convex term added to fun: `auglag.prox.L1(0.1)`, ..., or any object with `value(x)` and `prox(x, step)`.
     tol : float
@@ -107,8 +109,9 @@ def minimize(
     if unknown:
         name = next(iter(unknown))
         raise OptionError(f"minimize() has no argument {name!r}{nearest(name, _ARGUMENTS)}")
-    if not (isinstance(tol, float | int) and 0.0 < tol < math.inf):
-        raise InputError(f"tol must be a positive, finite number, got {tol!r}")
+    tol = require_positive(tol, "tol")
+    if not isinstance(progress, bool):
+        raise InputError(f"progress must be True or False, got {progress!r}")
     settings = resolve(
         variant=variant,
         preset=preset,
@@ -124,6 +127,8 @@ def minimize(
         raise InputError(f"budget must be an auglag.Budget, got {budget!r:.80}")
     if check_derivatives not in ("first", True, False):
         raise InputError(f"check_derivatives must be 'first' or False, got {check_derivatives!r}")
+    checkpoint, resume = _path(checkpoint, "checkpoint"), _path(resume, "resume")
+    counts = fun.counts.copy() if isinstance(fun, AbstractProblem) else Counts()
     given = {"jac": jac, "hess": hess, "hessp": hessp, "bounds": bounds, "g": g}
     problem = _as_problem(fun, x0, args, given, constraints, finite_diff_rel_step)
     start = _start(problem, x0, warm_start)
@@ -132,7 +137,7 @@ def minimize(
     hooks = Hooks(_wrap(callback), Table() if progress else None, checkpoint, resume)
     if start.beta is not None:
         settings = _with_initial(settings, start.beta)
-    return Run(problem, settings, start, float(tol), budget or Budget(), hooks).solve()
+    return Run(problem, settings, start, tol, budget or Budget(), hooks, counts).solve()
 
 
 def certify(
@@ -152,7 +157,7 @@ def certify(
     entry per constraint. The answer has `.meets(tol)`, `.residual` and `.worst`.
     """
     given = {"jac": jac, "hess": None, "hessp": None, "bounds": bounds, "g": g}
-    point = check_x0(x) if np.size(x) else check_x0(None)
+    point = check_x0(x, "x")
     problem = _as_problem(fun, None if isinstance(fun, AbstractProblem) else point, args, given, constraints, None)
     if point.size != problem.n:
         raise InputError(f"x must have {problem.n} entries, got {point.size}")
@@ -176,6 +181,10 @@ def scipy_method(
     `maxiter` (outer iterations), `maxfev`, `disp`, and every keyword of `auglag.minimize`.
     """
     options = {name: value for name, value in options.items() if value is not None}
+    for name in options:
+        if name not in _ARGUMENTS:
+            known = (*_ARGUMENTS, "maxiter", "maxfev", "disp")
+            raise OptionError(f"auglag.scipy_method has no option {name!r}{nearest(name, known)}")
     if maxiter is not None or maxfev is not None:
         if "budget" in options:
             raise InputError("options['budget'] already limits the run; leave out maxiter and maxfev")
@@ -195,7 +204,8 @@ def _as_problem(
 ) -> AbstractProblem:
     no_constraints = constraints is None or (isinstance(constraints, tuple | list) and not constraints)
     if isinstance(fun, AbstractProblem):
-        for name, value in {**given, "constraints": None if no_constraints else constraints}.items():
+        others = {"constraints": None if no_constraints else constraints, "args": args or None}
+        for name, value in {**given, **others, "finite_diff_rel_step": rel_step}.items():
             if value is not None:
                 raise InputError(f"{name} must not be given beside a problem object, which already has its own")
         return fun
@@ -206,7 +216,7 @@ def _as_problem(
 
 def _start(problem: AbstractProblem, x0: Any, warm_start: Any) -> WarmStart:
     x = problem.x0
-    if isinstance(x0, np.ndarray | list | tuple) or np.isscalar(x0):
+    if x0 is not None:
         x = check_x0(x0)
         if x.size != problem.n:
             raise InputError(f"x0 must have {problem.n} entries, got {x.size}")
@@ -214,14 +224,26 @@ def _start(problem: AbstractProblem, x0: Any, warm_start: Any) -> WarmStart:
     beta: float | None = None
     if warm_start is not None:
         warm_x, multipliers, beta = _unpack(warm_start)
-        x = check_x0(warm_x)
+        x = check_x0(warm_x, "warm_start: x")
         if x.size != problem.n:
             raise InputError(f"warm_start: x must have {problem.n} entries, got {x.size}")
         if multipliers is not None:
             y = flat_multipliers(multipliers, problem.m)
-        if beta is not None and not 0.0 < beta < math.inf:
-            raise InputError(f"warm_start: penalty must be positive and finite, got {beta}")
+        if beta is not None:
+            beta = require_positive(beta, "warm_start: penalty")
     return WarmStart(np.clip(x, problem.lower, problem.upper), y, beta)
+
+
+def _path(path: Any, name: str) -> Path | None:
+    """A path whose folder exists, so that a run does not fail at its first save."""
+    if path is None:
+        return None
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"{name} must be a path, got {path!r:.80}")
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError(f"{name} must lie in an existing folder, got {str(target)!r}")
+    return target
 
 
 def _unpack(warm_start: Any) -> tuple[Any, Any, float | None]:
@@ -249,8 +271,6 @@ def flat_multipliers(multipliers: Any, m: int) -> Vector:
 
 
 def _with_initial(settings: Any, beta: float) -> Any:
-    from dataclasses import replace
-
     if not hasattr(settings.penalty, "initial"):
         return settings  # a user's own rule decides by itself
     return replace(settings, penalty=replace(settings.penalty, initial=float(beta)))

@@ -19,7 +19,7 @@ ACTIVE = 1e-6
 EXACT_COLUMNS = 150
 
 
-def best_multipliers(point: Point) -> Vector:
+def best_multipliers(point: Point, active: float = ACTIVE) -> Vector:
     """min over y of ||(grad f + J'y + s, y_inactive)||, s in dg(x) + the normal cone of the bounds.
 
     A row at a side carries a multiplier of that side's sign, an equality any. A row at no side may carry one at the
@@ -30,12 +30,13 @@ def best_multipliers(point: Point) -> Vector:
     if not problem.m:
         return np.zeros(0)
     grad, c = point.grad, point.c
-    if not (np.isfinite(c).all() and np.isfinite(grad).all()):
+    finite = np.isfinite(c).all() and np.isfinite(grad).all() and _finite(point.jac)
+    if not finite:
         return np.zeros(problem.m)
-    low, high, inactive = _row_signs(problem, c)
+    low, high, inactive = _row_signs(problem, c, active)
     g = problem.g if problem.g is not None else Zero()
     if isinstance(g, SeparableTerm):
-        lo, hi = _subgradient_box(problem, g, point.x)
+        lo, hi = _subgradient_box(problem, g, point.x, active)
         wide = np.flatnonzero(lo < hi)
         system = _system(point, inactive, wide)
         target = np.concatenate([-(grad + np.where(lo == hi, lo, 0.0)), np.zeros(inactive.size)])
@@ -54,9 +55,9 @@ def best_multipliers(point: Point) -> Vector:
     return y
 
 
-def _row_signs(problem: AbstractProblem, c: Vector) -> tuple[Vector, Vector, NDArray[np.intp]]:
+def _row_signs(problem: AbstractProblem, c: Vector, active: float) -> tuple[Vector, Vector, NDArray[np.intp]]:
     """(low, high, inactive): the interval for each row's multiplier, and the rows that touch no side."""
-    at_upper, at_lower = _near(problem.cu - c, problem.cu), _near(c - problem.cl, problem.cl)
+    at_upper, at_lower = _near(problem.cu - c, problem.cu, active), _near(c - problem.cl, problem.cl, active)
     equal = problem.cl == problem.cu
     inactive = ~(at_upper | at_lower | equal)
     low = np.where(at_lower | equal | inactive, -np.inf, 0.0)
@@ -64,15 +65,22 @@ def _row_signs(problem: AbstractProblem, c: Vector) -> tuple[Vector, Vector, NDA
     return low, high, np.flatnonzero(inactive)
 
 
-def _near(gap: Vector, side: Vector) -> NDArray[np.bool_]:
-    return np.asarray(gap <= ACTIVE * np.maximum(1.0, np.abs(np.where(np.isfinite(side), side, 0.0))))
+def _finite(jac: Any) -> bool:
+    """Whether the entries are finite; an operator is taken at its word."""
+    if isinstance(jac, np.ndarray):
+        return bool(np.isfinite(jac).all())
+    return bool(np.isfinite(jac.data).all()) if sparse.issparse(jac) else True
 
 
-def _subgradient_box(problem: AbstractProblem, g: SeparableTerm, x: Vector) -> tuple[Vector, Vector]:
+def _near(gap: Vector, side: Vector, active: float) -> NDArray[np.bool_]:
+    return np.asarray(gap <= active * np.maximum(1.0, np.abs(np.where(np.isfinite(side), side, 0.0))))
+
+
+def _subgradient_box(problem: AbstractProblem, g: SeparableTerm, x: Vector, active: float) -> tuple[Vector, Vector]:
     """The intervals of dg(x) + the normal cone of the bounds."""
     lo, hi = g.subdiff_interval(x)
-    lo = np.where(_near(x - problem.lower, problem.lower), -np.inf, lo)
-    hi = np.where(_near(problem.upper - x, problem.upper), np.inf, hi)
+    lo = np.where(_near(x - problem.lower, problem.lower, active), -np.inf, lo)
+    hi = np.where(_near(problem.upper - x, problem.upper, active), np.inf, hi)
     return lo, hi
 
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from auglag._typing import Vector
+from auglag.errors import require_positive
 from auglag.inner.base import InnerResult, InnerSolver, Subproblem
 from auglag.result import Status
 from auglag.rules import DualRule, History, Iteration, PenaltyRule, ToleranceRule
@@ -59,8 +58,9 @@ class Watch(Protocol):
 class Outcome:
     """Where Algorithm 1 ended, and why."""
 
-    x: Vector
-    y: Vector
+    x: Vector  #: x_{k+1}
+    y_hat: Vector  #: the multipliers that belong to it
+    y: Vector  #: the multipliers for the next subproblem
     status: Status
 
 
@@ -81,8 +81,8 @@ def augmented_lagrangian(
     """Run Algorithm 1 from (x_k, y_k), k the length of the history, until `stop` says so."""
     while True:
         k = history.k
-        beta = penalty.next(history)  # line 5 (of iteration k - 1; beta_1 at the start)
-        eta = min(1.0 / beta, tolerance.next(history))  # line 2
+        beta = checked(penalty.next(history), penalty)  # line 5 (of iteration k - 1; beta_1 at the start)
+        eta = min(1.0 / beta, checked(tolerance.next(history), tolerance))  # line 2
         subproblem = problem.subproblem(y, beta)
         found = inner.solve(subproblem, x, eta, limit=inner_limit)  # line 3
         c = subproblem.constraint(found.x)
@@ -94,9 +94,9 @@ def augmented_lagrangian(
         watch(history, x, y, y_hat)
         verdict = stop(history, found)  # line 4: quit when R(x_{k+1}, yhat_{k+1}) <= eps
         if verdict is not None:
-            return Outcome(x, y_hat if found.usable else y, verdict)
+            return Outcome(x, y_hat if found.usable else y, y, verdict)
 
 
-def zeros(m: int) -> Vector:
-    """y_1 = 0."""
-    return np.zeros(m)
+def checked(value: float, rule: PenaltyRule | ToleranceRule) -> float:
+    """What a rule returned, if it is usable."""
+    return require_positive(value, f"{type(rule).__name__}.next(history)")

@@ -14,13 +14,11 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.errors import InputError
+from auglag.errors import InputError, require_positive
 
 
 def _positive(rule: object, name: str) -> None:
-    value = getattr(rule, name)
-    if not 0.0 < value < math.inf:
-        raise InputError(f"{type(rule).__name__}.{name} must be positive and finite, got {value}")
+    require_positive(getattr(rule, name), f"{type(rule).__name__}.{name}")
 
 
 def _above_one(rule: object, name: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
@@ -14,13 +16,14 @@ from auglag import checkpoint as checkpoints
 from auglag._typing import Vector
 from auglag.budget import Budget, Guard
 from auglag.certificate import Certificate, certificate
-from auglag.errors import OutOfBudget
+from auglag.errors import CheckpointError, OutOfBudget, StoppedByCallback
 from auglag.feasibility import Restoration, restore
 from auglag.inner import InnerResult, InnerSolver, InnerStatus, choose
 from auglag.lagrangian import AugmentedLagrangian
 from auglag.multipliers import best_multipliers
 from auglag.outer import Outcome, augmented_lagrangian
-from auglag.problems.base import AbstractProblem, Counts
+from auglag.problems.base import AbstractProblem, Counts, Point
+from auglag.problems.constraints import nearby
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.reporting import advice, message
 from auglag.result import Result, Status, row
@@ -60,17 +63,24 @@ class Run:
     """The state of one run. Implements what the outer loop asks of a problem (`subproblem`, `record`) and `watch`."""
 
     def __init__(
-        self, problem: AbstractProblem, settings: Settings, start: WarmStart, tol: float, budget: Budget, hooks: Hooks
+        self,
+        problem: AbstractProblem,
+        settings: Settings,
+        start: WarmStart,
+        tol: float,
+        budget: Budget,
+        hooks: Hooks,
+        counts_start: Counts,
     ) -> None:
         self.problem, self.settings, self.tol, self.budget, self.hooks = problem, settings, tol, budget, hooks
         self.start = start
-        self.counts_before = Counts()
-        self.counts_start = problem.counts.copy()
+        self.counts_before, self.counts_start = Counts(), counts_start
         self.guard = Guard(budget, self.used)
         self.restorations = 0
         self.level, self.refined_now = 0, False
         self.best_residual = math.inf
         self.best_x, self.best_y = start.x, np.zeros(problem.m)
+        self.best_point: Point | None = None
         self.history = History(math.nan, math.nan)
 
     def used(self) -> Counts:
@@ -88,7 +98,7 @@ class Run:
             status = Status.TIME_LIMIT if signal.limit == "seconds" else Status.EVALUATION_LIMIT
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-        except StopIteration:
+        except StoppedByCallback:
             status = Status.STOPPED
         finally:
             self.problem.guard = None
@@ -115,7 +125,7 @@ class Run:
             violation = float(np.linalg.norm(self.form.distance(z)))
             self.history = History(self.form.at(z).f, violation, self.settings.negligible * self.tol)
         self.problem.guard = self.guard
-        return self._iterate(z, y)
+        return self._iterate(z, y, self._verdict_on_saved() if saved is not None else None)
 
     def _set_up(self, x: Vector, saved: checkpoints.State | None) -> None:
         if saved is not None:
@@ -127,47 +137,45 @@ class Run:
         self.form = StandardForm(self.problem, scaling, slacks=self.settings.slacks)
         self.inner: InnerSolver = choose(self.settings.inner, self.form.traits)
 
-    def _iterate(self, z: Vector, y: Vector) -> Status:
-        """Algorithm 1, with restoration where it suspects that there is no feasible point."""
+    def _iterate(self, z: Vector, y: Vector, verdict: Status | None) -> Status:
+        """Algorithm 1, with restoration where it suspects that there is no feasible point.
+
+        A `verdict` on (z, y) is what the interrupted run would have come to before its next iteration.
+        """
         assert self.form is not None
-        suspicion = 4 if self.settings.restoration else None
         while True:
-            outcome = self._outer(z, y, suspicion)
+            outcome = Outcome(z, y, y, verdict) if verdict is not None else self._outer(z, y)
+            verdict = None
             doubtful = outcome.status in (Status.INFEASIBLE, Status.STUCK, Status.ITERATION_LIMIT)
             if not (doubtful and self.settings.restoration and self._violated()):
                 return outcome.status
-            finding = restore(
-                self.form,
-                self.settings.inner,
-                [outcome.x, self.form.start(self.start_x)],
-                self.tol,
-                self.budget.inner_limit,
-            )
+            starts = [self.form.user_x(outcome.x), self.start_x]
+            finding = restore(self.form, self.settings.inner, starts, self.tol, self.budget.inner_limit)
             self.restorations += 1
             if finding.verdict == "infeasible":
                 self._keep_least_infeasible(finding)
                 return Status.INFEASIBLE
             if outcome.status is not Status.INFEASIBLE:
                 return outcome.status
-            suspicion = None if self.restorations >= RESTORATIONS else 8
-            z, y = (finding.z, np.zeros(self.form.m)) if finding.verdict == "feasible" else (outcome.x, outcome.y)
+            z, y = outcome.x, outcome.y
+            if finding.verdict == "feasible":
+                z, y = self.form.start(finding.x), np.zeros(self.form.m)
 
-    def _outer(self, z: Vector, y: Vector, suspicion: int | None) -> Outcome:
+    def _stop(self, history: History, status: InnerStatus, limit: str = "") -> Status | None:
+        """The verdict on the last iteration; one that rests on poor derivatives is looked at again."""
+        verdict = self._stopping()(history, status, limit)
+        if verdict is Status.STUCK and (self.refined_now or self._refine(2)):
+            return None  # with better derivatives the iteration deserves another look
+        if verdict is Status.SOLVED and (self.refined_now or self._refine(2)):
+            self._refine(2)
+            if self.best_point is not None:
+                self.problem.remember(self.best_point)
+            confirmed = certificate(self.problem, self.best_x, self.best_y).meets(self.tol)
+            return verdict if confirmed else None
+        return verdict
+
+    def _outer(self, z: Vector, y: Vector) -> Outcome:
         settings = self.settings
-        constrained = self.problem.m > 0
-        aim = settings.aim if constrained else 1.0  # without constraints the inner tolerance is the tolerance
-        rule = Stopping(self.tol, self.budget, constrained, aim, settings.largest_penalty, suspicion)
-
-        def stop(history: History, found: InnerResult) -> Status | None:
-            verdict = rule(history, found)
-            if verdict is Status.STUCK and (self.refined_now or self._refine(2)):
-                return None  # with better derivatives the iteration deserves another look
-            if verdict is Status.SOLVED and (self.refined_now or self._refine(2)):
-                self._refine(2)
-                confirmed = certificate(self.problem, self.best_x, self.best_y).meets(self.tol)
-                return verdict if confirmed else None
-            return verdict
-
         return augmented_lagrangian(
             self,
             z,
@@ -177,10 +185,21 @@ class Run:
             dual=settings.dual,
             tolerance=self._tolerance(),
             inner=self.inner,
-            stop=stop,
+            stop=lambda history, found: self._stop(history, found.status, found.limit),
             watch=self.watch,
             inner_limit=self.budget.inner_limit,
         )
+
+    def _stopping(self) -> Stopping:
+        constrained = self.problem.m > 0
+        aim = self.settings.aim if constrained else 1.0  # without constraints the inner tolerance is the tolerance
+        return Stopping(self.tol, self.budget, constrained, aim, self.settings.largest_penalty, self._suspicion())
+
+    def _suspicion(self) -> int | None:
+        """Penalty increases in vain that call for a feasibility check; twice as many after the first, then no more."""
+        if not self.settings.restoration or self.restorations >= RESTORATIONS:
+            return None
+        return 4 if self.restorations == 0 else 8
 
     def _tolerance(self) -> ToleranceRule:
         """The rule given, or a geometric sequence that ends where the stopping test is sure to be met."""
@@ -232,13 +251,18 @@ class Run:
         if last.usable and last.residual < self.best_residual:
             self.best_residual = last.residual
             self.best_x, self.best_y = self.form.user_x(x).copy(), self.form.user_y(y_hat)
+            self.best_point = self.problem.at(self.best_x)  # its values are kept for the certificate
         self.refined_now = self._refine(self._level_wanted(last))
-        if self.hooks.checkpoint is not None:
+        cut_short = last.inner_status in (InnerStatus.BUDGET.name, InnerStatus.INTERRUPTED.name)
+        if self.hooks.checkpoint is not None and not cut_short:  # such an iteration is done again on resuming
             checkpoints.save(self.hooks.checkpoint, self._state(x, y))
         if self.hooks.table is not None:
             self.hooks.table(history)
         if self.hooks.callback is not None and last.usable:
-            self.hooks.callback(history, self.form.user_x(x).copy(), self.form.user_y(y_hat))
+            try:
+                self.hooks.callback(history, self.form.user_x(x).copy(), self.form.user_y(y_hat))
+            except StopIteration:
+                raise StoppedByCallback from None
 
     def _level_wanted(self, last: Iteration) -> int:
         """Near the solution, or where the inner solver fails, differences have to be central."""
@@ -246,22 +270,19 @@ class Run:
 
     def _refine(self, level: int) -> bool:
         """Ask for more accurate derivatives; what was measured without them is not to stand in the way afterwards."""
-        changed = self.problem.refine(level)
-        if changed:
-            self.level, self.best_residual = level, math.inf
-        return changed
+        if level <= self.level or not self.problem.refine(level):
+            return False
+        self.level, self.best_residual = level, math.inf
+        if self.best_point is not None:
+            self.best_point.forget_derivatives()
+        return True
 
     # ------------------------------------------------------------------------------------------------ start and resume
 
     def _defined_start(self, x: Vector) -> Vector | None:
         """x, or a point near it where f and c are finite, or None."""
-        g, trial, rng = self.problem.g, x, None
-        for attempt in range(25):
-            if attempt:
-                rng = rng or np.random.default_rng(0)
-                size = 10.0 ** (-4 + attempt // 4)
-                trial = x + size * np.maximum(1.0, np.abs(x)) * rng.standard_normal(x.size)
-            trial = np.clip(trial, self.problem.lower, self.problem.upper)
+        g = self.problem.g
+        for trial in nearby(x, (self.problem.lower, self.problem.upper)):
             if g is not None:
                 trial = np.clip(g.domain().prox(trial, 1.0), self.problem.lower, self.problem.upper)
             point = self.problem.at(trial)
@@ -274,6 +295,9 @@ class Run:
         assert self.form is not None
         x, y_user = self.form.user_x(z), self.form.user_y(y)
         check = certificate(self.problem, x, y_user)
+        if self.start.y is not None and not check.meets(self.tol) and self.problem.refine(2):
+            check = certificate(self.problem, x, y_user)  # an earlier result was certified with the best differences
+            self.problem.refine(self.level)
         if math.isfinite(check.residual):
             self.best_x, self.best_y, self.best_residual = x.copy(), y_user, check.residual
         return check.meets(self.tol)
@@ -283,8 +307,10 @@ class Run:
             "n": self.problem.n,
             "m": self.problem.m,
             "tol": self.tol,
-            "settings": repr(self.settings),
-            "x0": [float(v) for v in self.problem.x0[:8]],
+            "settings": re.sub(r" at 0x[0-9a-f]+", "", repr(self.settings)),
+            "x0": self.problem.x0.tolist() if self.problem.n <= 10 else _digest(self.problem.x0),
+            "bounds": _digest(self.problem.lower, self.problem.upper),
+            "constraint sides": _digest(self.problem.cl, self.problem.cu),
         }
 
     def _state(self, x: Vector, y: Vector) -> checkpoints.State:
@@ -304,17 +330,33 @@ class Run:
             seconds=self.guard.seconds,
             restorations=self.restorations,
             level=self.level,
+            refined_now=self.refined_now,
         )
 
     def _resume(self, saved: checkpoints.State) -> tuple[Vector, Vector]:
+        assert self.form is not None
+        if (saved.x.shape, saved.y.shape) != ((self.form.n,), (self.form.m,)):
+            raise CheckpointError(
+                f"{self.hooks.resume} is not a usable checkpoint of this run: it must hold {self.form.n} variables "
+                f"and {self.form.m} multipliers, got {saved.x.size} and {saved.y.size}"
+            )
         self.history, self.restorations = saved.history, saved.restorations
-        self.problem.refine(saved.level)
-        self.level = saved.level
         self.best_x, self.best_y, self.best_residual = saved.best_x, saved.best_y, saved.best_residual
-        self.counts_before = Counts(**saved.counts)
-        self.counts_start = self.problem.counts.copy()
+        self.problem.refine(saved.level)
+        self.level, self.refined_now = saved.level, saved.refined_now
+        point = self.problem.at(self.form.user_x(saved.x))  # the interrupted run knew its values: not counted again
+        _ = point.f, point.c
+        if not saved.refined_now:
+            _ = point.grad, point.jac if self.problem.m else None
+        self.counts_before, self.counts_start = Counts(**saved.counts), self.problem.counts.copy()
         self.guard = Guard(self.budget, self.used, saved.seconds)
         return saved.x, saved.y
+
+    def _verdict_on_saved(self) -> Status | None:
+        """What the interrupted run was to say of its last iteration, had it lived."""
+        if not self.history.iterations:
+            return None
+        return self._stop(self.history, InnerStatus[self.history.last.inner_status])
 
     # -------------------------------------------------------------------------------------------------------- the end
 
@@ -324,12 +366,14 @@ class Run:
 
     def _keep_least_infeasible(self, finding: Restoration) -> None:
         assert self.form is not None
-        self.best_x = self.form.user_x(finding.z).copy()
+        self.best_x, self.best_point = finding.x, None
         self.best_y = best_multipliers(self.problem.at(self.best_x))
 
     def _certify(self, status: Status) -> tuple[Status, Certificate]:
         """The certificate of the best point decides: success without it is not success, with it a failure is none."""
-        self.problem.refine(2)
+        self._refine(2)
+        if self.best_point is not None:
+            self.problem.remember(self.best_point)
         check = certificate(self.problem, self.best_x, self.best_y)
         if check.meets(self.tol):
             return Status.SOLVED, check
@@ -377,3 +421,8 @@ class Run:
     def _split(self, y: Vector) -> list[Any]:
         """Multipliers per constraint, in the user's order; a number where the user's function returns one."""
         return [float(y[g.start]) if g.scalar else y[g.start : g.stop].copy() for g in self.problem.groups]
+
+
+def _digest(*arrays: Vector) -> str:
+    """A short fingerprint of arrays."""
+    return hashlib.sha256(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)).hexdigest()[:16]

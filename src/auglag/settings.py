@@ -44,7 +44,10 @@ class Settings:
 
     def describe(self) -> str:
         """The rules in words."""
-        return f"{self.penalty!r}, {self.dual!r}"
+        numbers = [
+            f"{name}={getattr(self.penalty, name):g}" for name in ("gamma", "tau") if hasattr(self.penalty, name)
+        ]
+        return f"{type(self.penalty).__name__}({', '.join(numbers)}) penalty, {type(self.dual).__name__} dual step"
 
 
 _EPS = sys.float_info.epsilon
@@ -94,7 +97,7 @@ def resolve(
     restoration: bool | None = None,
 ) -> Settings:
     """The settings of a preset, changed by what was given. A variant keeps the preset's gamma, tau and beta_1."""
-    settings = PRESETS[_known(preset or "default", PRESETS, "preset")]
+    settings = PRESETS[_known("default" if preset is None else preset, PRESETS, "preset")]
     if variant is not None:
         if penalty is not None or dual is not None:
             raise InputError("variant already names the penalty and the dual rule; give either variant or penalty/dual")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 from auglag.budget import Budget
-from auglag.inner.base import InnerResult, InnerStatus
+from auglag.inner.base import InnerStatus
 from auglag.result import Status
 from auglag.rules import History
 
@@ -33,22 +33,22 @@ class Stopping:
     largest_penalty: float = LARGEST_PENALTY
     suspicion: int | None = 4  #: penalty increases in a row without less violation that call for a feasibility check
 
-    def __call__(self, history: History, found: InnerResult) -> Status | None:
+    def __call__(self, history: History, status: InnerStatus, limit: str = "") -> Status | None:
         """None to go on. INFEASIBLE is a suspicion here, which the caller has to confirm."""
         last = history.last
-        if self._solved(history):
+        if self.solved(history):
             return Status.SOLVED
-        if found.status is InnerStatus.BUDGET:
-            return Status.TIME_LIMIT if found.limit == "seconds" else Status.EVALUATION_LIMIT
-        if found.status is InnerStatus.INTERRUPTED:
+        if status is InnerStatus.BUDGET:
+            return Status.TIME_LIMIT if limit == "seconds" else Status.EVALUATION_LIMIT
+        if status is InnerStatus.INTERRUPTED:
             return Status.INTERRUPTED
-        if found.status is InnerStatus.UNDEFINED:
+        if status is InnerStatus.UNDEFINED:
             return Status.NON_FINITE
-        if found.status is InnerStatus.EDGE and (not self.constrained or last.beta >= UNBOUNDED_PENALTY):
+        if status is InnerStatus.EDGE and (not self.constrained or last.beta >= UNBOUNDED_PENALTY):
             return Status.NON_FINITE
-        if found.status is InnerStatus.UNBOUNDED and not self.constrained:
+        if status is InnerStatus.UNBOUNDED and not self.constrained:
             return Status.UNBOUNDED
-        if found.status is InnerStatus.UNBOUNDED and last.beta >= UNBOUNDED_PENALTY:
+        if status is InnerStatus.UNBOUNDED and last.beta >= UNBOUNDED_PENALTY:
             grows = last.user_violation > 1e-3 * max(1.0, abs(last.objective))
             return Status.STUCK if grows else Status.UNBOUNDED
         if self.suspicion is not None and self._looks_infeasible(history, self.suspicion):
@@ -59,7 +59,7 @@ class Stopping:
             return Status.STUCK
         return None
 
-    def _solved(self, history: History) -> bool:
+    def solved(self, history: History) -> bool:
         """R <= aim * tol; or R <= tol, when another iteration cannot be expected to do better."""
         last = history.last
         if not (last.usable and last.residual <= self.tol):

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import final
 
-from auglag.errors import InputError
+from auglag.errors import InputError, require_positive
 
 
 @final
@@ -85,8 +85,7 @@ def outer_bound(constants: Constants, *, eps: float, beta_1: float, violation_1:
     product counts the successes only; the increases themselves are added here, so that the number is a bound.)
     """
     _positive("beta_1", beta_1)
-    if not 1.0 < gamma < math.inf:
-        raise InputError(f"gamma must be finite and greater than 1, got {gamma}")
+    _above_one("gamma", gamma)
     run = consecutive_bound(eps, n_eps, c_big(constants, beta_1, violation_1), tau)
     raises = max(0, math.ceil(math.log(beta_upper(constants, eps) / beta_1) / math.log(gamma)))
     return (raises + 1) * run
@@ -95,6 +94,7 @@ def outer_bound(constants: Constants, *, eps: float, beta_1: float, violation_1:
 def paper_outer_bound(constants: Constants, *, eps: float, beta_1: float, violation_1: float, gamma: float, tau: float,
                       n_eps: int) -> int:  # fmt: skip
     """Theorem "Outer-loop Complexity" (ii) as printed: successes in a row, less one, times increases of beta."""
+    _above_one("gamma", gamma)
     run = consecutive_bound(eps, n_eps, c_big(constants, beta_1, violation_1), tau) - 1
     return run * max(0, math.ceil(math.log(beta_upper(constants, eps) / beta_1) / math.log(gamma)))
 
@@ -125,8 +125,12 @@ def subproblem_lower_bound(f_min: float, g_min: float, constants: Constants, bet
 
 
 def merit_growth(constants: Constants, beta_1: float, gamma: float) -> float:
-    """Lemma "Lupperbound": the constant C_L in L_beta_k(x_k, y_k) + g <= L_beta_1(x_1, y_1) + g + C_L N(eps)."""
+    """Lemma "Lupperbound": the constant C_L in L_beta_k(x_k, y_k) + g <= L_beta_1(x_1, y_1) + g + C_L N.
+
+    N is how long beta can stay the same, `consecutive_bound` (the lemma prints one less, but beta_k itself counts too).
+    """
     _positive("beta_1", beta_1)
+    _above_one("gamma", gamma)
     pull = constants.pull + 1.0 / beta_1
     top = (4.0 * constants.nu * constants.ybar_max + gamma * pull) * pull
     return top / (2.0 * beta_1 * constants.nu**2 * (1.0 - 1.0 / gamma))
@@ -148,5 +152,9 @@ def n_of_eps(eta: list[float], eps: float) -> int:
 
 
 def _positive(name: str, value: float) -> None:
-    if not 0.0 < value < math.inf:
-        raise InputError(f"{name} must be positive and finite, got {value}")
+    require_positive(value, name)
+
+
+def _above_one(name: str, value: float) -> None:
+    if not 1.0 < value < math.inf:
+        raise InputError(f"{name} must be finite and greater than 1, got {value}")

@@ -10,9 +10,7 @@ from auglag._typing import Vector
 from auglag.problems.hock_schittkowski import KnownProblem
 
 
-def as_problem(
-    p: KnownProblem, *, derivatives: bool = True, hessians: bool = False, copies: int = 1
-) -> auglag.Problem:
+def as_problem(p: KnownProblem, *, derivatives: bool = True, hessians: bool = False, copies: int = 1) -> auglag.Problem:
     """The known problem from its functions; with `copies` > 1 every constraint is stated that often."""
     rows = [
         NonlinearConstraint(

@@ -227,7 +227,10 @@ def test_a_linear_constraint_without_rows_works_or_is_refused_by_name():
     [
         (5, r"constraints must be a constraint or a list of them, got int"),
         ([5], r"constraints\[0\] must be a dict, a NonlinearConstraint or a LinearConstraint, got int"),
-        ([LINE, on_line], r"constraints\[1\] must be a dict, a NonlinearConstraint or a LinearConstraint, got function"),
+        (
+            [LINE, on_line],
+            r"constraints\[1\] must be a dict, a NonlinearConstraint or a LinearConstraint, got function",
+        ),
         ([LINE, Bounds(0, 1)], r"constraints\[1\] is a Bounds object; pass it as bounds="),
         ({}, r"constraints\[0\]\['type'\] must be 'eq' or 'ineq', got None"),
         ({"type": "le", "fun": on_line}, r"constraints\[0\]\['type'\] must be 'eq' or 'ineq', got 'le'"),
@@ -244,7 +247,10 @@ def test_a_linear_constraint_without_rows_works_or_is_refused_by_name():
         (NonlinearConstraint(on_line, 1, 0), r"constraints\[0\]: lb must be at most ub.*got 1.0 > 0.0 in entry 0"),
         (NonlinearConstraint(on_line, np.nan, 0), r"constraints\[0\].lb must not contain NaN, got nan"),
         (NonlinearConstraint(on_line, 0, np.nan), r"constraints\[0\].ub must not contain NaN, got nan"),
-        (NonlinearConstraint(on_line, [0, 0], 1), r"constraints\[0\].lb must be a number or have 1 entries, got \(2,\)"),
+        (
+            NonlinearConstraint(on_line, [0, 0], 1),
+            r"constraints\[0\].lb must be a number or have 1 entries, got \(2,\)",
+        ),
         (NonlinearConstraint(on_line, 0, 0, jac=np.ones((1, 2))), r"constraints\[0\].jac must be callable or one of"),
         (NonlinearConstraint(on_line, 0, 0, hess=np.eye(2)), r"constraints\[0\].hess must be callable"),
         (NonlinearConstraint(on_line, 0, 0, hess="6-point"), r"constraints\[0\].hess must be callable.*got '6-point'"),
@@ -328,7 +334,10 @@ def test_a_constraint_that_changes_its_length_is_named():
     [
         (lambda x: np.ones(3), r"constraints\[0\]: jac\(x\) must have shape \(1, 2\), got \(3,\)"),
         (lambda x: np.ones((2, 2)), r"constraints\[0\]: jac\(x\) must have shape \(1, 2\), got \(2, 2\)"),
-        (lambda x: sparse.csr_array(np.ones((1, 3))), r"constraints\[0\]: jac\(x\) must have shape \(1, 2\), got \(1, 3\)"),
+        (
+            lambda x: sparse.csr_array(np.ones((1, 3))),
+            r"constraints\[0\]: jac\(x\) must have shape \(1, 2\), got \(1, 3\)",
+        ),
         (lambda x: [1, 1j], r"constraints\[0\]: jac\(x\) must be real, got complex"),
         (lambda x: "no", r"constraints\[0\]: jac\(x\) must be an array of numbers, got 'no'"),
     ],
@@ -407,7 +416,9 @@ def test_no_objective_from_a_feasible_start_stays_there():
 
 
 def test_no_objective_with_a_nonsmooth_term_minimises_the_term():
-    res = minimize(None, [0.3, 0.3], constraints={"type": "eq", "fun": lambda x: x[0] + 2 * x[1] - 1}, g=auglag.prox.L1())
+    res = minimize(
+        None, [0.3, 0.3], constraints={"type": "eq", "fun": lambda x: x[0] + 2 * x[1] - 1}, g=auglag.prox.L1()
+    )
     assert_solved(res, [0.0, 0.5])
 
 
@@ -479,9 +490,14 @@ def test_jac_true_needs_a_gradient_of_the_right_length():
 
 
 def test_gradients_as_columns_rows_integers_or_sparse_rows_are_taken():
-    for shape in (lambda g: g.reshape(2, 1), lambda g: g.reshape(1, 2), list, lambda g: sparse.csr_array(g.reshape(1, 2))):
+    for shape in (
+        lambda g: g.reshape(2, 1),
+        lambda g: g.reshape(1, 2),
+        list,
+        lambda g: sparse.csr_array(g.reshape(1, 2)),
+    ):
         assert_solved(solve(jac=lambda x, shape=shape: shape(2 * x)))
-    assert_solved(minimize(lambda x: int(0) + x.sum(), X0, jac=lambda x: np.array([1, 1]), bounds=[(0, 1)] * 2), [0, 0])
+    assert_solved(minimize(lambda x: 0 + x.sum(), X0, jac=lambda x: np.array([1, 1]), bounds=[(0, 1)] * 2), [0, 0])
 
 
 def test_a_wrong_gradient_is_found_at_the_start_and_its_entry_named():
@@ -588,7 +604,9 @@ def test_an_exception_of_user_code_propagates_untouched(where, call):
     assert caught.value is error
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError, ValueError, TypeError, FloatingPointError, RuntimeError, KeyError])
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError, ValueError, TypeError, FloatingPointError, RuntimeError, KeyError]
+)
 def test_common_exceptions_inside_finite_differences_propagate_too(error):
     calls = []
 
@@ -733,7 +751,7 @@ def test_an_unknown_argument_with_no_near_name_gets_the_list():
 
 @pytest.mark.parametrize("tol", [0, 0.0, -1e-6, np.nan, np.inf, None, "1e-6", 1e-6j, [1e-6], True])
 def test_a_tolerance_that_is_no_positive_number_is_refused(tol):
-    refused(rf"tol must be a positive, finite number, got {re.escape(repr(tol))}", tol=tol)
+    refused(rf"tol must be positive and finite, got {re.escape(repr(tol))}", tol=tol)
 
 
 @pytest.mark.parametrize("tol", [1, 1e-3, np.float64(1e-6), np.float32(1e-4), np.int64(1)])
@@ -754,7 +772,11 @@ def test_a_tolerance_below_rounding_is_no_false_success():
     [
         ({"variant": "adaptive"}, OptionError, r"variant must be one of the known names, got 'adaptive'; did you mean"),
         ({"variant": 3}, OptionError, r"variant must be one of the known names, got 3; known: adaptive-full"),
-        ({"preset": "papers"}, OptionError, r"preset must be one of the known names, got 'papers'; did you mean 'paper'"),
+        (
+            {"preset": "papers"},
+            OptionError,
+            r"preset must be one of the known names, got 'papers'; did you mean 'paper'",
+        ),
         ({"preset": 1}, OptionError, r"preset must be one of the known names, got 1; known: "),
         ({"preset": ""}, OptionError, r"preset must be one of the known names, got ''"),
         ({"penalty": "adaptiv"}, OptionError, r"penalty must be .*got 'adaptiv'; did you mean 'adaptive'\?"),
@@ -873,7 +895,7 @@ def test_bounds_beside_a_separable_term_combine():
 
 
 def test_bounds_and_a_term_that_have_no_point_in_common_are_refused():
-    refused(r"(?s)(bounds|Box|lower|upper).*", g=auglag.prox.Nonnegative(), bounds=[(-2, -1), (0, 1)])
+    refused(r"(?s)(bounds|Box|lower|upper).*", g=auglag.prox.NonNegative(), bounds=[(-2, -1), (0, 1)])
 
 
 def test_a_term_for_another_number_of_variables_is_refused():
@@ -973,13 +995,19 @@ def test_a_bad_simulation_is_named(kwargs, match):
 @pytest.mark.parametrize(
     ("warm", "match"),
     [
-        (5, r"warm_start must be a Result, a mapping with x, multipliers and penalty, or a tuple of the three, got int"),
+        (
+            5,
+            r"warm_start must be a Result, a mapping with x, multipliers and penalty, or a tuple of the three, got int",
+        ),
         ([0.5, 0.5], r"warm_start must be a Result, a mapping .* got list"),
         ((np.zeros(2), None), r"warm_start must be a Result, a mapping .* got tuple"),
         ({"multipliers": [1.0]}, r"warm_start must have an 'x', got the keys \['multipliers'\]"),
         ({"x": [1.0, 2.0, 3.0]}, r"warm_start: x must have 2 entries, got 3"),
         ({"x": [1.0, np.nan]}, r"(x0|warm_start: x) must be finite, got nan in entry 1"),
-        ({"x": [1.0, 2.0], "multipliers": [1.0, 2.0]}, r"multipliers must have 1 entries, one per constraint row, got 2"),
+        (
+            {"x": [1.0, 2.0], "multipliers": [1.0, 2.0]},
+            r"multipliers must have 1 entries, one per constraint row, got 2",
+        ),
         ({"x": [1.0, 2.0], "multipliers": [np.nan]}, r"multipliers must be finite, got NaN"),
         ({"x": [1.0, 2.0], "multipliers": ["a"]}, r"multipliers must be an array of numbers, got 'a'"),
         ({"x": [1.0, 2.0], "penalty": 0}, r"warm_start: penalty must be positive and finite, got 0"),
@@ -1026,8 +1054,7 @@ def test_a_truncated_checkpoint_is_refused(saved, part):
 
 def test_a_checkpoint_with_a_flipped_byte_is_refused(saved):
     data = bytearray(saved.read_bytes())
-    at = data.find(b"fingerprint") + 40
-    data[at] ^= 0xFF
+    data[len(data) // 2] ^= 0xFF
     saved.write_bytes(bytes(data))
     refused(r"run.npz is not a usable checkpoint \(", error=CheckpointError, resume=saved)
 

@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import rosen, rosen_der
 
 from auglag.errors import InputError
-from auglag.inner.base import InnerResult, InnerSolver, InnerStatus
+from auglag.inner.base import InnerResult, InnerSolver, InnerStatus, Traits
 from auglag.inner.panoc import Panoc
 from auglag.inner.proximal_gradient import Point, ProximalGradient, SpectralProximalGradient
 from auglag.inner.proximal_point import ProximalPoint
@@ -325,4 +325,4 @@ def test_refuses_options_that_make_no_sense(make: Callable[[], InnerSolver], mes
 
 def test_names_and_what_they_accept() -> None:
     assert [solver.name for solver in SOLVERS] == ["proximal-gradient", "spectral", "panoc", "proximal-point"]
-    assert all(solver.refuses(g, 20, False) is None for solver in SOLVERS for g in TERMS)
+    assert all(solver.refuses(Traits(g, 20)) is None for solver in SOLVERS for g in TERMS)

@@ -18,6 +18,7 @@ from auglag.prox.base import ProxTerm
 UNBOUNDED = 1e10
 #: So does one whose values fall while its gradient grows by this factor: it runs into a singularity, as log(x) at 0.
 EXPLODED = 1e9
+MANY_EXPLODED = 20
 #: A solve with at least so many undefined points, more than half of all, runs against the edge of the domain.
 MOSTLY_UNDEFINED = 50
 
@@ -117,6 +118,7 @@ class Oracle:
         self.g = subproblem.g
         self.tol = tol
         self.evaluations = 0
+        self.exploded = 0  #: points below the start with a gradient beyond every measure
         self.undefined = 0  #: evaluations at which phi was not finite
         self.iterations = 0
         self.start_value = math.inf  #: phi + g at the starting point
@@ -161,7 +163,9 @@ class Oracle:
         """Measure the residual at x in dom g (value and gradient of phi known there); return it, or end the solve."""
         total = value if self.box is not None else value + self.g.value(x)
         residual = self.g.subdiff_distance(x, -gradient)
-        if total < self.floor or (residual > self.ceiling and total < self.start_value):
+        if residual > self.ceiling and total < self.start_value:
+            self.exploded += 1  # a single trial point beside a singularity proves nothing
+        if total < self.floor or self.exploded > MANY_EXPLODED:
             self.best = (x.copy(), total, residual)
             raise Diverged
         if total <= self.start_value + self.noise:

@@ -16,7 +16,7 @@ from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
 #: Restarts in a row without progress before the solve is called stalled.
 PATIENCE = 3
 #: Iterations between two looks far ahead for a subproblem without a lower bound.
-PROBE_EVERY = 50
+PROBE_EVERY = 20
 
 
 @final

@@ -130,7 +130,7 @@ class AbstractProblem(ABC):
         return
 
     def refine(self, level: int) -> bool:
-        """Switch to derivatives of at least this accuracy from here on; True if that changed anything.
+        """Take derivatives of this accuracy from here on; True if that changed anything.
 
         Exact derivatives have no levels. Finite differences: 0 as asked for, 1 central, 2 extrapolated.
         """
@@ -175,14 +175,21 @@ class AbstractProblem(ABC):
                 self.guard()
             point = Point(self, x.copy())
             if len(self._points) >= CACHED_POINTS:
-                del self._points[next(iter(self._points))]
-            self._points[key] = point
+                del self._points[next(iter(self._points))]  # the one not used for longest
+        else:
+            del self._points[key]
+        self._points[key] = point
         return point
 
     @final
     def forget(self) -> None:
         """Empty the cache of points."""
         self._points.clear()
+
+    @final
+    def remember(self, point: Point) -> None:
+        """Put a point of this problem, with what is known there, back into the cache."""
+        self._points[point.x.tobytes()] = point
 
 
 @final
@@ -258,6 +265,10 @@ class Point:
     def lagrangian_gradient(self, w: Vector) -> Vector:
         """grad f(x) + J(x)'w."""
         return self.grad + self.problem.vjp(self, w) if w.size else self.grad
+
+    def forget_derivatives(self) -> None:
+        """Keep the values only."""
+        self._grad = self._jac = None
 
     def finite(self) -> bool:
         """Whether f and c are finite here."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast, final
 
@@ -15,8 +15,10 @@ from scipy.sparse.linalg import LinearOperator
 
 from auglag import differences
 from auglag._typing import Jacobian, Vector
-from auglag.errors import InputError, OptionError
-from auglag.problems.base import Counts
+from auglag.errors import EvaluationError, InputError, OptionError
+from auglag.problems.base import Counts, transposed_product
+
+Sides = tuple[Vector, Vector]
 
 _DICT_KEYS = ("type", "fun", "jac", "args", "hess", "name")
 
@@ -38,6 +40,7 @@ class Block:
     rel_step: Any
     sparsity: Any
     counts: Counts
+    last_hessian: tuple[bytes, Jacobian] | None = None
     level: int = 0  #: accuracy of finite differences: 0 as asked for, 1 central, 2 extrapolated
 
     def value(self, x: Vector) -> Vector:
@@ -45,7 +48,10 @@ class Block:
         if self.matrix is not None:
             return np.asarray(self.matrix @ x)
         self.counts.constr_nfev += 1
-        value = real_array(self.fun(x.copy()), f"{self.name}: fun(x)").ravel()
+        raw = self.fun(x.copy())
+        if isinstance(raw, float) and self.size == 1:
+            return np.array((raw,))
+        value = real_array(raw, f"{self.name}: fun(x)").ravel()
         if value.size != self.size:
             raise InputError(f"{self.name}: fun(x) must return {self.size} values as it did at x0, got {value.size}")
         return value
@@ -55,6 +61,7 @@ class Block:
         if self.matrix is not None:
             return self.matrix
         if isinstance(self.jac, str):
+            lower, upper = np.minimum(lower, x), np.maximum(upper, x)  # x may lie outside in a certificate only
             return by_differences(
                 self._for_differences, x, value, self.jac, self.level, lower, upper, self.rel_step, self.sparsity
             )
@@ -65,13 +72,28 @@ class Block:
         self.counts.constr_nfev += 1
         return np.atleast_1d(np.asarray(self.fun(x))).ravel()
 
-    def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
-        """Hess(y'fun)(x) v."""
+    def hessp(self, x: Vector, y: Vector, v: Vector, lower: Vector, upper: Vector) -> Vector:
+        """Hess(y'fun)(x) v; the Hessian is kept for the last x and y."""
         if self.matrix is not None:
             return np.zeros_like(v)
-        assert callable(self.hess)
-        self.counts.constr_nhev += 1
-        return np.asarray(self.hess(x.copy(), y) @ v).ravel()
+        key = x.tobytes() + y.tobytes()
+        if self.last_hessian is None or self.last_hessian[0] != key:
+            self.last_hessian = (key, self._hessian(x, y, lower, upper))
+        return np.asarray(self.last_hessian[1] @ v).ravel()
+
+    def _hessian(self, x: Vector, y: Vector, lower: Vector, upper: Vector) -> Jacobian:
+        if callable(self.hess):
+            self.counts.constr_nhev += 1
+            return as_jacobian(self.hess(x.copy(), y), x.size, x.size, f"{self.name}: hess(x, v)")
+        assert self.hess is not None
+        assert callable(self.jac)
+        jac = self.jac
+
+        def gradient(z: Any) -> Any:
+            self.counts.constr_njev += 1
+            return transposed_product(as_jacobian(jac(z), self.size, x.size, f"{self.name}: jac(x)"), y)
+
+        return differences.hessian_from_gradient(gradient, x, gradient(x), lower=lower, upper=upper, scheme=self.hess)
 
 
 def by_differences(
@@ -105,6 +127,8 @@ def real_array(value: Any, what: str) -> Vector:
         raise InputError(f"{what} must be an array of numbers, got {type(value).__name__} ({error})") from None
     if np.iscomplexobj(array):
         raise InputError(f"{what} must be real, got complex values")
+    if array.dtype == object and any(entry is None for entry in array.ravel()):
+        raise InputError(f"{what} must be an array of numbers, got {value!r:.80}")  # NumPy would make it NaN
     try:
         return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError):
@@ -113,8 +137,11 @@ def real_array(value: Any, what: str) -> Vector:
 
 def as_jacobian(value: Any, m: int, n: int, what: str) -> Jacobian:
     """A Jacobian of shape (m, n), dense, sparse or operator; a row may be given as a vector when m = 1."""
-    if type(value) is np.ndarray and value.dtype == np.float64 and value.shape == (m, n):
-        return value
+    if type(value) is np.ndarray and value.dtype == np.float64:
+        if value.shape == (m, n):
+            return value
+        if m == 1 and value.shape == (n,):
+            return value.reshape(1, n)
     if isinstance(value, LinearOperator):
         shape: tuple[int, ...] = value.shape
     elif sparse.issparse(value):
@@ -150,7 +177,7 @@ def parse_constraints(constraints: Any, x0: Vector, lower: Vector, upper: Vector
         if name in names:
             raise InputError(f"constraints[{i}]: the name {name!r} is used twice; names must differ")
         names.add(name)
-        blocks.append(_parse_one(constraint, name, i, x0, counts))
+        blocks.append(_parse_one(constraint, name, i, x0, (lower, upper), counts))
     return blocks
 
 
@@ -159,11 +186,11 @@ def _name(constraint: Any, i: int) -> str:
     return f"constraints[{i}]" if given is None else str(given)
 
 
-def _parse_one(constraint: Any, name: str, i: int, x0: Vector, counts: Counts) -> Block:
+def _parse_one(constraint: Any, name: str, i: int, x0: Vector, box: Sides, counts: Counts) -> Block:
     if isinstance(constraint, Mapping):
-        return _from_dict(constraint, name, i, x0, counts)
+        return _from_dict(constraint, name, i, x0, box, counts)
     if isinstance(constraint, NonlinearConstraint):
-        return _from_nonlinear(constraint, name, i, x0, counts)
+        return _from_nonlinear(constraint, name, i, x0, box, counts)
     if isinstance(constraint, LinearConstraint):
         return _from_linear(constraint, name, i, x0.size, counts)
     if isinstance(constraint, Bounds):
@@ -173,7 +200,7 @@ def _parse_one(constraint: Any, name: str, i: int, x0: Vector, counts: Counts) -
     )
 
 
-def _from_dict(constraint: Mapping[str, Any], name: str, i: int, x0: Vector, counts: Counts) -> Block:
+def _from_dict(constraint: Mapping[str, Any], name: str, i: int, x0: Vector, box: Sides, counts: Counts) -> Block:
     for key in constraint:
         if key not in _DICT_KEYS:
             raise OptionError(f"constraints[{i}] has the unknown key {key!r}{nearest(key, _DICT_KEYS)}")
@@ -188,10 +215,13 @@ def _from_dict(constraint: Mapping[str, Any], name: str, i: int, x0: Vector, cou
     jac = _scheme_or_callable(constraint.get("jac"), f"constraints[{i}]['jac']")
     hess = _hess(constraint.get("hess"), f"constraints[{i}]['hess']")
     upper = 0.0 if kind.lower() == "eq" else math.inf
-    return _block(name, i, with_args(fun, args), with_args(jac, args), hess, 0.0, upper, x0, counts)
+    fun, jac, hess = (with_args(part, args) for part in (fun, jac, hess))
+    return _block(name, i, fun, jac, hess, 0.0, upper, x0, box, counts)
 
 
-def _from_nonlinear(constraint: NonlinearConstraint, name: str, i: int, x0: Vector, counts: Counts) -> Block:
+def _from_nonlinear(
+    constraint: NonlinearConstraint, name: str, i: int, x0: Vector, box: Sides, counts: Counts
+) -> Block:
     if not callable(constraint.fun):
         raise InputError(f"constraints[{i}].fun must be callable, got {constraint.fun!r:.80}")
     _no_keep_feasible(constraint, i)
@@ -206,6 +236,7 @@ def _from_nonlinear(constraint: NonlinearConstraint, name: str, i: int, x0: Vect
         constraint.lb,
         constraint.ub,
         x0,
+        box,
         counts,
         rel_step=constraint.finite_diff_rel_step,
         sparsity=constraint.finite_diff_jac_sparsity,
@@ -217,7 +248,9 @@ def _from_linear(constraint: LinearConstraint, name: str, i: int, n: int, counts
     a = constraint.A
     matrix: Jacobian
     if sparse.issparse(a):
-        matrix = a.tocsr()
+        if np.iscomplexobj(a):
+            raise InputError(f"constraints[{i}].A must be real, got complex values")
+        matrix = a.tocsr().astype(np.float64)
     else:
         matrix = np.atleast_2d(real_array(a, f"constraints[{i}].A"))
     if matrix.shape[1] != n:
@@ -252,19 +285,21 @@ def _block(
     lb: Any,
     ub: Any,
     x0: Vector,
+    box: Sides,
     counts: Counts,
     rel_step: Any = None,
     sparsity: Any = None,
 ) -> Block:
-    """Call the function once, at x0, to learn its length."""
-    counts.constr_nfev += 1
-    what = f"constraints[{i}]: fun(x)" if name.startswith("constraints[") else f"{name}: fun(x)"
-    from auglag.errors import EvaluationError
+    """Call the function at x0 (once, if it is defined there) to learn its length."""
+    what = f"{name}: fun(x)"
 
-    try:
-        value = real_array(fun(x0.copy()), what)
-    except EvaluationError:
-        value = np.full(np.broadcast_shapes(np.shape(lb), np.shape(ub)), math.nan)
+    def call(x: Vector) -> Any:
+        counts.constr_nfev += 1
+        return fun(x)
+
+    if isinstance(hess, str) and not callable(jac):
+        raise InputError(f"{name}: hess={hess!r} differences jac, which must then be callable, got {jac!r}")
+    value = real_array(first_value(call, x0, box, what), what)
     if value.ndim > 1:
         raise InputError(f"{what} must be a number or a vector, got an array of shape {value.shape}")
     if value.size == 0:
@@ -278,6 +313,25 @@ def _block(
                 f"got {sparsity.shape}"
             )
     return Block(name, fun, lower, upper, value.size, value.ndim == 0, jac, hess, None, rel_step, sparsity, counts)
+
+
+def first_value(fun: Callable[[Vector], Any], x0: Vector, box: Sides, what: str) -> Any:
+    """fun(x0), or fun at a point near x0 and inside the bounds if it raises `EvaluationError` at x0."""
+    for x in nearby(x0, box):
+        try:
+            return fun(x.copy())
+        except EvaluationError:
+            continue
+    raise InputError(f"{what} must be defined at x0 or near it, got EvaluationError at every point tried")
+
+
+def nearby(x0: Vector, box: Sides, tries: int = 25) -> Iterator[Vector]:
+    """x0, then random points around it at growing distance, inside the bounds; always the same ones."""
+    yield x0
+    rng = np.random.default_rng(0)
+    for attempt in range(1, tries):
+        size = 10.0 ** (-4 + attempt // 4)
+        yield np.clip(x0 + size * np.maximum(1.0, np.abs(x0)) * rng.standard_normal(x0.size), *box)
 
 
 def interval(lb: Any, ub: Any, size: int, what: str) -> tuple[Vector, Vector]:
@@ -306,13 +360,13 @@ def with_args(fun: Any, args: tuple[Any, ...]) -> Any:
     """fun(x, *args) as a function of x; schemes pass through."""
     if not args or not callable(fun):
         return fun
-    return lambda x: fun(x, *args)
+    return lambda *x: fun(*x, *args)
 
 
 def _scheme_or_callable(jac: Any, what: str) -> Callable[..., Any] | str:
     if jac is None:
         return "2-point"
-    if callable(jac) or jac in differences.SCHEMES:
+    if callable(jac) or (isinstance(jac, str) and jac in differences.SCHEMES):
         return cast("Callable[..., Any] | str", jac)
     raise InputError(f"{what} must be callable or one of {differences.SCHEMES}, got {jac!r:.80}")
 
@@ -320,7 +374,7 @@ def _scheme_or_callable(jac: Any, what: str) -> Callable[..., Any] | str:
 def _hess(hess: Any, what: str) -> Callable[..., Any] | str | None:
     if hess is None or isinstance(hess, HessianUpdateStrategy):
         return None  # quasi-Newton strategies are the inner solver's business
-    if callable(hess) or hess in differences.SCHEMES:
+    if callable(hess) or (isinstance(hess, str) and hess in differences.SCHEMES):
         return cast("Callable[..., Any] | str", hess)
     raise InputError(f"{what} must be callable, one of {differences.SCHEMES} or None, got {hess!r:.80}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, final
 
@@ -20,6 +20,7 @@ from auglag.problems.constraints import (
     Block,
     as_jacobian,
     by_differences,
+    first_value,
     interval,
     parse_constraints,
     real_array,
@@ -76,9 +77,12 @@ class Problem(AbstractProblem):
         self._jac = self._parse_jac(jac, args)
         self._hess = _parse_hess(hess)
         self._hess_args = args
+        self._last_hessian: tuple[bytes, Jacobian] | None = None
         if hessp is not None and not callable(hessp):
             raise InputError(f"hessp must be callable, got {hessp!r:.80}")
         self._hessp = hessp
+        if isinstance(self._hess, str) and not (callable(self._jac) or self._with_gradient):
+            raise InputError(f"hess={hess!r} differences jac, which must then be callable or True, got {jac!r:.80}")
         self.blocks: list[Block] = []
         if self._joint is not None:
             self._set_up_joint(fun, constraints, con_lower, con_upper)
@@ -105,12 +109,16 @@ class Problem(AbstractProblem):
         if fun is not None or (constraints is not None and constraints != () and constraints != []):
             raise InputError("fun_and_con replaces fun and constraints; pass either the one or the others")
         point = Point(self, self.x0)
-        self.cl = np.zeros(0)
-        self._fill_jointly(point, first=True)
-        size = point.c.size
+
+        def call(x: Vector) -> Point:
+            point.x = x
+            self._fill_jointly(point, first=True)
+            return point
+
+        size = first_value(call, self.x0, (self.lower, self.upper), "fun_and_con(x)").c.size
         self.cl, self.cu = interval(con_lower, con_upper, size, "con_lower/con_upper")
         self.groups = (Group("c", 0, size),)
-        self._points[self.x0.tobytes()] = point
+        self._points[point.x.tobytes()] = point
 
     def _set_up_rows(self) -> None:
         empty = [np.zeros(0)]
@@ -194,7 +202,8 @@ class Problem(AbstractProblem):
             point._grad = self._vector(self._jac(point.x.copy()), "jac(x)")
 
     def _difference(self, fun: Callable[[Any], Any], x: Vector, value: Vector) -> Any:
-        return by_differences(fun, x, value, self._jac, self._level, self.lower, self.upper, self._rel_step)
+        lower, upper = np.minimum(self.lower, x), np.maximum(self.upper, x)  # x may lie outside in a certificate only
+        return by_differences(fun, x, value, self._jac, self._level, lower, upper, self._rel_step)
 
     def _schemes(self) -> set[str]:
         """The finite-difference schemes in use."""
@@ -208,14 +217,15 @@ class Problem(AbstractProblem):
         return bool(self._schemes() - {"cs"})
 
     def refine(self, level: int) -> bool:
-        """Carry out finite differences with at least this level of accuracy; see `by_differences`."""
-        affected = {"2-point"} if level == 1 else {"2-point", "3-point"}
-        if level <= self._level or not affected & self._schemes():
+        """Carry out finite differences with this level of accuracy; see `by_differences`."""
+        affected = {"2-point"} if max(level, self._level) == 1 else {"2-point", "3-point"}
+        if level == self._level or not affected & self._schemes():
             return False
         self._level = level
         for block in self.blocks:
             block.level = level
-        self.forget()
+        for point in self._points.values():
+            point.forget_derivatives()
         return True
 
     def _for_differences(self, x: Any) -> Any:
@@ -272,45 +282,59 @@ class Problem(AbstractProblem):
 
     def check_derivatives(self, x: Vector) -> None:
         """Compare what the user supplied with differences along a random direction at x; name a wrong entry."""
-        rng = np.random.default_rng(0)
-        if (callable(self._jac) and self._fun is not None) or self._with_gradient:
-            checking.check_gradient(
-                lambda z: self.at(z).f, lambda z: self.at(z).grad, x, self.lower, self.upper, name="jac", rng=rng
-            )
-        if self._joint is not None and callable(self._jac):
-            checking.check_jacobian(
-                lambda z: np.append(self.at(z).c, self.at(z).f),
-                lambda z: np.vstack([dense(self.at(z).jac), self.at(z).grad]),
-                x,
-                self.lower,
-                self.upper,
-                name="jac (the gradient of f as the last row)",
-                of="fun_and_con",
-                rng=rng,
-            )
-        for k, (block, group) in enumerate(zip(self.blocks, self.groups, strict=True)):
-            if block.matrix is None and callable(block.jac):
-                checking.check_jacobian(
-                    partial(self._rows_at, group),
-                    partial(self._part_at, k),
-                    x,
-                    self.lower,
-                    self.upper,
-                    name=f"{block.name}: jac",
-                    rng=rng,
-                )
+        start = self.at(x)
+        seed = 0  # the same for all, so that they try the same directions and share their points
+        if not self._all_agree(x, np.random.default_rng(seed)):
+            for check, fun, jac, names in self._supplied():
+                check(fun, jac, x, self.lower, self.upper, **names, rng=np.random.default_rng(seed))
         if self.has_hessp:
-            y = rng.standard_normal(self.m)
+            y = np.random.default_rng(seed).standard_normal(self.m)
             checking.check_hessian_product(
                 lambda z, v: self.hessp(z, y, v),
-                lambda z: self.at(z).grad + (self.at(z).vjp(y) if self.m else 0.0),
+                lambda z: self.at(z).lagrangian_gradient(y),
                 x,
                 self.lower,
                 self.upper,
                 name="hess, hessp or a constraint's hess (random multipliers)",
                 of="the gradient of the Lagrangian",
-                rng=rng,
+                rng=np.random.default_rng(seed),
             )
+        self.remember(start)  # it is where the run begins
+
+    def _supplied(self) -> Iterator[tuple[Callable[..., None], Any, Any, dict[str, str]]]:
+        """(check, function, derivative, names) of everything whose first derivatives the user supplied."""
+        if self._joint is not None and callable(self._jac):
+            names = {"name": "jac (the gradient of f as row 0)", "of": "fun_and_con"}
+            yield (
+                checking.check_jacobian,
+                lambda z: np.append(self.at(z).f, self.at(z).c),
+                lambda z: np.vstack([self.at(z).grad, dense(self.at(z).jac)]),
+                names,
+            )
+        elif self._fun is not None and not isinstance(self._jac, str):
+            yield checking.check_gradient, lambda z: self.at(z).f, lambda z: self.at(z).grad, {"name": "jac"}
+        for k, (block, group) in enumerate(zip(self.blocks, self.groups, strict=False)):
+            if block.matrix is None and callable(block.jac):
+                rows, part = partial(self._rows_at, group), partial(self._part_at, k)
+                yield checking.check_jacobian, rows, part, {"name": f"{block.name}: jac"}
+
+    def _all_agree(self, x: Vector, rng: np.random.Generator) -> bool:
+        """A first look at all supplied derivatives at once, where they are dense: two points settle the usual case."""
+        parts = [(fun, jac) for _, fun, jac, _ in self._supplied()]
+        if not parts:
+            return True
+        matrices = [jac(x) for _, jac in parts]
+        if not all(isinstance(matrix, np.ndarray) for matrix in matrices):
+            return False
+        together = np.vstack([np.atleast_2d(matrix) for matrix in matrices])
+        return checking.agrees(
+            lambda z: np.concatenate([np.atleast_1d(fun(z)) for fun, _ in parts]),
+            together,
+            x,
+            self.lower,
+            self.upper,
+            rng,
+        )
 
     def _rows_at(self, group: Group, x: Vector) -> Vector:
         return self.at(x).c[group.start : group.stop]
@@ -326,20 +350,42 @@ class Problem(AbstractProblem):
         """Whether f and every constraint came with second derivatives."""
         if self._joint is not None:
             return False
-        objective = self._fun is None or self._hessp is not None or callable(self._hess)
-        return objective and all(block.matrix is not None or callable(block.hess) for block in self.blocks)
+        objective = self._fun is None or self._hessp is not None or self._hess is not None
+        return objective and all(block.matrix is not None or block.hess is not None for block in self.blocks)
+
+    def _hessian(self, x: Vector) -> Jacobian:
+        """Hess f(x), by the user's function or by differences of the gradient; kept for the last x."""
+        key = x.tobytes()
+        if self._last_hessian is None or self._last_hessian[0] != key:
+            if isinstance(self._hess, str):
+                hessian = differences.hessian_from_gradient(
+                    self._gradient_at, x, self.at(x).grad, lower=self.lower, upper=self.upper, scheme=self._hess
+                )
+            else:
+                self.counts.nhev += 1
+                hessian = as_jacobian(self._hess(x.copy(), *self._hess_args), self.n, self.n, "hess(x)")
+            self._last_hessian = (key, hessian)
+        return self._last_hessian[1]
+
+    def _gradient_at(self, x: Any) -> Any:
+        if self._with_gradient:
+            self.counts.nfev += 1
+            self.counts.njev += 1
+            return self._fun(x)[1]
+        self.counts.njev += 1
+        return self._jac(x)
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         """Hess(f + y'c)(x) v."""
         result = np.zeros(self.n)
         if self._fun is not None:
-            self.counts.nhev += 1
             if self._hessp is not None:
+                self.counts.nhev += 1
                 result = self._vector(self._hessp(x.copy(), v, *self._hess_args), "hessp(x, p)")
             else:
-                result = self._vector(self._hess(x.copy(), *self._hess_args) @ v, "hess(x) @ p")
+                result = np.asarray(self._hessian(x) @ v)
         for block, group in zip(self.blocks, self.groups, strict=True):
-            result = result + block.hessp(x, y[group.start : group.stop], v)
+            result = result + block.hessp(x, y[group.start : group.stop], v, self.lower, self.upper)
         return result
 
 
@@ -362,18 +408,18 @@ def _pair(value: Any, what: str, demand: str) -> tuple[Any, Any]:
     return value[0], value[1]
 
 
-def check_x0(x0: Any) -> Vector:
+def check_x0(x0: Any, name: str = "x0") -> Vector:
     """x0 as a float vector."""
     if x0 is None:
-        raise InputError("x0 must be given: the starting point, a vector of numbers, got None")
-    x = np.atleast_1d(real_array(x0, "x0"))
+        raise InputError(f"{name} must be given: a vector of numbers, got None")
+    x = np.atleast_1d(real_array(x0, name))
     if x.ndim != 1:
-        raise InputError(f"x0 must be a vector, got an array of shape {x.shape}")
+        raise InputError(f"{name} must be a vector, got an array of shape {x.shape}")
     if x.size == 0:
-        raise InputError("x0 must have at least one entry, got an empty array")
+        raise InputError(f"{name} must have at least one entry, got an empty array")
     if not np.isfinite(x).all():
         j = int(np.flatnonzero(~np.isfinite(x))[0])
-        raise InputError(f"x0 must be finite, got {x[j]} in entry {j}")
+        raise InputError(f"{name} must be finite, got {x[j]} in entry {j}")
     return np.array(x, dtype=np.float64, order="C")
 
 

@@ -66,7 +66,7 @@ class StandardForm:
     """
 
     def __init__(self, problem: AbstractProblem, scaling: Scaling, *, slacks: str = "closed") -> None:
-        self.problem, self.scaling = problem, scaling
+        self.problem, self.scaling, self.slacks = problem, scaling, slacks
         g = problem.g if problem.g is not None else Zero()
         fixed = problem.lower == problem.upper
         keep = isinstance(g, SeparableTerm)  # with another g there are no bounds, so nothing is fixed
@@ -79,7 +79,8 @@ class StandardForm:
         if self.slack_rows.size:
             self._box_of_slacks = Box(self.cl[self.slack_rows], self.cu[self.slack_rows])
             x_part, s_part = np.arange(self.n_x), np.arange(self.n_x, self.n)
-            self.g = SeparableSum([(x_part, self.g), (s_part, self._box_of_slacks)])
+            slacks_term = (s_part, self._box_of_slacks)
+            self.g = SeparableSum([(x_part, self.g), slacks_term]) if self.n_x else self._box_of_slacks
             self.cl, self.cu = self.cl.copy(), self.cu.copy()
             self.cl[self.slack_rows] = self.cu[self.slack_rows] = 0.0
         self.unscaled = scaling.sf == 1.0 and bool((scaling.sc == 1.0).all())
@@ -162,12 +163,13 @@ class StandardForm:
         c = self.at(z).c
         return c - np.clip(c, self.cl, self.cu)
 
-    def feasibility(self) -> StandardForm:
-        """The same constraints and dom g, with f = 0: what restoration minimises the violation of."""
-        other = object.__new__(StandardForm)
-        other.__dict__.update(self.__dict__)
-        other.scaling = Scaling(0.0, self.scaling.sc)
-        other.g = self.g.domain()
+    def feasibility(self, x: Vector) -> StandardForm:
+        """The same constraints and dom g with f = 0, each row scaled to a gradient of max norm 1 at the user's x."""
+        norms = row_norms(self.problem.at(x).jac)
+        usable = np.isfinite(norms) & (norms > 0.0)
+        sc = 1.0 / np.clip(np.where(usable, norms, 1.0), 1e-10, 1e10)
+        other = StandardForm(self.problem, Scaling(1.0, sc), slacks=self.slacks)
+        other.scaling, other.g = Scaling(0.0, sc), other.g.domain()
         other.unscaled = other.identical = False
         return other
 
