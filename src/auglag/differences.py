@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from auglag._typing import Matrix, Vector
+from auglag.colouring import structure
 from auglag.errors import EvaluationError, InputError
 
 SCHEMES = ("2-point", "3-point", "cs")
@@ -274,7 +275,7 @@ def _dense(stencil: _Stencil, fun: _Guarded, f0: Vector, workers: Workers) -> Ma
 
 def _coloured(stencil: _Stencil, fun: _Guarded, f0: Vector, sparsity: Sparsity, workers: Workers) -> sparse.csr_array:
     """One evaluation (two for 3-point) moves all columns of a group; each row sees at most one of them."""
-    pattern, group = _structure(sparsity, (f0.size, stencil.x.size))
+    pattern, group = structure(sparsity, (f0.size, stencil.x.size))
     rows = np.repeat(np.arange(f0.size), np.diff(pattern.indptr))
     cols, data = pattern.indices, np.zeros(pattern.nnz)
     moving = np.flatnonzero(stencil.h[cols])
@@ -362,7 +363,7 @@ def hessian_from_gradient(
     """
     x = np.asarray(x, dtype=np.float64)
     if sparsity is not None:
-        pattern, group = _structure(sparsity, (x.size, x.size))
+        pattern, group = structure(sparsity, (x.size, x.size))
         both = sparse.csr_array(pattern + pattern.T)
         sparsity = (pattern, group) if both.nnz == pattern.nnz else both
     raw = jacobian(
@@ -380,47 +381,3 @@ def hessian_from_gradient(
 def _merge(a: Vector, b: Vector) -> Vector:
     """The mean where both are finite, else the finite one."""
     return np.where(np.isfinite(a), np.where(np.isfinite(b), a / 2 + b / 2, a), b)
-
-
-def colour(sparsity: Any) -> NDArray[np.intp]:
-    """The group of each column, such that the columns of one group share no row.
-
-    Greedy colouring of the column intersection graph, in the given order and with the longest columns first; the one
-    with fewer groups. Bit k of a row's mask says that group k has an entry in that row.
-    """
-    pattern = sparse.csc_array(_pattern(sparsity))
-    columns = [rows.tolist() for rows in np.split(pattern.indices, pattern.indptr[1:-1])] if pattern.shape[1] else []
-    best: NDArray[np.intp] | None = None
-    for order in (np.arange(len(columns)), np.argsort(-np.diff(pattern.indptr), kind="stable")):
-        masks = [0] * pattern.shape[0]
-        group = np.zeros(len(columns), dtype=np.intp)
-        for j in order.tolist():
-            taken = 0
-            for i in columns[j]:
-                taken |= masks[i]
-            bit = ~taken & (taken + 1)  # the lowest bit that is not taken
-            group[j] = bit.bit_length() - 1
-            for i in columns[j]:
-                masks[i] |= bit
-        if best is None or group.max(initial=0) < best.max(initial=0):
-            best = group
-    return np.asarray(best)
-
-
-def _pattern(structure: Any) -> sparse.csr_array:
-    """The stored entries of a sparse structure, the nonzeros of a dense one, as ones with sorted indices."""
-    given: Any = structure if sparse.issparse(structure) else np.atleast_2d(np.asarray(structure)) != 0
-    pattern = sparse.csr_array(given, copy=True)
-    pattern.sum_duplicates()
-    return sparse.csr_array((np.ones(pattern.nnz), pattern.indices, pattern.indptr), shape=pattern.shape)
-
-
-def _structure(sparsity: Sparsity, shape: tuple[int, int]) -> tuple[sparse.csr_array, NDArray[np.intp]]:
-    structure, group = sparsity if isinstance(sparsity, tuple) else (sparsity, None)
-    pattern = _pattern(structure)
-    if pattern.shape != shape:
-        raise InputError(f"sparsity must have the shape of the Jacobian, {shape}, got {pattern.shape}")
-    group = colour(pattern) if group is None else np.asarray(group, dtype=np.intp)
-    if group.shape != shape[1:]:
-        raise InputError(f"sparsity must give one group for each of {shape[1]} columns, got shape {group.shape}")
-    return pattern, group

@@ -16,7 +16,8 @@ from auglag.errors import OutOfBudget
 from auglag.inner import InnerSolver, InnerStatus, choose
 from auglag.lagrangian import AugmentedLagrangian
 from auglag.problems.base import AbstractProblem
-from auglag.problems.standard_form import StandardForm, row_norms
+from auglag.problems.jacobians import row_norms
+from auglag.problems.standard_form import StandardForm
 from auglag.prox import Zero
 
 #: The violation counts as stationary when ||J'r|| (projected) is at most this times ||r||.

@@ -17,9 +17,11 @@ from auglag.budget import Budget
 from auglag.certificate import Certificate, certificate
 from auglag.errors import InputError, OptionError, require_positive
 from auglag.inner import InnerSolver
+from auglag.problems.arguments import check_x0
 from auglag.problems.base import AbstractProblem, Counts
-from auglag.problems.constraints import nearest, real_array
-from auglag.problems.functions import Problem, check_x0
+from auglag.problems.constraints import nearest
+from auglag.problems.functions import Problem
+from auglag.problems.jacobians import real_array
 from auglag.progress import Table
 from auglag.result import Result
 from auglag.rules import DualRule, History, PenaltyRule, ToleranceRule

@@ -10,7 +10,8 @@ from scipy import sparse
 from scipy.optimize import lsq_linear
 
 from auglag._typing import Vector
-from auglag.problems.base import AbstractProblem, Point, dense
+from auglag.problems.base import AbstractProblem, Point
+from auglag.problems.jacobians import dense
 from auglag.prox import SeparableTerm, Zero
 
 #: A row or variable this near to a side (relative to max(1, |side|)) may carry a multiplier of that side's sign.

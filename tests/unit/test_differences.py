@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from auglag import differences
-from auglag.differences import SCHEMES, colour, gradient, hessian_from_gradient, jacobian, steps
+from auglag.colouring import colour
+from auglag.differences import SCHEMES, gradient, hessian_from_gradient, jacobian, steps
 from auglag.errors import EvaluationError, InputError
 
 REAL = ("2-point", "3-point")

@@ -12,8 +12,9 @@ from scipy.optimize import rosen, rosen_der
 
 from auglag.errors import InputError
 from auglag.inner.base import InnerResult, InnerSolver, InnerStatus, Traits
+from auglag.inner.first_order import Point
 from auglag.inner.panoc import Panoc
-from auglag.inner.proximal_gradient import Point, ProximalGradient, SpectralProximalGradient
+from auglag.inner.proximal_gradient import ProximalGradient, SpectralProximalGradient
 from auglag.inner.proximal_point import ProximalPoint
 from auglag.prox import L1, Box, ElasticNet, L2Norm, NonNegative, ProxTerm, Simplex, Zero
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from auglag._typing import Vector
 from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
-from auglag.inner.proximal_gradient import (
+from auglag.inner.first_order import (
     SHRINKS,
     Point,
     Progress,

@@ -11,7 +11,7 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
-from auglag.inner.proximal_gradient import (
+from auglag.inner.first_order import (
     SHRINKS,
     Point,
     Progress,

@@ -9,10 +9,10 @@ from dataclasses import dataclass, fields
 from typing import Any, final
 
 import numpy as np
-from scipy import sparse
 
 from auglag._typing import Jacobian, Vector
 from auglag.errors import EvaluationError
+from auglag.problems.jacobians import product, transposed_product
 from auglag.prox.base import ProxTerm
 
 #: How many of the last points keep their values; enough for a step that looks at x, x + d and the prox of x.
@@ -273,27 +273,3 @@ class Point:
     def finite(self) -> bool:
         """Whether f and c are finite here."""
         return math.isfinite(self.f) and bool(np.isfinite(self.c).all())
-
-
-def transposed_product(jac: Jacobian, w: Vector) -> Vector:
-    """J'w for a dense, sparse or operator J."""
-    if isinstance(jac, np.ndarray):
-        return w @ jac
-    if sparse.issparse(jac):
-        return np.asarray(jac.T @ w)
-    return np.asarray(jac.rmatvec(w))
-
-
-def product(jac: Jacobian, v: Vector) -> Vector:
-    """J v for a dense, sparse or operator J."""
-    return np.asarray(jac @ v)
-
-
-def dense(jac: Jacobian) -> Vector:
-    """J as a dense array; an operator is applied to the unit vectors of its smaller side."""
-    if isinstance(jac, np.ndarray):
-        return jac
-    if sparse.issparse(jac):
-        return np.asarray(jac.toarray())
-    m, n = jac.shape
-    return np.asarray(jac @ np.eye(n)) if n <= m else np.asarray(jac.rmatmat(np.eye(m))).T

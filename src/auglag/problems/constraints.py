@@ -11,12 +11,12 @@ from typing import Any, cast, final
 import numpy as np
 from scipy import sparse
 from scipy.optimize import Bounds, HessianUpdateStrategy, LinearConstraint, NonlinearConstraint
-from scipy.sparse.linalg import LinearOperator
 
 from auglag import differences
 from auglag._typing import Jacobian, Vector
 from auglag.errors import EvaluationError, InputError, OptionError
-from auglag.problems.base import Counts, transposed_product
+from auglag.problems.base import Counts
+from auglag.problems.jacobians import as_jacobian, real_array, transposed_product
 
 Sides = tuple[Vector, Vector]
 
@@ -115,50 +115,6 @@ def by_differences(
     return differences.jacobian(
         fun, x, value, scheme=scheme, lower=lower, upper=upper, rel_step=rel_step, sparsity=sparsity
     )
-
-
-def real_array(value: Any, what: str) -> Vector:
-    """`value` as a float64 array, or an error that says what is wrong with it."""
-    if type(value) is np.ndarray and value.dtype == np.float64:
-        return value
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise InputError(f"{what} must be an array of numbers, got {type(value).__name__} ({error})") from None
-    if np.iscomplexobj(array):
-        raise InputError(f"{what} must be real, got complex values")
-    if array.dtype == object and any(entry is None for entry in array.ravel()):
-        raise InputError(f"{what} must be an array of numbers, got {value!r:.80}")  # NumPy would make it NaN
-    try:
-        return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{what} must be an array of numbers, got {value!r:.80}") from None
-
-
-def as_jacobian(value: Any, m: int, n: int, what: str) -> Jacobian:
-    """A Jacobian of shape (m, n), dense, sparse or operator; a row may be given as a vector when m = 1."""
-    if type(value) is np.ndarray and value.dtype == np.float64:
-        if value.shape == (m, n):
-            return value
-        if m == 1 and value.shape == (n,):
-            return value.reshape(1, n)
-    if isinstance(value, LinearOperator):
-        shape: tuple[int, ...] = value.shape
-    elif sparse.issparse(value):
-        if np.iscomplexobj(value):
-            raise InputError(f"{what} must be real, got complex values")
-        value = value.tocsr()
-        shape = value.shape
-    else:
-        value = real_array(value, what)
-        if value.ndim <= 1 and m == 1 and value.size == n:
-            value = value.reshape(1, n)
-        elif value.ndim <= 1 and n == 1 and value.size == m:
-            value = value.reshape(m, 1)
-        shape = value.shape
-    if shape != (m, n):
-        raise InputError(f"{what} must have shape ({m}, {n}), got {shape}")
-    return value
 
 
 def parse_constraints(constraints: Any, x0: Vector, lower: Vector, upper: Vector, counts: Counts) -> list[Block]:

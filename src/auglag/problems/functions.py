@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, final
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import Bounds, HessianUpdateStrategy
-from scipy.sparse.linalg import LinearOperator
 
 from auglag import checking, differences
 from auglag._typing import Jacobian, Vector
 from auglag.errors import InputError
-from auglag.problems.base import AbstractProblem, Group, Point, dense, transposed_product
+from auglag.problems.arguments import check_term, check_x0, pair, parse_bounds, parse_hess, scalar
+from auglag.problems.base import AbstractProblem, Group, Point
 from auglag.problems.constraints import (
     Block,
-    as_jacobian,
     by_differences,
     first_value,
     interval,
     parse_constraints,
-    real_array,
     with_args,
 )
-from auglag.prox import SeparableTerm, add_bounds, as_term
+from auglag.problems.jacobians import as_jacobian, dense, real_array, stack
+from auglag.prox import as_term
 
 
 @final
@@ -61,7 +58,7 @@ class Problem(AbstractProblem):
         args = args if isinstance(args, tuple) else (args,)
         term = None if g is None else as_term(g)
         if term is not None:
-            _check_term(term, lower, upper, start.size)
+            check_term(term, lower, upper, start.size)
         start = np.clip(start, lower, upper)
         super().__init__(start, lower=lower, upper=upper, cl=np.zeros(0), cu=np.zeros(0), groups=(), g=term)
         self.name = name
@@ -75,7 +72,7 @@ class Problem(AbstractProblem):
         self._with_gradient = jac is True
         self._level = 0
         self._jac = self._parse_jac(jac, args)
-        self._hess = _parse_hess(hess)
+        self._hess = parse_hess(hess)
         self._hess_args = args
         self._last_hessian: tuple[bytes, Jacobian] | None = None
         if hessp is not None and not callable(hessp):
@@ -172,7 +169,7 @@ class Problem(AbstractProblem):
         self.counts.nfev += 1
         self.counts.constr_nfev += 1
         assert self._joint is not None
-        f, c = _pair(self._joint(point.x.copy()), "fun_and_con(x)", "(f, c)")
+        f, c = pair(self._joint(point.x.copy()), "fun_and_con(x)", "(f, c)")
         point._f = scalar(f, "fun_and_con(x)[0]")
         point._c = np.atleast_1d(real_array(c, "fun_and_con(x)[1]")).ravel()
         if not first and point._c.size != self.m:
@@ -266,7 +263,7 @@ class Problem(AbstractProblem):
         if callable(self._jac):
             self.counts.njev += 1
             self.counts.constr_njev += 1
-            gradient, jac = _pair(self._jac(point.x.copy()), "jac(x)", "(grad f, Jacobian of c)")
+            gradient, jac = pair(self._jac(point.x.copy()), "jac(x)", "(grad f, Jacobian of c)")
             point._grad = self._vector(gradient, "jac(x)[0]")
             point._jac = as_jacobian(jac, self.m, self.n, "jac(x)[1]")
             return
@@ -387,102 +384,3 @@ class Problem(AbstractProblem):
         for block, group in zip(self.blocks, self.groups, strict=True):
             result = result + block.hessp(x, y[group.start : group.stop], v, self.lower, self.upper)
         return result
-
-
-# ------------------------------------------------------------------------------------------------------------- pieces
-
-
-def scalar(value: Any, what: str) -> float:
-    """A user's objective value as a float."""
-    if isinstance(value, float):
-        return value
-    array = real_array(value, what)
-    if array.size != 1:
-        raise InputError(f"{what} must return a number, got an array of shape {array.shape}")
-    return float(array.reshape(-1)[0])
-
-
-def _pair(value: Any, what: str, demand: str) -> tuple[Any, Any]:
-    if not (isinstance(value, tuple | list) and len(value) == 2):
-        raise InputError(f"{what} must return {demand}, got {type(value).__name__}")
-    return value[0], value[1]
-
-
-def check_x0(x0: Any, name: str = "x0") -> Vector:
-    """x0 as a float vector."""
-    if x0 is None:
-        raise InputError(f"{name} must be given: a vector of numbers, got None")
-    x = np.atleast_1d(real_array(x0, name))
-    if x.ndim != 1:
-        raise InputError(f"{name} must be a vector, got an array of shape {x.shape}")
-    if x.size == 0:
-        raise InputError(f"{name} must have at least one entry, got an empty array")
-    if not np.isfinite(x).all():
-        j = int(np.flatnonzero(~np.isfinite(x))[0])
-        raise InputError(f"{name} must be finite, got {x[j]} in entry {j}")
-    return np.array(x, dtype=np.float64, order="C")
-
-
-def parse_bounds(bounds: Any, n: int) -> tuple[Vector, Vector]:
-    """(lower, upper) from None, a SciPy Bounds, or a sequence of (low, high) pairs with None for infinite."""
-    if bounds is None:
-        return np.full(n, -np.inf), np.full(n, np.inf)
-    if isinstance(bounds, Bounds):
-        return interval(bounds.lb, bounds.ub, n, "bounds")
-    try:
-        pairs = [(low, high) for low, high in bounds]
-    except (TypeError, ValueError):
-        raise InputError(
-            f"bounds must be a scipy.optimize.Bounds or a sequence of (low, high) pairs, got {bounds!r:.80}"
-        ) from None
-    if len(pairs) != n:
-        raise InputError(f"bounds must have {n} pairs, one per variable, got {len(pairs)}")
-    lower = [-math.inf if low is None else low for low, _ in pairs]
-    upper = [math.inf if high is None else high for _, high in pairs]
-    return interval(lower, upper, n, "bounds")
-
-
-def _parse_hess(hess: Any) -> Any:
-    if hess is None or isinstance(hess, HessianUpdateStrategy):
-        return None
-    if callable(hess) or (isinstance(hess, str) and hess in differences.SCHEMES):
-        return hess
-    raise InputError(f"hess must be callable, one of {differences.SCHEMES} or None, got {hess!r:.80}")
-
-
-def _check_term(term: Any, lower: Vector, upper: Vector, n: int) -> None:
-    term.check(n)
-    if np.isfinite(lower).any() or np.isfinite(upper).any():
-        if not isinstance(term, SeparableTerm):
-            raise InputError(
-                f"bounds and g={type(term).__name__} cannot be combined: the prox of their sum is known only when g is "
-                "separable (a sum of functions of one coordinate each). Put the bounds into g, or state one of the two "
-                "as a constraint"
-            )
-        add_bounds(term, lower, upper)  # raises if no point satisfies both
-
-
-def stack(parts: list[Jacobian], n: int) -> Jacobian:
-    """Several Jacobians as one: dense if all are dense, sparse if some are sparse, else an operator."""
-    if not parts:
-        return np.zeros((0, n))
-    if any(isinstance(part, LinearOperator) for part in parts):
-        return _stacked_operator(parts, n)
-    if any(sparse.issparse(part) for part in parts):
-        return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))
-    return np.vstack(parts)
-
-
-def _stacked_operator(parts: list[Jacobian], n: int) -> LinearOperator:
-    ends = np.cumsum([part.shape[0] for part in parts])
-    starts = np.concatenate([[0], ends[:-1]])
-
-    def matvec(v: Vector) -> Vector:
-        return np.concatenate([np.asarray(part @ v.ravel()) for part in parts])
-
-    def rmatvec(w: Vector) -> Vector:
-        w = w.ravel()
-        pieces = zip(parts, starts, ends, strict=True)
-        return np.asarray(sum(transposed_product(part, w[start:end]) for part, start, end in pieces))
-
-    return LinearOperator((int(ends[-1]), n), matvec=matvec, rmatvec=rmatvec, dtype=np.float64)

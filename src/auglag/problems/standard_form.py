@@ -7,12 +7,12 @@ from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from auglag._typing import Jacobian, Vector
+from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.inner.base import Traits
 from auglag.problems.base import AbstractProblem, Point
+from auglag.problems.jacobians import row_norms
 from auglag.prox import Box, Scaled, SeparableSum, SeparableTerm, Zero, add_bounds
 from auglag.prox.base import ProxTerm
 
@@ -45,15 +45,6 @@ class Scaling:
 def _factor(norms: Vector) -> Vector:
     norms = np.where(np.isfinite(norms), norms, 1.0)
     return np.asarray(np.maximum(1.0 / np.maximum(norms / LARGEST_GRADIENT, 1.0), SMALLEST_SCALE))
-
-
-def row_norms(jac: Jacobian) -> Vector:
-    """The max norm of every row; 1 for a LinearOperator, whose entries are not to be had cheaply."""
-    if isinstance(jac, np.ndarray):
-        return np.asarray(np.max(np.abs(jac), axis=1, initial=0.0))
-    if sparse.issparse(jac):
-        return np.asarray(abs(sparse.csr_array(jac)).max(axis=1).toarray()).ravel()
-    return np.ones(jac.shape[0])
 
 
 @final

@@ -1,0 +1,115 @@
+"""Arrays and Jacobians as users return them: checked, multiplied, stacked; dense, sparse or as operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
+
+from auglag._typing import Jacobian, Vector
+from auglag.errors import InputError
+
+
+def real_array(value: Any, what: str) -> Vector:
+    """`value` as a float64 array, or an error that says what is wrong with it."""
+    if type(value) is np.ndarray and value.dtype == np.float64:
+        return value
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise InputError(f"{what} must be an array of numbers, got {type(value).__name__} ({error})") from None
+    if np.iscomplexobj(array):
+        raise InputError(f"{what} must be real, got complex values")
+    if array.dtype == object and any(entry is None for entry in array.ravel()):
+        raise InputError(f"{what} must be an array of numbers, got {value!r:.80}")  # NumPy would make it NaN
+    try:
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{what} must be an array of numbers, got {value!r:.80}") from None
+
+
+def as_jacobian(value: Any, m: int, n: int, what: str) -> Jacobian:
+    """A Jacobian of shape (m, n), dense, sparse or operator; a row may be given as a vector when m = 1."""
+    if type(value) is np.ndarray and value.dtype == np.float64:
+        if value.shape == (m, n):
+            return value
+        if m == 1 and value.shape == (n,):
+            return value.reshape(1, n)
+    if isinstance(value, LinearOperator):
+        shape: tuple[int, ...] = value.shape
+    elif sparse.issparse(value):
+        if np.iscomplexobj(value):
+            raise InputError(f"{what} must be real, got complex values")
+        value = value.tocsr()
+        shape = value.shape
+    else:
+        value = real_array(value, what)
+        if value.ndim <= 1 and m == 1 and value.size == n:
+            value = value.reshape(1, n)
+        elif value.ndim <= 1 and n == 1 and value.size == m:
+            value = value.reshape(m, 1)
+        shape = value.shape
+    if shape != (m, n):
+        raise InputError(f"{what} must have shape ({m}, {n}), got {shape}")
+    return value
+
+
+def transposed_product(jac: Jacobian, w: Vector) -> Vector:
+    """J'w for a dense, sparse or operator J."""
+    if isinstance(jac, np.ndarray):
+        return w @ jac
+    if sparse.issparse(jac):
+        return np.asarray(jac.T @ w)
+    return np.asarray(jac.rmatvec(w))
+
+
+def product(jac: Jacobian, v: Vector) -> Vector:
+    """J v for a dense, sparse or operator J."""
+    return np.asarray(jac @ v)
+
+
+def dense(jac: Jacobian) -> Vector:
+    """J as a dense array; an operator is applied to the unit vectors of its smaller side."""
+    if isinstance(jac, np.ndarray):
+        return jac
+    if sparse.issparse(jac):
+        return np.asarray(jac.toarray())
+    m, n = jac.shape
+    return np.asarray(jac @ np.eye(n)) if n <= m else np.asarray(jac.rmatmat(np.eye(m))).T
+
+
+def row_norms(jac: Jacobian) -> Vector:
+    """The max norm of every row; 1 for a LinearOperator, whose entries are not to be had cheaply."""
+    if isinstance(jac, np.ndarray):
+        return np.asarray(np.max(np.abs(jac), axis=1, initial=0.0))
+    if sparse.issparse(jac):
+        return np.asarray(abs(sparse.csr_array(jac)).max(axis=1).toarray()).ravel()
+    return np.ones(jac.shape[0])
+
+
+def stack(parts: list[Jacobian], n: int) -> Jacobian:
+    """Several Jacobians as one: dense if all are dense, sparse if some are sparse, else an operator."""
+    if not parts:
+        return np.zeros((0, n))
+    if any(isinstance(part, LinearOperator) for part in parts):
+        return _stacked_operator(parts, n)
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))
+    return np.vstack(parts)
+
+
+def _stacked_operator(parts: list[Jacobian], n: int) -> LinearOperator:
+    ends = np.cumsum([part.shape[0] for part in parts])
+    starts = np.concatenate([[0], ends[:-1]])
+
+    def matvec(v: Vector) -> Vector:
+        return np.concatenate([np.asarray(part @ v.ravel()) for part in parts])
+
+    def rmatvec(w: Vector) -> Vector:
+        w = w.ravel()
+        pieces = zip(parts, starts, ends, strict=True)
+        return np.asarray(sum(transposed_product(part, w[start:end]) for part, start, end in pieces))
+
+    return LinearOperator((int(ends[-1]), n), matvec=matvec, rmatvec=rmatvec, dtype=np.float64)
