@@ -19,7 +19,7 @@ from auglag.problems.base import Counts
 from auglag.rules import History, Iteration
 
 FORMAT = 1
-ARRAYS = ("x", "y", "best_x", "best_y", "sc", "start_x")
+ARRAYS = ("x", "y", "best_x", "best_y", "sc", "start_x", "diverged")
 
 
 @final
@@ -37,6 +37,7 @@ class State:
     sf: float
     sc: Vector
     start_x: Vector  #: x_1, from which scaling was taken
+    diverged: Vector  #: where the last subproblem fell below every bound; empty if it did not
     counts: dict[str, int]
     seconds: float
     restorations: int
@@ -74,6 +75,7 @@ def save(path: str | os.PathLike[str], state: State) -> None:
                 best_y=state.best_y,
                 sc=state.sc,
                 start_x=state.start_x,
+                diverged=state.diverged,
             )
             file.flush()
             os.fsync(file.fileno())

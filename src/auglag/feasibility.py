@@ -51,7 +51,7 @@ def restore(
     best = Restoration(last, np.inf, "unclear")
     stationary = True
     for x in [*starts, np.clip(spread, form.problem.lower, form.problem.upper)]:
-        found = _least_violation(form, inner, x, limit)
+        found = least_violation(form, inner, x, limit)
         if found is None:
             stationary = False
             continue
@@ -93,7 +93,7 @@ def _linearly_reducible(problem: AbstractProblem, x: Vector) -> bool:
     return bool(found.status == 0 and found.fun < 0.9)
 
 
-def _least_violation(
+def least_violation(
     form: StandardForm, inner: InnerSolver | str, x: Vector, limit: int
 ) -> tuple[Vector, float, bool] | None:
     """(user's x, violation in the user's units, whether it is stationary), or None where c is not defined."""

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auglag.certificate import Certificate
-from auglag.problems.base import AbstractProblem
 from auglag.result import Status
-from auglag.rules import History
 
 if TYPE_CHECKING:
     from auglag.run import Run
 
 
-def message(status: Status, check: Certificate, tol: float, history: History, problem: AbstractProblem) -> str:
+def message(status: Status, check: Certificate, run: Run) -> str:
     """The status in words, with the residuals and what they were compared with."""
-    text = status.message
+    text, problem, history, tol = status.message, run.problem, run.history, run.tol
     if status is Status.NON_FINITE and not history.iterations:
         point = problem.at(problem.x0)
         bad = [problem.row_name(i) for i, value in enumerate(point.c) if not abs(value) < float("inf")]
@@ -25,9 +23,9 @@ def message(status: Status, check: Certificate, tol: float, history: History, pr
     if status is Status.INFEASIBLE:
         names = ", ".join(f"{name} by {size:.3g}" for name, size in list(check.row_violations.items())[:3])
         return f"{text} The least violation found is {check.violation:.3g}; most violated: {names}."
-    if status is Status.UNBOUNDED and history.iterations:
-        last = history.last
-        return f"{text} f + g fell to {last.objective:.3g} where the violation is {last.user_violation:.3g}."
+    if status is Status.UNBOUNDED and run.evidence is not None:
+        objective, violation = run.evidence
+        return f"{text} f + g is {objective:.3g} at a point whose violation is {violation:.3g}."
     relation = "<=" if check.meets(tol) else ">"
     return f"{text} Residual {check.residual:.2e} {relation} tol {tol:.0e}; violation {check.violation:.2e}."
 

@@ -17,8 +17,9 @@ from auglag._typing import Vector
 from auglag.budget import Budget, Guard
 from auglag.certificate import Certificate, certificate
 from auglag.errors import CheckpointError, OutOfBudget, StoppedByCallback
-from auglag.feasibility import Restoration, restore
+from auglag.feasibility import Restoration, least_violation, restore
 from auglag.inner import InnerResult, InnerSolver, InnerStatus, choose
+from auglag.inner.base import UNBOUNDED
 from auglag.lagrangian import AugmentedLagrangian
 from auglag.multipliers import best_multipliers
 from auglag.outer import Outcome, augmented_lagrangian
@@ -29,7 +30,7 @@ from auglag.reporting import advice, message
 from auglag.result import Result, Status, row
 from auglag.rules import Constant, Geometric, History, Iteration, ToleranceRule
 from auglag.settings import Settings
-from auglag.stopping import Stopping
+from auglag.stopping import UNBOUNDED_PENALTY, Stopping
 
 #: A run turns to restoration at most this often.
 RESTORATIONS = 2
@@ -81,6 +82,8 @@ class Run:
         self.best_residual = math.inf
         self.best_x, self.best_y = start.x, np.zeros(problem.m)
         self.best_point: Point | None = None
+        self.diverged: Vector | None = None  #: where the last subproblem fell below every bound
+        self.evidence: tuple[float, float] | None = None  #: objective and violation of a point that shows unboundedness
         self.history = History(math.nan, math.nan)
 
     def used(self) -> Counts:
@@ -146,6 +149,13 @@ class Run:
         while True:
             outcome = Outcome(z, y, y, verdict) if verdict is not None else self._outer(z, y)
             verdict = None
+            if outcome.status is Status.UNBOUNDED:
+                if self._confirm_unbounded():
+                    return Status.UNBOUNDED
+                if self.history.last.beta >= UNBOUNDED_PENALTY:
+                    return Status.STUCK
+                z, y = outcome.x, outcome.y
+                continue
             doubtful = outcome.status in (Status.INFEASIBLE, Status.STUCK, Status.ITERATION_LIMIT)
             if not (doubtful and self.settings.restoration and self._violated()):
                 return outcome.status
@@ -224,6 +234,7 @@ class Run:
         assert self.form is not None
         residual, violation = self.form.user_residual(found.residual, c)
         x = self.form.user_x(found.x)
+        self.diverged = x.copy() if found.status is InnerStatus.UNBOUNDED else None
         return Iteration(
             k=k,
             beta=beta,
@@ -326,6 +337,7 @@ class Run:
             sf=self.form.scaling.sf,
             sc=self.form.scaling.sc,
             start_x=self.start_x,
+            diverged=self.diverged if self.diverged is not None else np.zeros(0),
             counts=self.used().as_dict(),
             seconds=self.guard.seconds,
             restorations=self.restorations,
@@ -342,6 +354,7 @@ class Run:
             )
         self.history, self.restorations = saved.history, saved.restorations
         self.best_x, self.best_y, self.best_residual = saved.best_x, saved.best_y, saved.best_residual
+        self.diverged = saved.diverged if saved.diverged.size else None
         self.problem.refine(saved.level)
         self.level, self.refined_now = saved.level, saved.refined_now
         point = self.problem.at(self.form.user_x(saved.x))  # the interrupted run knew its values: not counted again
@@ -363,6 +376,23 @@ class Run:
     def _violated(self) -> bool:
         last = self.history.last
         return self.problem.m > 0 and last.user_violation > 10 * self.tol and not self.guard.fired
+
+    def _confirm_unbounded(self) -> bool:
+        """Whether there is a feasible point, too, at which the objective is as low as in the unbounded subproblem."""
+        last = self.history.last
+        if not self.problem.m:
+            self.evidence = (last.objective, 0.0)
+            return True
+        assert self.form is not None
+        assert self.diverged is not None
+        found = least_violation(self.form, self.settings.inner, self.diverged, self.budget.inner_limit)
+        if found is None:
+            return False
+        x, violation, _ = found
+        objective = self._objective(x)
+        low = -0.1 * UNBOUNDED * max(1.0, abs(self._objective(self.start_x)))
+        self.evidence = (objective, violation)
+        return objective < low and violation <= 1e-6 * max(1.0, float(np.max(np.abs(x))))
 
     def _keep_least_infeasible(self, finding: Restoration) -> None:
         assert self.form is not None
@@ -395,7 +425,7 @@ class Run:
             fun=check.objective,
             success=status is Status.SOLVED,
             status=status,
-            message=message(status, check, self.tol, self.history, self.problem),
+            message=message(status, check, self),
             nit=len(iterations),
             nit_inner=sum(it.inner_iterations for it in iterations),
             **counts.as_dict(),

@@ -11,8 +11,9 @@ from auglag.inner.base import InnerStatus
 from auglag.result import Status
 from auglag.rules import History
 
-#: A subproblem still unbounded at this penalty is taken as evidence that the problem is.
+#: A subproblem still unbounded at this penalty, or so many in a row, call for a look whether the problem is.
 UNBOUNDED_PENALTY = 1e12
+UNBOUNDED_IN_A_ROW = 3
 #: No useful subproblem can be posed in double precision beyond this penalty.
 LARGEST_PENALTY = 1e20
 #: Outer iterations without a better residual, with the inner solver failing, before the run is called stuck.
@@ -34,7 +35,7 @@ class Stopping:
     suspicion: int | None = 4  #: penalty increases in a row without less violation that call for a feasibility check
 
     def __call__(self, history: History, status: InnerStatus, limit: str = "") -> Status | None:
-        """None to go on. INFEASIBLE is a suspicion here, which the caller has to confirm."""
+        """None to go on. INFEASIBLE, and UNBOUNDED with constraints, are suspicions for the caller to confirm."""
         last = history.last
         if self.solved(history):
             return Status.SOLVED
@@ -46,11 +47,8 @@ class Stopping:
             return Status.NON_FINITE
         if status is InnerStatus.EDGE and (not self.constrained or last.beta >= UNBOUNDED_PENALTY):
             return Status.NON_FINITE
-        if status is InnerStatus.UNBOUNDED and not self.constrained:
+        if status is InnerStatus.UNBOUNDED and self._looks_unbounded(history):
             return Status.UNBOUNDED
-        if status is InnerStatus.UNBOUNDED and last.beta >= UNBOUNDED_PENALTY:
-            grows = last.user_violation > 1e-3 * max(1.0, abs(last.objective))
-            return Status.STUCK if grows else Status.UNBOUNDED
         if self.suspicion is not None and self._looks_infeasible(history, self.suspicion):
             return Status.INFEASIBLE
         if last.k >= self.budget.outer_limit:
@@ -67,6 +65,17 @@ class Stopping:
         if last.residual <= self.aim * self.tol or last.inner_status != InnerStatus.CONVERGED.name:
             return True
         return sum(it.residual <= self.tol for it in history.iterations if it.usable) > EXTRA
+
+    def _looks_unbounded(self, history: History) -> bool:
+        """Without constraints at once; with them, every few subproblems in a row that had no lower bound."""
+        if not self.constrained or history.last.beta >= UNBOUNDED_PENALTY:
+            return True
+        in_a_row = 0
+        for it in reversed(history.iterations):
+            if it.inner_status != InnerStatus.UNBOUNDED.name:
+                break
+            in_a_row += 1
+        return in_a_row % UNBOUNDED_IN_A_ROW == 0
 
     def _looks_infeasible(self, history: History, times: int) -> bool:
         """The last `times` increases of beta did not reduce the violation, which is not small."""
