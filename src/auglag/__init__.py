@@ -29,7 +29,22 @@ from auglag.minimize import certify, minimize, scipy_method
 from auglag.problems.base import AbstractProblem
 from auglag.problems.functions import Problem
 from auglag.result import Result, Status
-from auglag.rules import Adaptive, Always, FromScale, Full, Geometric, PowerLaw, Short
+from auglag.rules import (
+    Adaptive,
+    Always,
+    Constant,
+    DualRule,
+    FromScale,
+    Full,
+    Geometric,
+    History,
+    InitialPenalty,
+    Iteration,
+    PenaltyRule,
+    PowerLaw,
+    Short,
+    ToleranceRule,
+)
 from auglag.settings import PRESETS, VARIANTS
 
 __all__ = [
@@ -43,15 +58,21 @@ __all__ = [
     "Budget",
     "Certificate",
     "CheckpointError",
+    "Constant",
     "DerivativeError",
+    "DualRule",
     "EvaluationError",
     "FromScale",
     "Full",
     "Geometric",
+    "History",
+    "InitialPenalty",
     "InputError",
+    "Iteration",
     "NewtonCG",
     "OptionError",
     "Panoc",
+    "PenaltyRule",
     "PowerLaw",
     "Problem",
     "ProximalGradient",
@@ -60,6 +81,7 @@ __all__ = [
     "Short",
     "SpectralProximalGradient",
     "Status",
+    "ToleranceRule",
     "__version__",
     "certify",
     "minimize",

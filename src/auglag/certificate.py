@@ -72,9 +72,8 @@ class Certificate:
         note = "" if self.exact else " (stationarity estimated by the prox residual)"
         note += " (derivatives by finite differences)" if self.differenced else ""
         return (
-            f"residual {self.residual:.3e} = stationarity {self.stationarity:.3e} + "
-            f"|violation {self.violation:.3e}, complementarity {self.complementarity:.3e}|; "
-            f"worst: {name} {size:.3e}{note}"
+            f"residual {self.residual:.3e} = stationarity {self.stationarity:.3e} + norm of (violation "
+            f"{self.violation:.3e}, complementarity {self.complementarity:.3e}); worst: {name} {size:.3e}{note}"
         )
 
 

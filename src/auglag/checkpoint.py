@@ -110,7 +110,8 @@ def load(path: str | os.PathLike[str]) -> State:
             **arrays,
         )
     except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, EOFError, OSError) as error:
-        raise CheckpointError(f"{target} is not a usable checkpoint ({type(error).__name__}: {error})") from None
+        reason = "not a file written by auglag" if "pickle" in str(error) else f"{type(error).__name__}: {error}"
+        raise CheckpointError(f"{target} is not a usable checkpoint ({reason})") from None
 
 
 def require_same(saved: Mapping[str, Any], now: Mapping[str, Any], path: object) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import numbers
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +26,7 @@ from auglag.problems.functions import Problem
 from auglag.problems.jacobians import real_array
 from auglag.progress import Table
 from auglag.result import Result
-from auglag.rules import DualRule, History, PenaltyRule, ToleranceRule
+from auglag.rules import Adaptive, Always, DualRule, FromScale, History, PenaltyRule, ToleranceRule
 from auglag.run import Hooks, Run, WarmStart
 from auglag.settings import resolve
 
@@ -40,7 +42,7 @@ def minimize(
     bounds: Any = None,
     constraints: Any = (),
     g: Any = None,
-    tol: float = 1e-6,
+    tol: float | None = 1e-6,
     variant: str | None = None,
     preset: str | None = None,
     penalty: PenaltyRule | str | None = None,
@@ -68,7 +70,9 @@ def minimize(
         The objective `fun(x, *args)`; None for a feasibility problem; or a problem object (an `auglag.Problem` or any
         other source), and then x0, bounds, constraints, g and derivatives come from it.
     x0 : array_like
-        The starting point; moved into the bounds if it lies outside.
+        The starting point; moved into the bounds if it lies outside. May be left out beside a problem or a warm start.
+    args : tuple
+        Further arguments of fun, jac, hess and hessp.
     jac, hess, hessp, bounds, constraints
         As in `scipy.optimize.minimize`: `jac` a function, True (fun returns value and gradient) or a scheme
         ('2-point', '3-point', 'cs'; None means '2-point'); constraints as dictionaries, `NonlinearConstraint` or
@@ -83,7 +87,9 @@ def minimize(
     preset : str
         "default", "paper" (the settings of the paper's experiments), or a rival: "ialm", "ippm", "algencan".
     penalty, dual, tolerance, inner
-        Rules and inner solver as objects or names, instead of those of the preset.
+        Rules and inner solver instead of those of the preset: penalty "adaptive", "always" or an object such as
+        `Adaptive(initial=10.0)`; dual "full", "short" or `Full(y_max=1e6)`; tolerance `Geometric()` or `PowerLaw()`;
+        inner "auto", "lbfgsb", "newton-cg", "panoc", "spectral", "proximal-gradient", "proximal-point" or `Panoc()`.
     slacks : str
         "closed" (inequality slacks minimised out, the default) or "explicit" (slacks are variables).
     scaling, restoration : bool
@@ -93,15 +99,18 @@ def minimize(
     warm_start : Result, mapping or tuple
         Start from (x, multipliers, penalty) of an earlier result. Solving the same problem again takes 0 iterations.
     callback : callable
-        Called after every accepted outer iteration as `callback(intermediate_result)` (a parameter of that name) or
-        `callback(xk)`; raise StopIteration to stop.
+        Called after every accepted outer iteration as `callback(intermediate_result)` (a parameter of that name),
+        `callback(xk)` or `callback(xk, intermediate_result)`; raise StopIteration, or return True, to stop.
     progress : bool
         Print a table, one line per outer iteration.
-    check_derivatives : "first" or False
+    check_derivatives : "first" (or True) or False
         Compare user-supplied derivatives with differences along one random direction at x0; a wrong one raises
         `DerivativeError`, which names the entry.
     checkpoint, resume : path
-        Save the state after every outer iteration; go on from a saved state, bit for bit.
+        Save the state after every outer iteration; go on from a saved state, bit for bit. Budgets count what was spent
+        before, too. That the functions are the same cannot be checked: sizes, bounds, x0 and settings are.
+    finite_diff_rel_step : float or array
+        Relative step of the finite differences of fun, as in SciPy.
 
     Returns
     -------
@@ -110,8 +119,9 @@ def minimize(
     """
     if unknown:
         name = next(iter(unknown))
-        raise OptionError(f"minimize() has no argument {name!r}{nearest(name, _ARGUMENTS)}")
-    tol = require_positive(tol, "tol")
+        hint = f": {TRANSLATIONS[name]}" if name in TRANSLATIONS else nearest(name, _ARGUMENTS)
+        raise OptionError(f"minimize() has no argument {name!r}{hint}")
+    tol = 1e-6 if tol is None else require_positive(tol, "tol")
     if not isinstance(progress, bool):
         raise InputError(f"progress must be True or False, got {progress!r}")
     settings = resolve(
@@ -132,13 +142,17 @@ def minimize(
     checkpoint, resume = _path(checkpoint, "checkpoint"), _path(resume, "resume")
     counts = fun.counts.copy() if isinstance(fun, AbstractProblem) else Counts()
     given = {"jac": jac, "hess": hess, "hessp": hessp, "bounds": bounds, "g": g}
-    problem = _as_problem(fun, x0, args, given, constraints, finite_diff_rel_step)
+    first = x0
+    if x0 is None and warm_start is not None and not isinstance(fun, AbstractProblem):
+        first = _unpack(warm_start)[0]
+    problem = _as_problem(fun, first, args, given, constraints, finite_diff_rel_step)
     start = _start(problem, x0, warm_start)
     if check_derivatives and resume is None:
         problem.check_derivatives(start.x)
-    hooks = Hooks(_wrap(callback), Table() if progress else None, checkpoint, resume)
+    table = Table() if progress else None
+    hooks = Hooks(_wrap(callback), table, table.end if table else None, checkpoint, resume)
     if start.beta is not None:
-        settings = _with_initial(settings, start.beta)
+        settings = replace(settings, penalty=warm_penalty(settings.penalty, start.beta))
     return Run(problem, settings, start, tol, budget or Budget(), hooks, counts).solve()
 
 
@@ -155,15 +169,26 @@ def certify(
 ) -> Certificate:
     """Check any point of any solver: KKT residuals in the user's units, with the given or the best multipliers.
 
-    `fun` and the rest as in `minimize` (a problem object will do); multipliers in the sign L = f + y'c, flat or one
-    entry per constraint. The answer has `.meets(tol)`, `.residual` and `.worst`.
+    `fun` and the rest as in `minimize` (a problem object will do); x a vector or a whole SciPy result; multipliers in
+    the sign L = f + y'c, flat or one entry per constraint. The answer has `.meets(tol)`, `.residual` and `.worst`.
     """
     given = {"jac": jac, "hess": None, "hessp": None, "bounds": bounds, "g": g}
-    point = check_x0(x, "x")
+    point = check_x0(x["x"] if isinstance(x, Mapping) and "x" in x else x, "x")
     problem = _as_problem(fun, None if isinstance(fun, AbstractProblem) else point, args, given, constraints, None)
     if point.size != problem.n:
         raise InputError(f"x must have {problem.n} entries, got {point.size}")
-    return certificate(problem, point, None if multipliers is None else flat_multipliers(multipliers, problem.m))
+    changed = problem.refine(2)  # a certificate deserves the best derivatives there are
+    y = None if multipliers is None else flat_multipliers(multipliers, problem.m)
+    check = certificate(problem, point, y)
+    if y is not None and certificate(problem, point, -y).residual < 0.1 * check.residual:
+        warnings.warn(
+            "the multipliers look like those of L = f - y'c, the sign of SciPy's SLSQP; here L = f + y'c: pass "
+            "-multipliers, or leave them out",
+            stacklevel=2,
+        )
+    if changed:
+        problem.refine(0)
+    return check
 
 
 def scipy_method(
@@ -172,8 +197,8 @@ def scipy_method(
     args: Any = (),
     *,
     tol: float | None = None,
-    maxiter: int | None = None,
-    maxfev: int | None = None,
+    maxiter: Any = None,
+    maxfev: Any = None,
     disp: bool = False,
     **options: Any,
 ) -> Result:
@@ -185,11 +210,14 @@ def scipy_method(
     options = {name: value for name, value in options.items() if value is not None}
     for name in options:
         if name not in _ARGUMENTS:
-            known = (*_ARGUMENTS, "maxiter", "maxfev", "disp")
-            raise OptionError(f"auglag.scipy_method has no option {name!r}{nearest(name, known)}")
+            hint = f": {TRANSLATIONS[name]}" if name in TRANSLATIONS else nearest(name, _OPTIONS)
+            raise OptionError(f"auglag.scipy_method has no option {name!r}{hint}")
     if maxiter is not None or maxfev is not None:
         if "budget" in options:
             raise InputError("options['budget'] already limits the run; leave out maxiter and maxfev")
+        for name, value in (("maxiter", maxiter), ("maxfev", maxfev)):
+            if value is not None and not (isinstance(value, numbers.Integral) and int(value) >= 1):
+                raise InputError(f"options[{name!r}] must be a positive integer, got {value!r}")
         options["budget"] = Budget(outer=maxiter if maxiter is not None else 200, evaluations=maxfev)
     if disp:
         options.setdefault("progress", True)
@@ -199,6 +227,26 @@ def scipy_method(
 # ---------------------------------------------------------------------------------------------------------- arguments
 
 _ARGUMENTS = tuple(name for name in inspect.signature(minimize).parameters if name != "unknown")
+#: What `scipy_method` takes in SciPy's `options`.
+_OPTIONS = ("maxiter", "maxfev", "disp", *_ARGUMENTS[_ARGUMENTS.index("g") :])
+#: Arguments of SciPy and others, and what to write instead.
+TRANSLATIONS = {
+    "options": "pass each option as a keyword, maxiter=5 as budget=Budget(outer=5), disp=True as progress=True; a "
+    "dictionary works with scipy.optimize.minimize(..., method=auglag.scipy_method, options=...)",
+    "method": "there is one method; its parts are chosen by variant=, preset= and inner=",
+    "maxiter": "write budget=Budget(outer=...)",
+    "max_iter": "write budget=Budget(outer=...)",
+    "maxfev": "write budget=Budget(evaluations=...)",
+    "maxfun": "write budget=Budget(evaluations=...)",
+    "disp": "write progress=True",
+    "verbose": "write progress=True",
+    "ftol": "write tol=...; it bounds the KKT residual",
+    "gtol": "write tol=...; it bounds the KKT residual",
+    "xtol": "write tol=...; it bounds the KKT residual",
+    "tau": "write penalty=Adaptive(tau=...)",
+    "gamma": "write penalty=Adaptive(gamma=...)",
+    "beta": "write penalty=Adaptive(initial=...)",
+}
 
 
 def _as_problem(
@@ -243,6 +291,8 @@ def _path(path: Any, name: str) -> Path | None:
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"{name} must be a path, got {path!r:.80}")
     target = Path(path)
+    if target.is_dir() and name == "checkpoint":
+        raise InputError(f"{name} must name a file, got the folder {str(target)!r}")
     if not target.parent.is_dir():
         raise InputError(f"{name} must lie in an existing folder, got {str(target)!r}")
     return target
@@ -252,12 +302,14 @@ def _unpack(warm_start: Any) -> tuple[Any, Any, float | None]:
     if isinstance(warm_start, Mapping):
         if "x" not in warm_start:
             raise InputError(f"warm_start must have an 'x', got the keys {sorted(warm_start)}")
+        if isinstance(warm_start, OptimizeResult) and not isinstance(warm_start, Result):
+            return warm_start["x"], None, None  # another solver's multipliers have a sign of their own
         return warm_start["x"], warm_start.get("multipliers"), warm_start.get("penalty")
-    if isinstance(warm_start, tuple) and len(warm_start) == 3:
-        return warm_start
+    if isinstance(warm_start, tuple) and len(warm_start) in (2, 3):
+        return (*warm_start, None)[:3]
     raise InputError(
-        f"warm_start must be a Result, a mapping with x, multipliers and penalty, or a tuple of the three, "
-        f"got {type(warm_start).__name__}"
+        f"warm_start must be a Result, a mapping with x, multipliers and penalty, or a tuple of the first two or all "
+        f"three, got {type(warm_start).__name__}"
     )
 
 
@@ -272,10 +324,15 @@ def flat_multipliers(multipliers: Any, m: int) -> Vector:
     return y
 
 
-def _with_initial(settings: Any, beta: float) -> Any:
-    if not hasattr(settings.penalty, "initial"):
-        return settings  # a user's own rule decides by itself
-    return replace(settings, penalty=replace(settings.penalty, initial=float(beta)))
+def warm_penalty(rule: PenaltyRule, beta: float) -> PenaltyRule:
+    """The rule, starting from an earlier run's last penalty, though not far above where it would start by itself.
+
+    With good multipliers a moderate penalty will do, and a large one makes the subproblems hard.
+    """
+    if not isinstance(rule, Adaptive | Always):
+        return rule  # a user's own rule decides by itself
+    usual = rule.initial.highest if isinstance(rule.initial, FromScale) else rule.initial
+    return replace(rule, initial=min(beta, usual)) if isinstance(usual, float) else replace(rule, initial=beta)
 
 
 def _wrap(callback: Callable[..., Any] | None) -> Callable[[History, Vector, Vector], None] | None:
@@ -285,12 +342,25 @@ def _wrap(callback: Callable[..., Any] | None) -> Callable[[History, Vector, Vec
     if not callable(callback):
         raise InputError(f"callback must be callable, got {callback!r:.80}")
     try:
-        names = list(inspect.signature(callback).parameters)
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        parameters = inspect.signature(callback).parameters.values()
+        names = [p.name for p in parameters if p.kind in kinds and p.default is p.empty]
+        if [p.name for p in parameters] == ["intermediate_result"]:
+            names = ["intermediate_result"]
     except (TypeError, ValueError):
         names = []
-    if names == ["intermediate_result"]:
-        return lambda history, x, y: callback(intermediate_result=_intermediate(history, x, y))
-    return lambda history, x, y: callback(x)
+
+    def call(history: History, x: Vector, y: Vector) -> None:
+        if names == ["intermediate_result"]:
+            answer = callback(intermediate_result=_intermediate(history, x, y))
+        elif len(names) == 2:  # trust-constr's (xk, state)
+            answer = callback(x, _intermediate(history, x, y))
+        else:
+            answer = callback(x)
+        if answer is True:
+            raise StopIteration
+
+    return call
 
 
 def _intermediate(history: History, x: Vector, y: Vector) -> OptimizeResult:

@@ -31,3 +31,7 @@ class Table:
             file=self.stream,
             flush=True,
         )
+
+    def end(self, message: str) -> None:
+        """Print how the run ended."""
+        print(message, file=self.stream, flush=True)

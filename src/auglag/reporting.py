@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from auglag.certificate import Certificate
+from auglag.errors import DerivativeError
+from auglag.inner import SOLVERS
 from auglag.result import Status
 
 if TYPE_CHECKING:
@@ -44,14 +47,34 @@ def advice(status: Status, check: Certificate, run: Run) -> tuple[str, ...]:
         tips.append("an x0 at which fun and all constraints are finite.")
     elif status is Status.UNCERTIFIED:
         tips.append("check that the functions return the same values when called twice with the same x.")
+    undefined = sum(it.undefined for it in run.history.iterations)
+    if undefined:
+        tips.append(
+            f"bounds that keep x where the functions are defined: at {undefined} of the points tried one was not."
+        )
     if status in (Status.STUCK, Status.ITERATION_LIMIT):
-        if check.relative_residual <= run.tol:
-            tips.append(
-                f"tol={check.residual * 1.1:.1e}: relative to ||grad f|| = {check.gradient_norm:.1e} the point already "
-                f"meets the tolerance ({check.relative_residual:.1e}); or divide fun by that number."
-            )
-        if run.problem.counts.njev == 0 and run.problem.counts.nfev > 0:
-            tips.append("exact derivatives (jac=): finite differences limit the residual that can be reached.")
-        elif not run.problem.has_hessp:
-            tips.append("second derivatives (hess=), which allow inner='newton-cg'.")
+        tips += _when_stuck(check, run)
     return tuple(tips[:3])
+
+
+def _when_stuck(check: Certificate, run: Run) -> list[str]:
+    """Reasons for which an inner solver gets no further, the likeliest first."""
+    problem, tips = run.problem, []
+    try:
+        problem.check_derivatives(run.best_x)
+    except DerivativeError as error:
+        tips.append(f"the derivatives, which are wrong at result.x: {str(error).replace(' at x0', '')}.")
+    if check.relative_residual <= run.tol:
+        tips.append(
+            f"tol={check.residual * 1.1:.1e}: relative to ||grad f|| = {check.gradient_norm:.1e} the point already "
+            f"meets the tolerance ({check.relative_residual:.1e}); or divide fun by that number."
+        )
+    if problem.differenced:
+        tips.append("exact derivatives (jac=): finite differences limit the residual that can be reached.")
+    elif run.form is not None:
+        traits = replace(run.form.traits, has_hessp=True)
+        if not problem.has_hessp and SOLVERS["newton-cg"].refuses(traits) is None:
+            tips.append("second derivatives (hess=), which allow inner='newton-cg'.")
+        elif run.inner.name != "panoc":
+            tips.append("inner='panoc', or variables and constraints in units that make them of similar size.")
+    return tips

@@ -72,13 +72,26 @@ SCHEMA: dict[str, str] = {
 
 @final
 class Result(OptimizeResult):
-    """A SciPy `OptimizeResult` with exactly the fields of `SCHEMA`."""
+    """A SciPy `OptimizeResult` with exactly the fields of `SCHEMA`, which are:"""
 
     def __init__(self, **values: Any) -> None:
         missing, extra = SCHEMA.keys() - values.keys(), values.keys() - SCHEMA.keys()
         if missing or extra:
             raise InputError(f"Result takes exactly its schema: missing {sorted(missing)}, unknown {sorted(extra)}")
         super().__init__(**values)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(name for name in vars(type(self)) if not name.startswith("_"))})
+
+    def __repr__(self) -> str:
+        """SciPy's layout, with the history and the certificate in one line each."""
+        short = dict(self)
+        rows = len(self.history)
+        short["history"] = f"{rows} rows, one per outer iteration; pandas.DataFrame(result.history) shows them"
+        short["certificate"] = str(self.certificate)
+        return str(OptimizeResult(short))
+
+    __str__ = __repr__
 
     @property
     def y(self) -> Vector:
@@ -108,11 +121,13 @@ class Result(OptimizeResult):
     def explain(self) -> str:
         """In words: what happened, how good the point is, and what to try."""
         certificate: Certificate = self.certificate
+        constrained = certificate.multipliers.size > 0
+        constraints = f", {self.constr_nfev} of the constraints" if constrained else ""
+        method = f", {self.variant}, last penalty {self.penalty:.3g}" if constrained else ""
         lines = [
             self.message,
-            f"After {self.nit} outer and {self.nit_inner} inner iterations ({self.nfev} calls of fun, "
-            f"{self.constr_nfev} of the constraints), {self.variant}, inner solver {self.inner}, "
-            f"last penalty {self.penalty:.3g}.",
+            f"After {self.nit} outer and {self.nit_inner} inner iterations ({_calls(self.nfev, 'fun')}{constraints}), "
+            f"inner solver {self.inner}{method}.",
             f"At the returned point f + g = {self.fun:.10g}, {certificate}.",
         ]
         if self.violations:
@@ -125,6 +140,13 @@ class Result(OptimizeResult):
     diagnose = explain
 
 
+def _calls(count: int, what: str) -> str:
+    return f"{count} call of {what}" if count == 1 else f"{count} calls of {what}"
+
+
 def row(iteration: Iteration) -> dict[str, Any]:
     """One row of `Result.history`."""
     return {field.name: getattr(iteration, field.name) for field in fields(iteration)}
+
+
+Result.__doc__ = f"{Result.__doc__}\n\n" + "\n".join(f"    {name}: {text}" for name, text in SCHEMA.items())

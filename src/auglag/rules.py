@@ -50,6 +50,7 @@ class Iteration:
     inner_status: str
     inner_iterations: int
     evaluations: int  #: gradients of the augmented Lagrangian in this iteration
+    undefined: int = 0  #: among them, points at which a function was not finite
 
 
 @dataclass(slots=True)
@@ -71,6 +72,8 @@ class History:
     @property
     def last(self) -> Iteration:
         """The iteration just finished."""
+        if not self.iterations:
+            raise IndexError("no iteration yet: a rule has to return its first value when history.iterations is empty")
         return self.iterations[-1]
 
     def violations(self) -> list[float]:

@@ -55,6 +55,7 @@ class Hooks:
 
     callback: Callable[[History, Vector, Vector], None] | None = None  #: (history, user x, user multipliers)
     table: Callable[[History], None] | None = None
+    say: Callable[[str], None] | None = None  #: the last word: how the run ended
     checkpoint: str | os.PathLike[str] | None = None
     resume: str | os.PathLike[str] | None = None
 
@@ -249,6 +250,7 @@ class Run:
             inner_status=found.status.name,
             inner_iterations=found.iterations,
             evaluations=found.evaluations,
+            undefined=found.undefined,
         )
 
     def _objective(self, x: Vector) -> float:
@@ -417,6 +419,9 @@ class Run:
 
     def _finish(self, status: Status) -> Result:
         status, check = self._certify(status)
+        text = message(status, check, self)
+        if self.hooks.say is not None:
+            self.hooks.say(text)
         point, counts, iterations = self.problem.at(self.best_x), self.used(), self.history.iterations
         c = point.c
         row_excess = np.maximum(np.maximum(self.problem.cl - c, c - self.problem.cu), 0.0)
@@ -425,7 +430,7 @@ class Run:
             fun=check.objective,
             success=status is Status.SOLVED,
             status=status,
-            message=message(status, check, self),
+            message=text,
             nit=len(iterations),
             nit_inner=sum(it.inner_iterations for it in iterations),
             **counts.as_dict(),

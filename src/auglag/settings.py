@@ -109,7 +109,12 @@ def resolve(
     if dual is not None:
         changes["dual"] = _dual(dual, settings.dual)
     if tolerance is not None:
-        changes["tolerance"] = _instance(tolerance, ToleranceRule, "tolerance")
+        if not isinstance(tolerance, ToleranceRule):
+            raise InputError(
+                f"tolerance must be a ToleranceRule object such as Geometric() (the inner tolerances; the tolerance of "
+                f"the result is tol), got {tolerance!r:.80}"
+            )
+        changes["tolerance"] = tolerance
     if inner is not None:
         changes["inner"] = inner if isinstance(inner, InnerSolver) else _known(inner, ("auto", *SOLVERS), "inner")
     if slacks is not None:
@@ -130,15 +135,10 @@ def _known(name: Any, known: Any, what: str) -> str:
     return name
 
 
-def _instance(value: Any, kind: type, what: str) -> Any:
-    if not isinstance(value, kind):
-        raise InputError(f"{what} must be a {kind.__name__} object, got {value!r:.80}")
-    return value
-
-
 def _penalty(penalty: PenaltyRule | str, base: PenaltyRule) -> PenaltyRule:
     if isinstance(penalty, PenaltyRule):
         return penalty
+    _named(penalty, "penalty", "'adaptive', 'always' or a PenaltyRule object such as Adaptive(initial=10.0)")
     kind = _known(penalty, ("adaptive", "always"), "penalty")
     assert isinstance(base, Adaptive | Always)
     if kind == "always":
@@ -149,7 +149,15 @@ def _penalty(penalty: PenaltyRule | str, base: PenaltyRule) -> PenaltyRule:
 def _dual(dual: DualRule | str, base: DualRule) -> DualRule:
     if isinstance(dual, DualRule):
         return dual
+    _named(dual, "dual", "'full', 'short' or a DualRule object such as Full()")
     kind = _known(dual, ("full", "short"), "dual")
     if kind == "short":
         return Short()
     return base if isinstance(base, Full) else Full()
+
+
+def _named(value: Any, what: str, demand: str) -> None:
+    """Raise unless a rule that is no object was at least given by name."""
+    if not isinstance(value, str):
+        written = f"the class {value.__name__}: write {value.__name__}()" if isinstance(value, type) else repr(value)
+        raise InputError(f"{what} must be {demand}, got {written:.80}")

@@ -133,7 +133,7 @@ def test_functions_that_write_into_x_do_no_harm():
         (Bounds([0, 3], [1, 2]), r"bounds: lb must be at most ub.*got 3.0 > 2.0 in entry 1"),
         ([(np.inf, None), (0, 1)], r"bounds: lb must be at most ub and both sides reachable, got inf"),
         ([(None, -np.inf), (0, 1)], r"bounds: lb must be at most ub and both sides reachable, got.*-inf"),
-        (Bounds([0, 0, 0], [1, 1, 1]), r"bounds.lb must be a number or have 2 entries, got \(3,\)"),
+        (Bounds([0, 0, 0], [1, 1, 1]), r"bounds.lb must be a number or have 2 entries, got 3"),
         ([("a", 1), (0, 1)], r"bounds.lb must be an array of numbers, got"),
         ([(0j, 1), (0, 1)], r"bounds.lb must be real, got complex"),
     ],
@@ -225,7 +225,7 @@ def test_a_linear_constraint_without_rows_works_or_is_refused_by_name():
 @pytest.mark.parametrize(
     ("constraints", "match"),
     [
-        (5, r"constraints must be a constraint or a list of them, got int"),
+        (5, r"constraints must be a constraint .* or a list of them, got int"),
         ([5], r"constraints\[0\] must be a dict, a NonlinearConstraint or a LinearConstraint, got int"),
         (
             [LINE, on_line],
@@ -249,7 +249,7 @@ def test_a_linear_constraint_without_rows_works_or_is_refused_by_name():
         (NonlinearConstraint(on_line, 0, np.nan), r"constraints\[0\].ub must not contain NaN, got nan"),
         (
             NonlinearConstraint(on_line, [0, 0], 1),
-            r"constraints\[0\].lb must be a number or have 1 entries, got \(2,\)",
+            r"constraints\[0\].lb must be a number or have 1 entries, got 2",
         ),
         (NonlinearConstraint(on_line, 0, 0, jac=np.ones((1, 2))), r"constraints\[0\].jac must be callable or one of"),
         (NonlinearConstraint(on_line, 0, 0, hess=np.eye(2)), r"constraints\[0\].hess must be callable"),
@@ -749,7 +749,7 @@ def test_an_unknown_argument_with_no_near_name_gets_the_list():
     refused(r"minimize\(\) has no argument 'zzzzzz'; known: .*bounds.*warm_start", error=OptionError, zzzzzz=1)
 
 
-@pytest.mark.parametrize("tol", [0, 0.0, -1e-6, np.nan, np.inf, None, "1e-6", 1e-6j, [1e-6], True])
+@pytest.mark.parametrize("tol", [0, 0.0, -1e-6, np.nan, np.inf, "1e-6", 1e-6j, [1e-6], True])
 def test_a_tolerance_that_is_no_positive_number_is_refused(tol):
     refused(rf"tol must be positive and finite, got {re.escape(repr(tol))}", tol=tol)
 
@@ -780,11 +780,11 @@ def test_a_tolerance_below_rounding_is_no_false_success():
         ({"preset": 1}, OptionError, r"preset must be one of the known names, got 1; known: "),
         ({"preset": ""}, OptionError, r"preset must be one of the known names, got ''"),
         ({"penalty": "adaptiv"}, OptionError, r"penalty must be .*got 'adaptiv'; did you mean 'adaptive'\?"),
-        ({"penalty": 10.0}, OptionError, r"penalty must be .*got 10.0"),
-        ({"penalty": auglag.Adaptive}, OptionError, r"penalty must be .*got <class"),
+        ({"penalty": 10.0}, InputError, r"penalty must be .*got 10.0"),
+        ({"penalty": auglag.Adaptive}, InputError, r"penalty must be .*got the class Adaptive: write Adaptive\(\)"),
         ({"dual": "ful"}, OptionError, r"dual must be .*got 'ful'; did you mean 'full'\?"),
-        ({"dual": auglag.Short}, OptionError, r"dual must be .*got <class"),
-        ({"tolerance": 1e-3}, InputError, r"tolerance must be a ToleranceRule object, got 0.001"),
+        ({"dual": auglag.Short}, InputError, r"dual must be .*got the class Short"),
+        ({"tolerance": 1e-3}, InputError, r"tolerance must be a ToleranceRule object .*got 0.001"),
         ({"inner": "l-bfgs-b"}, OptionError, r"inner must be .*got 'l-bfgs-b'; did you mean 'lbfgsb'\?"),
         ({"inner": auglag.LBFGSB}, OptionError, r"inner must be .*got <class"),
         ({"slacks": "open"}, InputError, r"slacks must be 'closed' or 'explicit', got 'open'"),
@@ -997,10 +997,10 @@ def test_a_bad_simulation_is_named(kwargs, match):
     [
         (
             5,
-            r"warm_start must be a Result, a mapping with x, multipliers and penalty, or a tuple of the three, got int",
+            r"warm_start must be a Result, a mapping with x, multipliers and penalty, or a tuple of .*three, got int",
         ),
         ([0.5, 0.5], r"warm_start must be a Result, a mapping .* got list"),
-        ((np.zeros(2), None), r"warm_start must be a Result, a mapping .* got tuple"),
+        ((np.zeros(2),), r"warm_start must be a Result, a mapping .* got tuple"),
         ({"multipliers": [1.0]}, r"warm_start must have an 'x', got the keys \['multipliers'\]"),
         ({"x": [1.0, 2.0, 3.0]}, r"warm_start: x must have 2 entries, got 3"),
         ({"x": [1.0, np.nan]}, r"(x0|warm_start: x) must be finite, got nan in entry 1"),

@@ -655,6 +655,7 @@ class TestCertify:
         assert check.meets(6.0)
         assert "seven" in str(check)
 
+    @pytest.mark.filterwarnings("ignore:the multipliers look like")
     def test_wrong_multipliers_fail_where_right_ones_pass(self):
         p, args = hs.get("HS71"), known("HS71")
         args.pop("x0")

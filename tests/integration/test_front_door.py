@@ -542,10 +542,100 @@ def test_scipy_options_print_on_demand(capsys):
 
 
 def test_unknown_scipy_options_raise_with_a_hint():
-    with pytest.raises(auglag.OptionError, match=r"no option 'max_iter'; did you mean 'maxiter'\?"):
-        through_scipy(fun, START, options={"max_iter": 5})
+    with pytest.raises(auglag.OptionError, match=r"no option 'maxitr'; did you mean 'maxiter'\?"):
+        through_scipy(fun, START, options={"maxitr": 5})
+    with pytest.raises(auglag.OptionError, match=r"no option 'gtol': write tol="):
+        through_scipy(fun, START, options={"gtol": 1e-5})
     with pytest.raises(auglag.OptionError, match=r"no option 'variants'; did you mean 'variant'\?"):
         through_scipy(fun, START, options={"variants": "adaptive-full"})
+
+
+@pytest.mark.parametrize(
+    ("argument", "hint"),
+    [
+        ({"options": {"maxiter": 5}}, r"no argument 'options': pass each option as a keyword, maxiter=5 as budget="),
+        ({"method": "SLSQP"}, r"no argument 'method': there is one method"),
+        ({"maxiter": 5}, r"no argument 'maxiter': write budget=Budget\(outer="),
+        ({"disp": True}, r"no argument 'disp': write progress=True"),
+    ],
+)
+def test_arguments_of_scipy_that_do_not_exist_here_are_translated(argument, hint):
+    with pytest.raises(auglag.OptionError, match=hint):
+        minimize(fun, START, **argument)
+
+
+def test_tol_none_and_callbacks_of_trust_constr_work_as_in_scipy():
+    seen = []
+
+    def callback(xk, state):
+        seen.append((xk.copy(), state.nit))
+        return len(seen) == 3
+
+    res = minimize(fun, START, constraints=[EQ, INEQ], tol=None, callback=callback)
+    assert res.status is auglag.Status.STOPPED
+    assert [nit for _, nit in seen] == [1, 2, 3]
+    assert minimize(fun, START, constraints=[EQ, INEQ], tol=None).tol == 1e-6
+
+
+def test_a_scipy_result_warm_starts_by_its_point_alone_and_can_be_certified_whole():
+    from scipy.optimize import minimize as scipy_minimize
+
+    slsqp = scipy_minimize(fun, START, jac=grad, constraints=[EQ, INEQ], method="SLSQP", options={"ftol": 1e-14})
+    assert auglag.certify(fun, slsqp, jac=grad, constraints=[EQ, INEQ]).meets(1e-5)
+    res = minimize(fun, warm_start=slsqp, jac=grad, constraints=[EQ, INEQ])
+    assert res.success
+    with pytest.warns(UserWarning, match="pass -multipliers"):
+        auglag.certify(fun, res.x, [-y for y in res.multipliers], jac=grad, constraints=[EQ, INEQ])
+
+
+def test_certify_without_derivatives_confirms_what_minimize_certified():
+    denied = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        a, b, c = rng.standard_normal((4, 4)), rng.standard_normal(4), rng.standard_normal(4)
+
+        def objective(x, a=a, b=b):
+            return np.exp(0.3 * np.sin(a @ x).sum()) + (x - b) @ (x - b)
+
+        con = {"type": "eq", "fun": lambda x, c=c: c @ x + 0.1 * x @ x - 1}
+        res = minimize(objective, np.zeros(4), constraints=con)
+        denied += res.success and not auglag.certify(objective, res.x, constraints=con).meets(1e-6)
+    assert denied == 0
+
+
+def test_a_result_shows_its_methods_and_prints_in_a_screen():
+    res = minimize(fun, START, constraints=[EQ, INEQ])
+    assert {"explain", "multipliers_as", "violations", "x", "certificate"} <= set(dir(res))
+    assert len(str(res)) < 4000
+    assert max(map(len, str(res).splitlines())) < 300
+
+
+def test_comparisons_instead_of_differences_are_refused():
+    with pytest.raises(auglag.InputError, match="got booleans: return a difference, not a comparison"):
+        minimize(fun, START, constraints={"type": "ineq", "fun": lambda x: x @ x < 1.5})
+
+
+def test_a_prox_that_is_not_the_prox_of_its_value_is_refused():
+    class Forgetful:
+        def value(self, x):
+            return np.abs(x).sum()
+
+        def prox(self, x, step):
+            return np.sign(x) * np.maximum(np.abs(x) - 1.0, 0.0)  # the step is missing
+
+    with pytest.raises(auglag.InputError, match="does prox use its step"):
+        minimize(fun, START, g=Forgetful(), constraints=[EQ])
+
+
+def test_a_gradient_that_is_wrong_away_from_x0_is_found_when_the_run_is_stuck():
+    res = minimize(
+        lambda x: np.sum((x - 1) ** 2),
+        [1.0, 3.0],
+        jac=lambda x: np.array([3 * (x[0] - 1), 2 * (x[1] - 1)]),
+        constraints={"type": "ineq", "fun": lambda x: 1.5 - x @ x, "jac": lambda x: -2 * x},
+    )
+    assert not res.success
+    assert "entry 0 of the gradient" in res.explain()
 
 
 def test_a_budget_beside_maxiter_is_a_conflict():
@@ -909,8 +999,8 @@ def test_progress_prints_a_line_per_outer_iteration(capsys):
     assert lines[0].split()[:1] == ["k"]
     for word in ("residual", "violation", "penalty", "status"):
         assert word in lines[0]
-    assert len(lines) == res.nit + 1
-    assert [int(row.split()[0]) for row in lines[1:]] == list(range(1, res.nit + 1))
+    assert [int(row.split()[0]) for row in lines[1:-1]] == list(range(1, res.nit + 1))
+    assert lines[-1] == res.message
     assert err == ""
 
 

@@ -19,6 +19,8 @@ from helpers import as_problem, flat, relative_error
 
 INF = np.inf
 
+pytestmark = pytest.mark.filterwarnings("ignore:the multipliers look like")
+
 
 def square(x: np.ndarray) -> float:
     return float(x @ x)

@@ -86,6 +86,7 @@ class InnerResult:
     evaluations: int  #: gradients of phi asked for
     status: InnerStatus
     limit: str = ""  #: for BUDGET: which limit
+    undefined: int = 0  #: evaluations at which phi was not finite
 
     @property
     def usable(self) -> bool:
@@ -247,4 +248,6 @@ class InnerSolver(ABC):
         # A solve cut short hands back the lowest point, which has come furthest; any other the most stationary one.
         cut_short = status in (InnerStatus.LIMIT, InnerStatus.BUDGET, InnerStatus.INTERRUPTED)
         x, total, residual = (oracle.lowest if cut_short else oracle.best) or (np.array(x), math.inf, math.inf)
-        return InnerResult(x, total, residual, oracle.iterations, oracle.evaluations, status, limit=why)
+        return InnerResult(
+            x, total, residual, oracle.iterations, oracle.evaluations, status, limit=why, undefined=oracle.undefined
+        )

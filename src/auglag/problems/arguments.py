@@ -20,6 +20,10 @@ def scalar(value: Any, what: str) -> float:
     """A user's objective value as a float."""
     if isinstance(value, float):
         return value
+    if value is None:
+        raise InputError(f"{what} must return a number, got None: is a return missing?")
+    if isinstance(value, tuple):
+        raise InputError(f"{what} must return a number, got a tuple of {len(value)}: did you forget jac=True?")
     array = real_array(value, what)
     if array.size != 1:
         raise InputError(f"{what} must return a number, got an array of shape {array.shape}")

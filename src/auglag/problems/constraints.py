@@ -125,7 +125,10 @@ def parse_constraints(constraints: Any, x0: Vector, lower: Vector, upper: Vector
     if isinstance(constraints, single):
         constraints = (constraints,)
     if not isinstance(constraints, Iterable):
-        raise InputError(f"constraints must be a constraint or a list of them, got {type(constraints).__name__}")
+        raise InputError(
+            "constraints must be a constraint ({'type': 'ineq', 'fun': f}, NonlinearConstraint or LinearConstraint) "
+            f"or a list of them, got {type(constraints).__name__}"
+        )
     blocks: list[Block] = []
     names: set[str] = set()
     for i, constraint in enumerate(constraints):
@@ -298,7 +301,7 @@ def interval(lb: Any, ub: Any, size: int, what: str) -> tuple[Vector, Vector]:
         try:
             array = np.broadcast_to(array, (size,)).copy()
         except ValueError:
-            raise InputError(f"{what}.{label} must be a number or have {size} entries, got {array.shape}") from None
+            raise InputError(f"{what}.{label} must be a number or have {size} entries, got {array.size}") from None
         if np.isnan(array).any():
             raise InputError(f"{what}.{label} must not contain NaN, got {side!r:.80}")
         sides.append(array)
@@ -346,5 +349,10 @@ def _no_keep_feasible(constraint: Any, i: int) -> None:
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name: '; did you mean ...?' or the list of what there is."""
     known = sorted(known)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    plain = {"".join(filter(str.isalnum, other.lower())): other for other in known}
+    key = "".join(filter(str.isalnum, name.lower()))
+    close = [
+        other for short, other in plain.items() if len(short) > 2 and (key.startswith(short) or short.startswith(key))
+    ]
+    close = close or [plain[match] for match in difflib.get_close_matches(key, plain, n=1, cutoff=0.6)]
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"

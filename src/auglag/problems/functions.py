@@ -23,7 +23,8 @@ from auglag.problems.constraints import (
     with_args,
 )
 from auglag.problems.jacobians import as_jacobian, dense, real_array, stack
-from auglag.prox import as_term
+from auglag.prox import Custom, as_term
+from auglag.prox.custom import check_prox
 
 
 @final
@@ -280,6 +281,8 @@ class Problem(AbstractProblem):
     def check_derivatives(self, x: Vector) -> None:
         """Compare what the user supplied with differences along a random direction at x; name a wrong entry."""
         start = self.at(x)
+        if isinstance(self.g, Custom):
+            check_prox(self.g, x)
         seed = 0  # the same for all, so that they try the same directions and share their points
         if not self._all_agree(x, np.random.default_rng(seed)):
             for check, fun, jac, names in self._supplied():

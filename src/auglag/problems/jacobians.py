@@ -22,6 +22,8 @@ def real_array(value: Any, what: str) -> Vector:
         raise InputError(f"{what} must be an array of numbers, got {type(value).__name__} ({error})") from None
     if np.iscomplexobj(array):
         raise InputError(f"{what} must be real, got complex values")
+    if array.dtype == np.bool_ and "(x)" in what:
+        raise InputError(f"{what} must be a number or numbers, got booleans: return a difference, not a comparison")
     if array.dtype == object and any(entry is None for entry in array.ravel()):
         raise InputError(f"{what} must be an array of numbers, got {value!r:.80}")  # NumPy would make it NaN
     try:

@@ -129,3 +129,27 @@ def _same_shape(name: str, result: Any, x: Vector) -> Vector:
     if array.shape != x.shape:
         raise InputError(f"{name} must return an array of shape {x.shape}, got shape {array.shape}")
     return array
+
+
+def check_prox(term: ProxTerm, x: Vector) -> None:
+    """Raise `InputError` if a user's prox is not the prox of the user's value, as far as a few points can tell.
+
+    p = prox(x, t) exactly when g(z) >= g(p) + (x - p)'(z - p) / t for all z. Both a wrong formula and a forgotten step
+    show at two steps and a few z near p and x.
+    """
+    rng = np.random.default_rng(0)
+    for step in (1.0, 0.1):
+        start = x + rng.standard_normal(x.size)
+        p = term.prox(start, step)
+        slope, at_p = (start - p) / step, term.value(p)
+        if not math.isfinite(at_p):
+            raise InputError(f"g: prox(x, step) must land where value is finite, got value {at_p}")
+        around = [p + size * rng.standard_normal(x.size) for size in (1e-2, 1e-1, 1.0)]
+        for z in (start, x, 0.0 * x, 0.5 * (start + p), *around):
+            gap = term.value(z) - at_p - float(slope @ (z - p))
+            size = 1.0 + abs(at_p) + float(np.linalg.norm(slope) * np.linalg.norm(z - p))
+            if gap < -1e-6 * size:
+                raise InputError(
+                    f"g: prox(x, step) must minimise value(u) + ||u - x||^2 / (2 step), got a point that does not for "
+                    f"step = {step}; does prox use its step? Pass check_derivatives=False if you are sure"
+                )
