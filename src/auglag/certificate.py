@@ -6,7 +6,8 @@ Nothing here depends on how the point was found, and the solver's `success` foll
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -29,7 +30,7 @@ class Certificate:
     residual = stationarity + ||(violation, complementarity)||, which for equality constraints is the paper's
     R(x, y) = dist(-grad L(x, y), dg(x)) + ||c(x)||. An inequality is an equality c - s = 0 with a slack s between its
     sides: a multiplier at a side that c(x) does not touch is paid for either by its size, as stationarity in s, or by
-    the gap, as complementarity. The same holds for bounds.
+    the gap, as complementarity; one at a bound that x does not touch by its size or by gap * max(1, size).
     """
 
     x: Vector
@@ -43,6 +44,7 @@ class Certificate:
     gradient_norm: float  #: ||grad f(x)||, to judge the scale of the stationarity
     exact: bool  #: False if g is a user's term, whose subdifferential distance is only estimated by a prox residual
     differenced: bool  #: derivatives are finite differences, with their errors
+    derivative_error: float  #: what these errors may do to the stationarity; an estimate, 0 for exact derivatives
 
     @property
     def residual(self) -> float:
@@ -62,29 +64,39 @@ class Certificate:
         return name, parts[name]
 
     def meets(self, tol: float) -> bool:
-        """Whether the residual is at most `tol`; False if anything is not finite."""
+        """Whether the residual is at most `tol`; False if anything is not finite, or not known that accurately."""
         if not 0.0 < tol < math.inf:
             raise InputError(f"tol must be positive and finite, got {tol}")
-        return math.isfinite(self.objective) and self.residual <= tol
+        return math.isfinite(self.objective) and self.residual <= tol and self.derivative_error <= tol
 
     def __str__(self) -> str:
         name, size = self.worst
         note = "" if self.exact else " (stationarity estimated by the prox residual)"
-        note += " (derivatives by finite differences)" if self.differenced else ""
+        if self.differenced:
+            note += f" (derivatives by finite differences, error about {self.derivative_error:.1e})"
         return (
             f"residual {self.residual:.3e} = stationarity {self.stationarity:.3e} + norm of (violation "
             f"{self.violation:.3e}, complementarity {self.complementarity:.3e}); worst: {name} {size:.3e}{note}"
         )
 
 
-def certificate(problem: AbstractProblem, x: Vector, y: Vector | None = None) -> Certificate:
-    """Measure x with the multipliers y; with y=None the best multipliers are found by (signed) least squares."""
+def certificate(problem: AbstractProblem, x: Vector, y: Vector | None = None, *, enough: float = 0.0) -> Certificate:
+    """Measure x with the multipliers y; with y=None the best multipliers are found by (signed) least squares.
+
+    What counts as active at a point of unknown accuracy? Several answers are tried, until R <= enough.
+    """
     point = problem.at(x)
     if y is not None:
         return _measure(point, y)
-    # What counts as active at a point of unknown accuracy? Try several answers and keep the best.
-    tries = [_measure(point, best_multipliers(point, active)) for active in (ACTIVITY if problem.m else ACTIVITY[:1])]
-    return min(tries, key=lambda check: check.residual if math.isfinite(check.residual) else math.inf)
+    best: Certificate | None = None
+    for active in ACTIVITY if problem.m else ACTIVITY[:1]:
+        check = _measure(point, best_multipliers(point, active))
+        if best is None or not math.isfinite(best.residual) or check.residual < best.residual:
+            best = check
+        if best.residual <= enough:
+            break
+    assert best is not None
+    return best
 
 
 def _measure(point: Point, y: Vector) -> Certificate:
@@ -96,11 +108,12 @@ def _measure(point: Point, y: Vector) -> Certificate:
     violation = math.hypot(float(np.linalg.norm(row_violation)), bound_violation)
     with np.errstate(invalid="ignore", over="ignore"):  # an infinite entry makes a NaN, which no tolerance meets
         lagrangian_gradient = point.lagrangian_gradient(y)
-    z, stationarity, bound_gap, exact = _stationarity(problem, x, -lagrangian_gradient)
+    size, gap = _row_gaps(problem, c, y)
+    ways = [way for bounds in _for_bounds(problem, x, -lagrangian_gradient) for way in _for_rows(bounds, size, gap)]
+    paid = min(ways, key=lambda way: way.total(violation))
+    z = paid.z.copy()
     if problem.differenced:
         z[problem.lower == problem.upper] = math.nan  # differences do not move a fixed variable
-    size, gap = _row_gaps(problem, c, y)
-    stationarity, complementarity = _cheapest(stationarity, float(np.linalg.norm(bound_gap)), violation, size, gap)
     named = {problem.row_name(int(i)): float(row_violation[i]) for i in np.argsort(-row_violation, kind="stable")}
     named = {name: size for name, size in named.items() if size != 0.0}
     if bound_violation > 0:
@@ -111,13 +124,14 @@ def _measure(point: Point, y: Vector) -> Certificate:
         multipliers=y,
         bound_multipliers=z,
         objective=float(point.f + g_value),
-        stationarity=stationarity,
+        stationarity=paid.stationarity,
         violation=violation,
-        complementarity=complementarity,
+        complementarity=paid.complementarity,
         row_violations=named,
         gradient_norm=float(np.linalg.norm(point.grad)),
-        exact=exact,
+        exact=problem.g is None or problem.g.exact,
         differenced=problem.differenced,
+        derivative_error=point.derivative_error(y),
     )
 
 
@@ -128,34 +142,49 @@ def _row_gaps(problem: AbstractProblem, c: Vector, y: Vector) -> tuple[Vector, V
     return np.where(inequality, np.abs(y), 0.0), np.where(inequality, np.maximum(gap, 0.0), 0.0)
 
 
-def _cheapest(
-    stationarity: float, bound_gap: float, violation: float, size: Vector, gap: Vector
-) -> tuple[float, float]:
-    """(stationarity, complementarity) with the smaller sum R of two ways to pay for multipliers off their side.
+@dataclass(frozen=True, slots=True)
+class _Payment:
+    """One way to pay for multipliers that are off their side: as stationarity, or as complementarity."""
 
-    Either each row pays the smaller of |y_i| (as stationarity in its slack) and gap_i (as complementarity), or all
-    pay the gap, as Algorithm 1 with its slacks does.
-    """
+    stationarity: float
+    complementarity: float
+    z: Vector
+
+    def total(self, violation: float) -> float:
+        return self.stationarity + math.hypot(violation, self.complementarity)
+
+
+def _for_rows(bounds: _Payment, size: Vector, gap: Vector) -> Iterator[_Payment]:
+    """All rows pay their gap, as Algorithm 1 with its slacks does; or each the smaller of gap_i and |y_i|."""
+    yield replace(bounds, complementarity=math.hypot(bounds.complementarity, float(np.linalg.norm(gap))))
     dropped = np.where(size < gap, size, 0.0)
-    mixed_stationarity = math.hypot(stationarity, float(np.linalg.norm(dropped)))
-    mixed = math.hypot(bound_gap, float(np.linalg.norm(np.where(size < gap, 0.0, gap))))
-    kept = math.hypot(bound_gap, float(np.linalg.norm(gap)))
-    if stationarity + math.hypot(violation, kept) <= mixed_stationarity + math.hypot(violation, mixed):
-        return stationarity, kept
-    return mixed_stationarity, mixed
+    yield replace(
+        bounds,
+        stationarity=math.hypot(bounds.stationarity, float(np.linalg.norm(dropped))),
+        complementarity=math.hypot(bounds.complementarity, float(np.linalg.norm(np.where(size < gap, 0.0, gap)))),
+    )
 
 
-def _stationarity(problem: AbstractProblem, x: Vector, v: Vector) -> tuple[Vector, float, Vector, bool]:
-    """(z, dist, gap, exact): bound multipliers, distance of v = -grad L to dg + z, gap of the bounds they use."""
+def _for_bounds(problem: AbstractProblem, x: Vector, v: Vector) -> Iterator[_Payment]:
+    """v = -grad L less dg and bound multipliers z: only at bounds that x touches (the paper's distance), or near them.
+
+    A multiplier z at a bound that x does not quite touch costs gap * max(1, |z|), which bounds what moving x there
+    could still change: a gap below the tolerance excuses no gradient by itself, whatever the units of x are.
+    """
     g = problem.g if problem.g is not None else Zero()
+    none = np.zeros(x.size)
     if not isinstance(g, SeparableTerm):  # no bounds beside such a g
-        return np.zeros(x.size), g.subdiff_distance(x, v), np.zeros(x.size), g.exact
+        yield _Payment(g.subdiff_distance(x, v), 0.0, none)
+        return
     if not np.isfinite(v).all():
-        return np.zeros(x.size), math.nan, np.zeros(x.size), g.exact
+        yield _Payment(math.nan, 0.0, none)
+        return
     lo, hi = g.subdiff_interval(x)
     excess = v - np.clip(v, lo, hi)  # what dg cannot absorb and a bound must
     gap = np.where(excess > 0, problem.upper - x, np.where(excess < 0, x - problem.lower, 0.0))
-    gap = np.maximum(gap, 0.0)
-    held = gap < np.abs(excess)
-    z = np.where(held, excess, 0.0)
-    return z, float(np.linalg.norm(excess - z)), np.where(held, gap, 0.0), g.exact
+    size = np.abs(excess)
+    price = np.maximum(gap, 0.0) * np.maximum(1.0, size)
+    for held in (gap <= 0.0, price < size):
+        z = np.where(held, excess, 0.0)
+        paid = np.where(held, price, 0.0)
+        yield _Payment(float(np.linalg.norm(excess - z)), float(np.linalg.norm(paid)), z)

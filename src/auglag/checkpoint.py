@@ -42,6 +42,7 @@ class State:
     seconds: float
     restorations: int
     level: int  #: accuracy of finite differences
+    unbounded: float  #: relative depth at which a subproblem counts as unbounded
     refined_now: bool  #: it was raised at x, whose derivatives are not known at that level yet
 
 
@@ -62,6 +63,7 @@ def save(path: str | os.PathLike[str], state: State) -> None:
         "restorations": state.restorations,
         "level": state.level,
         "refined_now": state.refined_now,
+        "unbounded": state.unbounded,
     }
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:
@@ -107,6 +109,7 @@ def load(path: str | os.PathLike[str]) -> State:
             restorations=int(meta["restorations"]),
             level=int(meta["level"]),
             refined_now=bool(meta["refined_now"]),
+            unbounded=float(meta["unbounded"]),
             **arrays,
         )
     except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, EOFError, OSError) as error:

@@ -294,41 +294,6 @@ def _coloured(stencil: _Stencil, fun: _Guarded, f0: Vector, sparsity: Sparsity, 
     return sparse.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
 
 
-def extrapolated(
-    fun: Callable[[Any], Any], x: Vector, f0: ArrayLike, *, lower: Vector, upper: Vector, sparsity: Sparsity = None
-) -> Matrix | sparse.csr_array:
-    """The Jacobian by Richardson extrapolation of two wide 3-point differences, for a certificate.
-
-    With steps h and h/2 of about eps^(1/4), (4 D(h/2) - D(h)) / 3 has errors of order h^4 and a rounding error far
-    below that of the usual step, at 4 evaluations per column. Entries that the extrapolation changes by more than 1e-4
-    relative (the steps are wider than the function is smooth) are taken from plain 3-point differences instead.
-    """
-    wide: Any
-    half: Any
-    wide, half = (jacobian(fun, x, f0, lower=lower, upper=upper, sparsity=sparsity, stretch=s) for s in (32.0, 16.0))
-    (h1, side1), (h2, side2) = (steps(x, lower, upper, "3-point", None, s) for s in (32.0, 16.0))
-    rounding = 1e-10 * np.maximum(1.0, np.abs(np.asarray(f0, dtype=np.float64).reshape(-1)))  # of a plain entry
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (h1 / h2) ** 2
-        weight = np.where((side1 == side2) & (ratio > 2.0) & np.isfinite(ratio), 1.0 / (ratio - 1.0), 0.0)
-        weight[h2 == 0.0] = 1.0  # a fixed variable: both are 0
-        if isinstance(half, np.ndarray):
-            columns: Any = weight
-            rows: Any = rounding[:, None]
-            first, second = wide, half
-        else:
-            columns, rows = weight[half.indices], rounding[np.repeat(np.arange(half.shape[0]), np.diff(half.indptr))]
-            first, second = wide.data, half.data
-        better = second + columns * (second - first)
-        trusted = (columns > 0) & (np.abs(better - second) <= 1e-4 * np.abs(second) + rows)
-    if not trusted.all():
-        plain: Any = jacobian(fun, x, f0, lower=lower, upper=upper, sparsity=sparsity)
-        better = np.where(trusted, better, plain if isinstance(plain, np.ndarray) else plain.data)
-    if isinstance(half, np.ndarray):
-        return np.asarray(better)
-    return sparse.csr_array((better, half.indices, half.indptr), half.shape)
-
-
 def gradient(
     fun: Callable[[Any], Any],
     x: ArrayLike,

@@ -8,6 +8,7 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.inner.base import UNBOUNDED
 from auglag.problems.standard_form import StandardForm
 
 
@@ -25,8 +26,9 @@ class AugmentedLagrangian:
         phi = f + (||yhat||^2 - ||y||^2) / (2 beta),      grad phi = grad f + J' yhat = grad L(x, yhat).
     """
 
-    def __init__(self, form: StandardForm, y: Vector, beta: float) -> None:
+    def __init__(self, form: StandardForm, y: Vector, beta: float, *, unbounded: float = UNBOUNDED) -> None:
         self.form, self.y, self.beta = form, y, beta
+        self.unbounded = unbounded  #: how low, relative to the start, values may fall
         self.g = form.g
         self._constant = float(y @ y) / (2.0 * beta)
 

@@ -29,6 +29,11 @@ def message(status: Status, check: Certificate, run: Run) -> str:
     if status is Status.UNBOUNDED and run.evidence is not None:
         objective, violation = run.evidence
         return f"{text} f + g is {objective:.3g} at a point whose violation is {violation:.3g}."
+    if status is Status.SOLVED and not history.iterations:
+        text += " The starting point already does."
+    if check.residual <= tol < check.derivative_error:
+        known = f"finite differences know it only to {check.derivative_error:.0e}"
+        return f"{text} The residual is {check.residual:.2e}, but {known}."
     relation = "<=" if check.meets(tol) else ">"
     return f"{text} Residual {check.residual:.2e} {relation} tol {tol:.0e}; violation {check.violation:.2e}."
 
@@ -45,6 +50,8 @@ def advice(status: Status, check: Certificate, run: Run) -> tuple[str, ...]:
         tips.append("a larger Budget, going on with warm_start=result.")
     elif status is Status.NON_FINITE:
         tips.append("an x0 at which fun and all constraints are finite.")
+    elif status is Status.UNCERTIFIED and check.derivative_error > run.tol:
+        tips.append(f"exact derivatives (jac=), or a tol above {check.derivative_error:.0e}.")
     elif status is Status.UNCERTIFIED:
         tips.append("check that the functions return the same values when called twice with the same x.")
     undefined = sum(it.undefined for it in run.history.iterations)

@@ -60,7 +60,7 @@ SCHEMA: dict[str, str] = {
     "multipliers": "one entry per constraint, in the user's order and shape; L = f + y'c + z'x",
     "bound_multipliers": "z: > 0 where the upper bound is active, < 0 where the lower one is",
     "certificate": "a Certificate of (x, multipliers) on the original problem",
-    "penalty": "beta of the last subproblem, in the user's units",
+    "penalty": "beta of the last subproblem (of the scaled problem, where scaling is on)",
     "history": "a list of dicts, one row per outer iteration",
     "seconds": "wall-clock time",
     "tol": "the tolerance asked for",

@@ -178,6 +178,8 @@ class Adaptive(PenaltyRule):
             return after_failure(history, self.gamma)
         before, now = history.violations()[-2:]
         enough = now <= self.tau * before or history.last.user_violation <= history.negligible
+        # An unfinished subproblem says nothing of its penalty (the paper's rule, negligible = 0, has none).
+        enough = enough or (history.negligible > 0.0 and history.last.inner_status == "LIMIT")
         return history.last.beta if enough else self.gamma * history.last.beta
 
 

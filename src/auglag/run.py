@@ -35,7 +35,7 @@ from auglag.stopping import UNBOUNDED_PENALTY, Stopping
 #: A run turns to restoration at most this often.
 RESTORATIONS = 2
 #: Least-squares multipliers are tried at the end only while their matrix has at most this many entries.
-LARGEST_FIT = 2_000_000
+LARGEST_FIT = 100_000
 
 
 @final
@@ -84,6 +84,7 @@ class Run:
         self.best_x, self.best_y = start.x, np.zeros(problem.m)
         self.best_point: Point | None = None
         self.diverged: Vector | None = None  #: where the last subproblem fell below every bound
+        self.unbounded = UNBOUNDED  #: relative depth at which a subproblem counts as unbounded
         self.evidence: tuple[float, float] | None = None  #: objective and violation of a point that shows unboundedness
         self.history = History(math.nan, math.nan)
 
@@ -153,7 +154,7 @@ class Run:
             if outcome.status is Status.UNBOUNDED:
                 if self._confirm_unbounded():
                     return Status.UNBOUNDED
-                if self.history.last.beta >= UNBOUNDED_PENALTY:
+                if self.history.last.beta >= UNBOUNDED_PENALTY or self.unbounded > 1e30:
                     return Status.STUCK
                 z, y = outcome.x, outcome.y
                 continue
@@ -228,7 +229,7 @@ class Run:
     def subproblem(self, y: Vector, beta: float) -> AugmentedLagrangian:
         """L_beta(., y) + g."""
         assert self.form is not None
-        return AugmentedLagrangian(self.form, y, beta)
+        return AugmentedLagrangian(self.form, y, beta, unbounded=self.unbounded)
 
     def record(self, k: int, beta: float, eta: float, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
         """The row of the history, with R in the user's units."""
@@ -345,6 +346,7 @@ class Run:
             restorations=self.restorations,
             level=self.level,
             refined_now=self.refined_now,
+            unbounded=self.unbounded,
         )
 
     def _resume(self, saved: checkpoints.State) -> tuple[Vector, Vector]:
@@ -357,6 +359,7 @@ class Run:
         self.history, self.restorations = saved.history, saved.restorations
         self.best_x, self.best_y, self.best_residual = saved.best_x, saved.best_y, saved.best_residual
         self.diverged = saved.diverged if saved.diverged.size else None
+        self.unbounded = saved.unbounded
         self.problem.refine(saved.level)
         self.level, self.refined_now = saved.level, saved.refined_now
         point = self.problem.at(self.form.user_x(saved.x))  # the interrupted run knew its values: not counted again
@@ -380,21 +383,35 @@ class Run:
         return self.problem.m > 0 and last.user_violation > 10 * self.tol and not self.guard.fired
 
     def _confirm_unbounded(self) -> bool:
-        """Whether there is a feasible point, too, at which the objective is as low as in the unbounded subproblem."""
-        last = self.history.last
-        if not self.problem.m:
-            self.evidence = (last.objective, 0.0)
-            return True
+        """Whether the objective falls without end at feasible points too; if not, subproblems may fall further.
+
+        Asked for: a feasible point with an objective as low as in the unbounded subproblem, and an objective that goes
+        on falling when the way there from the start is made 4, 16, ..., 4^8 times as long.
+        """
         assert self.form is not None
         assert self.diverged is not None
-        found = least_violation(self.form, self.settings.inner, self.diverged, self.budget.inner_limit)
-        if found is None:
-            return False
-        x, violation, _ = found
-        objective = self._objective(x)
-        low = -0.1 * UNBOUNDED * max(1.0, abs(self._objective(self.start_x)))
+        x, violation = self.diverged, 0.0
+        if self.problem.m:
+            found = least_violation(self.form, self.settings.inner, x, self.budget.inner_limit)
+            if found is None:
+                return False
+            x, violation, _ = found
+        objective, first = self._objective(x), self._objective(self.start_x)
+        low = objective < -0.1 * self.unbounded * max(1.0, abs(first))
         self.evidence = (objective, violation)
-        return objective < low and violation <= 1e-6 * max(1.0, float(np.max(np.abs(x))))
+        if low and violation <= 1e-6 * max(1.0, float(np.max(np.abs(x)))) and self._falls_on(x, objective):
+            return True
+        self.unbounded *= 1e3
+        return False
+
+    def _falls_on(self, x: Vector, objective: float) -> bool:
+        lower, upper = self.problem.lower, self.problem.upper
+        for k in range(1, 9):
+            ahead = self._objective(np.clip(self.start_x + 4.0**k * (x - self.start_x), lower, upper))
+            if not (ahead < objective or ahead == objective == -math.inf):
+                return False
+            objective = ahead
+        return True
 
     def _keep_least_infeasible(self, finding: Restoration) -> None:
         assert self.form is not None
@@ -403,14 +420,20 @@ class Run:
 
     def _certify(self, status: Status) -> tuple[Status, Certificate]:
         """The certificate of the best point decides: success without it is not success, with it a failure is none."""
-        self._refine(2)
         if self.best_point is not None:
             self.problem.remember(self.best_point)
         check = certificate(self.problem, self.best_x, self.best_y)
+        out_of_budget = status in (Status.TIME_LIMIT, Status.EVALUATION_LIMIT)
+        if out_of_budget and not check.meets(self.tol):
+            return status, check  # nothing more is spent on a point that does not come near
+        if self._refine(2):
+            if self.best_point is not None:
+                self.problem.remember(self.best_point)
+            check = certificate(self.problem, self.best_x, self.best_y)
         if check.meets(self.tol):
             return Status.SOLVED, check
         if self.problem.m and self.problem.n * self.problem.m <= LARGEST_FIT and status is not Status.NON_FINITE:
-            fitted = certificate(self.problem, self.best_x)
+            fitted = certificate(self.problem, self.best_x, enough=self.tol)
             if fitted.meets(self.tol):
                 return Status.SOLVED, fitted
             if not math.isfinite(check.residual) or fitted.residual < 0.5 * check.residual:

@@ -15,6 +15,7 @@ from auglag import differences
 from auglag.colouring import colour
 from auglag.differences import SCHEMES, gradient, hessian_from_gradient, jacobian, steps
 from auglag.errors import EvaluationError, InputError
+from auglag.extrapolation import extrapolated
 
 REAL = ("2-point", "3-point")
 FREE = {"lower": -np.inf, "upper": np.inf}
@@ -432,11 +433,13 @@ def test_extrapolated_differences_are_far_more_accurate_than_central_ones():
     exact = np.array([[e * s, 3 * e * c], [1e4 / q, 2.6e4 / q], [3 * 0.49, 0.0]])
     box = {"lower": np.full(2, -np.inf), "upper": np.full(2, np.inf)}
     central = np.abs(differences.jacobian(fun, x, fun(x), scheme="3-point", **box) - exact).max()
-    better = np.abs(differences.extrapolated(fun, x, fun(x), **box) - exact).max()
-    assert better < 2e-8 < central
+    jac, error = extrapolated(fun, x, fun(x), **box)
+    better = np.abs(jac - exact)
+    assert better.max() < 2e-8 < central
+    assert (better <= 10 * error + 1e-12).all()
 
 
-def test_extrapolated_differences_stay_inside_the_bounds_and_fall_back_where_the_function_is_too_rough():
+def test_extrapolated_differences_stay_inside_the_bounds_and_take_smaller_steps_where_the_function_asks_for_them():
     seen = []
 
     def fun(x):
@@ -444,9 +447,10 @@ def test_extrapolated_differences_stay_inside_the_bounds_and_fall_back_where_the
         return np.array([np.log(x[0]), np.sqrt(x[1])])
 
     x, lower, upper = np.array([2e-5, 1.0]), np.array([1e-5, 0.0]), np.array([1.0, 1.0])
-    jac = differences.extrapolated(fun, x, fun(x), lower=lower, upper=upper)
+    jac, error = extrapolated(fun, x, fun(x), lower=lower, upper=upper)
     assert all((lower <= point).all() and (point <= upper).all() for point in seen)
-    assert jac[0, 0] == pytest.approx(1 / 2e-5, rel=0.2)  # as good as the plain difference there
+    assert jac[0, 0] == pytest.approx(1 / 2e-5, rel=1e-8)  # the usual step, 6e-6, is a third of x there
+    assert error.max() < 1e-3
     assert jac[1, 1] == pytest.approx(0.5, rel=1e-8)
 
 
@@ -456,6 +460,7 @@ def test_extrapolated_sparse_differences_equal_the_dense_ones():
 
     x, box = np.array([1.0, 2.0, 3.0]), {"lower": np.full(3, -np.inf), "upper": np.full(3, np.inf)}
     pattern = sparse.csr_array(np.array([[1, 1, 0], [0, 0, 1], [0, 1, 1]]))
-    coloured = differences.extrapolated(fun, x, fun(x), sparsity=pattern, **box)
-    dense = differences.extrapolated(fun, x, fun(x), **box)
+    coloured, errors = extrapolated(fun, x, fun(x), sparsity=pattern, **box)
+    dense, _ = extrapolated(fun, x, fun(x), **box)
     np.testing.assert_allclose(coloured.toarray(), dense, atol=1e-9)
+    assert errors.toarray().max() < 1e-8

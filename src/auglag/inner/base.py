@@ -14,7 +14,8 @@ from auglag._typing import Vector
 from auglag.errors import OutOfBudget
 from auglag.prox.base import ProxTerm
 
-#: A subproblem whose value falls below -UNBOUNDED * max(1, |value at the start|) is taken to have no lower bound.
+#: A subproblem whose value falls below -UNBOUNDED * max(1, |value at the start|) is taken to have no lower bound. One
+#: that may really go that low has an attribute `unbounded` with a larger number.
 UNBOUNDED = 1e10
 #: So does one whose values fall while its gradient grows by this factor: it runs into a singularity, as log(x) at 0.
 EXPLODED = 1e9
@@ -140,6 +141,7 @@ class Oracle:
         value, gradient = self.subproblem.value_and_gradient(x)
         if not math.isfinite(value) or not math.isfinite(float(gradient @ gradient)):
             if value == -math.inf:
+                self.best = (x.copy(), value, math.inf)
                 raise Diverged
             self.undefined += 1
             if self.undefined >= MOSTLY_UNDEFINED and 2 * self.undefined > self.evaluations:
@@ -155,7 +157,9 @@ class Oracle:
             self.start_value = value + self.g.value(x)
             self.start_x = x.copy()
             self.noise = 1e-13 * max(1.0, abs(self.start_value))
-            self.floor = -UNBOUNDED * max(1.0, abs(self.start_value))
+            compact = self.box is not None and bool(np.isfinite(self.box).all())
+            level = getattr(self.subproblem, "unbounded", UNBOUNDED)
+            self.floor = -math.inf if compact else -level * max(1.0, abs(self.start_value))
             self.ceiling = math.inf
             self.ceiling = EXPLODED * max(1.0, self.consider(x, value, gradient))
         return value, gradient

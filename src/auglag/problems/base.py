@@ -182,6 +182,12 @@ class AbstractProblem(ABC):
         return point
 
     @final
+    def ask_guard(self) -> None:
+        """Let a limit end the run, between two calls of a long series such as finite differences."""
+        if self.guard is not None:
+            self.guard()
+
+    @final
     def forget(self) -> None:
         """Empty the cache of points."""
         self._points.clear()
@@ -196,7 +202,7 @@ class AbstractProblem(ABC):
 class Point:
     """One x and what is known there. Parts are evaluated lazily; NaN marks what is not defined."""
 
-    __slots__ = ("_c", "_f", "_grad", "_jac", "problem", "x")
+    __slots__ = ("_c", "_f", "_grad", "_grad_error", "_jac", "_jac_error", "problem", "x")
 
     def __init__(self, problem: AbstractProblem, x: Vector) -> None:
         self.problem = problem
@@ -205,6 +211,8 @@ class Point:
         self._grad: Vector | None = None
         self._c: Vector | None = None
         self._jac: Any = None
+        self._grad_error: Vector | None = None  # estimates of the errors of finite differences; None: not estimated
+        self._jac_error: Any = None
 
     @property
     def f(self) -> float:
@@ -266,9 +274,17 @@ class Point:
         """grad f(x) + J(x)'w."""
         return self.grad + self.problem.vjp(self, w) if w.size else self.grad
 
+    def derivative_error(self, w: Vector) -> float:
+        """An estimate of the error of grad f + J'w by finite differences; 0 where there is none, or no estimate."""
+        error = self._grad_error if self._grad_error is not None else np.zeros(self.problem.n)
+        if self._jac_error is not None and w.size:
+            with np.errstate(invalid="ignore"):
+                error = error + transposed_product(abs(self._jac_error), np.abs(w))
+        return float(np.linalg.norm(error))
+
     def forget_derivatives(self) -> None:
         """Keep the values only."""
-        self._grad = self._jac = None
+        self._grad = self._jac = self._grad_error = self._jac_error = None
 
     def finite(self) -> bool:
         """Whether f and c are finite here."""

@@ -15,6 +15,7 @@ from scipy.optimize import Bounds, HessianUpdateStrategy, LinearConstraint, Nonl
 from auglag import differences
 from auglag._typing import Jacobian, Vector
 from auglag.errors import EvaluationError, InputError, OptionError
+from auglag.extrapolation import extrapolated
 from auglag.problems.base import Counts
 from auglag.problems.jacobians import as_jacobian, real_array, transposed_product
 
@@ -40,7 +41,9 @@ class Block:
     rel_step: Any
     sparsity: Any
     counts: Counts
+    error: Jacobian | None = None  #: estimated error of the last Jacobian by differences; None: not estimated, or exact
     last_hessian: tuple[bytes, Jacobian] | None = None
+    ask_guard: Callable[[], None] | None = None  #: lets a limit end a long series of differences
     level: int = 0  #: accuracy of finite differences: 0 as asked for, 1 central, 2 extrapolated
 
     def value(self, x: Vector) -> Vector:
@@ -51,7 +54,7 @@ class Block:
         raw = self.fun(x.copy())
         if isinstance(raw, float) and self.size == 1:
             return np.array((raw,))
-        value = real_array(raw, f"{self.name}: fun(x)").ravel()
+        value = real_array(raw, f"{self.name}: fun(x)").flatten()  # a copy: users reuse their arrays
         if value.size != self.size:
             raise InputError(f"{self.name}: fun(x) must return {self.size} values as it did at x0, got {value.size}")
         return value
@@ -62,13 +65,16 @@ class Block:
             return self.matrix
         if isinstance(self.jac, str):
             lower, upper = np.minimum(lower, x), np.maximum(upper, x)  # x may lie outside in a certificate only
-            return by_differences(
+            jac, self.error = by_differences(
                 self._for_differences, x, value, self.jac, self.level, lower, upper, self.rel_step, self.sparsity
             )
+            return cast("Jacobian", jac)
         self.counts.constr_njev += 1
         return as_jacobian(self.jac(x.copy()), self.size, x.size, f"{self.name}: jac(x)")
 
     def _for_differences(self, x: Any) -> Any:
+        if self.ask_guard is not None:
+            self.ask_guard()
         self.counts.constr_nfev += 1
         return np.atleast_1d(np.asarray(self.fun(x))).ravel()
 
@@ -106,15 +112,16 @@ def by_differences(
     upper: Vector,
     rel_step: Any,
     sparsity: Any = None,
-) -> Any:
-    """A Jacobian by finite differences of the given level of accuracy; the complex step is exact at every level."""
+) -> tuple[Any, Any]:
+    """(Jacobian, error estimate or None) by differences of the given level; the complex step is always exact."""
     if scheme != "cs" and level >= 2:
-        return differences.extrapolated(fun, x, value, lower=lower, upper=upper, sparsity=sparsity)
+        return extrapolated(fun, x, value, lower=lower, upper=upper, sparsity=sparsity)
     if scheme == "2-point" and level == 1:
         scheme, rel_step = "3-point", None
-    return differences.jacobian(
+    jac = differences.jacobian(
         fun, x, value, scheme=scheme, lower=lower, upper=upper, rel_step=rel_step, sparsity=sparsity
     )
+    return jac, None
 
 
 def parse_constraints(constraints: Any, x0: Vector, lower: Vector, upper: Vector, counts: Counts) -> list[Block]:

@@ -86,6 +86,8 @@ class Problem(AbstractProblem):
             self._set_up_joint(fun, constraints, con_lower, con_upper)
         else:
             self.blocks = parse_constraints(constraints, start, lower, upper, self.counts)
+            for block in self.blocks:
+                block.ask_guard = self.ask_guard
             self._set_up_rows()
 
     # ------------------------------------------------------------------------------------------------ construction
@@ -172,7 +174,7 @@ class Problem(AbstractProblem):
         assert self._joint is not None
         f, c = pair(self._joint(point.x.copy()), "fun_and_con(x)", "(f, c)")
         point._f = scalar(f, "fun_and_con(x)[0]")
-        point._c = np.atleast_1d(real_array(c, "fun_and_con(x)[1]")).ravel()
+        point._c = np.array(real_array(c, "fun_and_con(x)[1]"), ndmin=1).ravel()
         if not first and point._c.size != self.m:
             raise InputError(f"fun_and_con(x)[1] must have {self.m} entries as at x0, got {point._c.size}")
 
@@ -182,7 +184,7 @@ class Problem(AbstractProblem):
             if vector.size != self.n or vector.ndim > 2:
                 raise InputError(f"{what} must have shape ({self.n},), got {vector.shape}")
             vector = vector.reshape(self.n)
-        return vector
+        return vector.copy() if vector is value or vector.base is not None else vector  # users reuse their arrays
 
     def fill_grad(self, point: Point) -> None:
         """The gradient of f, by the user's jac or by differences inside the bounds."""
@@ -194,12 +196,14 @@ class Problem(AbstractProblem):
             self.fill_f(point)  # only reached if f was set by hand; one call gives both
         elif isinstance(self._jac, str):
             value = np.array([point.f])
-            point._grad = self._difference(self._for_differences, point.x, value)[0]
+            jac, error = self._difference(self._for_differences, point.x, value)
+            point._grad = np.ascontiguousarray(jac[0])
+            point._grad_error = None if error is None else np.ascontiguousarray(error[0])
         else:
             self.counts.njev += 1
             point._grad = self._vector(self._jac(point.x.copy()), "jac(x)")
 
-    def _difference(self, fun: Callable[[Any], Any], x: Vector, value: Vector) -> Any:
+    def _difference(self, fun: Callable[[Any], Any], x: Vector, value: Vector) -> tuple[Any, Any]:
         lower, upper = np.minimum(self.lower, x), np.maximum(self.upper, x)  # x may lie outside in a certificate only
         return by_differences(fun, x, value, self._jac, self._level, lower, upper, self._rel_step)
 
@@ -227,6 +231,7 @@ class Problem(AbstractProblem):
         return True
 
     def _for_differences(self, x: Any) -> Any:
+        self.ask_guard()
         self.counts.nfev += 1
         value = self._fun(x)
         return value if np.ndim(value) == 0 else np.asarray(value).reshape(-1)[0]
@@ -251,6 +256,9 @@ class Problem(AbstractProblem):
             point._jac = block.jacobian(point.x, value, self.lower, self.upper)
         else:
             point._jac = stack(self._jacobians(point), self.n)
+        if self._level >= 2:
+            errors = [b.error if b.error is not None else sparse.csr_array((b.size, self.n)) for b in self.blocks]
+            point._jac_error = stack(errors, self.n)
 
     def _jacobians(self, point: Point) -> list[Jacobian]:
         parts = []
@@ -268,10 +276,14 @@ class Problem(AbstractProblem):
             point._grad = self._vector(gradient, "jac(x)[0]")
             point._jac = as_jacobian(jac, self.m, self.n, "jac(x)[1]")
             return
-        both = self._difference(self._joint_for_differences, point.x, np.concatenate([[point.f], point.c]))
+        values = np.concatenate([[point.f], point.c])
+        both, error = self._difference(self._joint_for_differences, point.x, values)
         point._grad, point._jac = np.ascontiguousarray(both[0]), np.ascontiguousarray(both[1:])
+        if error is not None:
+            point._grad_error, point._jac_error = error[0], error[1:]
 
     def _joint_for_differences(self, x: Any) -> Any:
+        self.ask_guard()
         self.counts.nfev += 1
         self.counts.constr_nfev += 1
         assert self._joint is not None

@@ -36,15 +36,15 @@ def as_jacobian(value: Any, m: int, n: int, what: str) -> Jacobian:
     """A Jacobian of shape (m, n), dense, sparse or operator; a row may be given as a vector when m = 1."""
     if type(value) is np.ndarray and value.dtype == np.float64:
         if value.shape == (m, n):
-            return value
+            return value.copy()  # users reuse their arrays
         if m == 1 and value.shape == (n,):
-            return value.reshape(1, n)
+            return value.reshape(1, n).copy()
     if isinstance(value, LinearOperator):
         shape: tuple[int, ...] = value.shape
     elif sparse.issparse(value):
         if np.iscomplexobj(value):
             raise InputError(f"{what} must be real, got complex values")
-        value = value.tocsr()
+        value = value.tocsr().copy()
         shape = value.shape
     else:
         value = real_array(value, what)
