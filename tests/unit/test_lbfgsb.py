@@ -199,3 +199,15 @@ def test_a_nonsmooth_term_is_refused_with_the_name_of_a_solver_that_takes_it():
 def test_memory_must_be_a_positive_integer(memory):
     with pytest.raises(InputError, match=r"LBFGSB\.memory must be a positive integer, got"):
         LBFGSB(memory=memory)
+
+
+def test_an_iteration_limit_is_a_limit_on_evaluations_too():
+    rng = np.random.default_rng(0)
+
+    def hopeless(x):  # the gradient points anywhere: every line search fails after its thirty trials
+        return float(rng.random()), rng.standard_normal(x.size)
+
+    subproblem = Smooth(hopeless)
+    found = LBFGSB().solve(subproblem, np.zeros(5), 1e-12, limit=20)
+    assert found.status in (InnerStatus.LIMIT, InnerStatus.STALLED)
+    assert len(subproblem.points) <= 5 * 20 + 101

@@ -272,3 +272,13 @@ def test_other_demands() -> None:
         Geometric(ratio=1.0)
     with pytest.raises(InputError, match=r"Geometric\.floor must be nonnegative and finite, got -1\.0"):
         Geometric(floor=-1.0)
+
+
+def test_a_subproblem_that_was_cut_short_but_gets_on_raises_no_penalty() -> None:
+    from dataclasses import replace
+
+    rows = [replace(row(k, 10.0, 1.0), inner_status="LIMIT", residual=0.5**k) for k in range(1, 9)]
+    assert Adaptive(10.0).next(history(1.0, *rows, negligible=1e-8)) == 10.0
+    assert Adaptive(10.0).next(history(1.0, *rows)) == 100.0  # the paper's rule
+    stuck = [replace(one, residual=1.0) for one in rows]
+    assert Adaptive(10.0).next(history(1.0, *stuck, negligible=1e-8)) == 100.0

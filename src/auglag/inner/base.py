@@ -22,6 +22,8 @@ EXPLODED = 1e9
 MANY_EXPLODED = 20
 #: A solve with at least so many undefined points, more than half of all, runs against the edge of the domain.
 MOSTLY_UNDEFINED = 50
+#: A limit on iterations is a limit on evaluations, too, at this rate.
+EVALUATIONS_PER_ITERATION = 5
 
 
 class Subproblem(Protocol):
@@ -103,6 +105,10 @@ class Diverged(Exception):
     """Internal signal: the subproblem is unbounded below."""
 
 
+class TooMany(Exception):
+    """Internal signal: so many evaluations per iteration are of no use any more."""
+
+
 class AtEdge(Exception):
     """Internal signal: most points asked for are not defined."""
 
@@ -115,8 +121,9 @@ class Oracle:
     phi + g is not above its value at the start (the monotone condition of the theory, up to round-off).
     """
 
-    def __init__(self, subproblem: Subproblem, tol: float) -> None:
+    def __init__(self, subproblem: Subproblem, tol: float, most: float = math.inf) -> None:
         self.subproblem = subproblem
+        self.most = most  #: evaluations after which the solve is over
         self.g = subproblem.g
         self.tol = tol
         self.evaluations = 0
@@ -138,6 +145,8 @@ class Oracle:
     def visit(self, x: Vector) -> tuple[float, Vector]:
         """phi(x) and its gradient; the value is +inf where either is not finite."""
         self.evaluations += 1
+        if self.evaluations > self.most:
+            raise TooMany
         value, gradient = self.subproblem.value_and_gradient(x)
         if not math.isfinite(value) or not math.isfinite(float(gradient @ gradient)):
             if value == -math.inf:
@@ -230,7 +239,7 @@ class InnerSolver(ABC):
     @final
     def solve(self, subproblem: Subproblem, x: Vector, tol: float, *, limit: int = 10_000) -> InnerResult:
         """Find x with dist(-grad phi(x), dg(x)) <= tol, or the best point there is, and say which."""
-        oracle = Oracle(subproblem, tol)
+        oracle = Oracle(subproblem, tol, EVALUATIONS_PER_ITERATION * limit + 100)
         why = ""
         try:
             x = subproblem.g.domain().prox(x, 1.0)
@@ -243,6 +252,8 @@ class InnerSolver(ABC):
             status = InnerStatus.CONVERGED
         except Diverged:
             status = InnerStatus.UNBOUNDED
+        except TooMany:
+            status = InnerStatus.LIMIT
         except AtEdge:
             status = InnerStatus.EDGE
         except OutOfBudget as signal:
