@@ -1,0 +1,187 @@
+"""A CUTEst problem in S2MPJ's form, as a problem of auglag."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from scipy import sparse
+
+from auglag._typing import Vector
+from auglag.errors import InputError
+from auglag.problems.base import AbstractProblem, Group, Point
+from auglag.problems.cutest.evaluation import Evaluator, Values
+from auglag.problems.cutest.hessian import HessianPattern
+from auglag.problems.cutest.library import NoCompiler
+from auglag.problems.cutest.native import NativeEvaluator
+from auglag.problems.cutest.structure import Structure, extract
+from auglag.problems.cutest.vectorised import NumpyEvaluator
+
+#: CUTEst's infinity.
+INFINITY = 1e20
+
+_FLOAT = np.dtype(np.float64)
+_Matrix: Any = sparse.csr_array
+_new_matrix = _Matrix.__new__
+
+
+class Evaluation(NamedTuple):
+    """f, its gradient, c and the Jacobian at one x."""
+
+    f: float
+    grad: Vector
+    c: Vector
+    jac: Any
+
+
+@final
+class S2mpjProblem(AbstractProblem):
+    """A problem of S2MPJ, evaluated through its structure instead of S2MPJ's own loops.
+
+    Rows keep S2MPJ's order (<=, ==, >=) and names; bounds of 1e20 and more are infinite; a fixed variable is one with
+    lower = upper. Where a function is not defined, the values it touches are NaN or infinite, and nothing is raised:
+    S2MPJ itself raises at some of these points, and returns a gradient of NaN only at others.
+
+    `backend` is "c" or "numpy"; `backend_reason` says why. Values are fresh arrays at each call, except for the
+    indices of Jacobians, which are shared and read-only. Evaluators may be called from several threads, but the
+    cache of points and the counts of a problem may not: use one problem for each thread.
+    """
+
+    def __init__(self, raw: Any, *, compiled: bool | None = None) -> None:
+        self.name = str(raw.name)
+        self.structure: Structure = extract(raw)
+        n, m = self.structure.n, self.structure.m
+        super().__init__(
+            np.asarray(raw.x0, dtype=float).ravel().copy(),
+            lower=bounds(getattr(raw, "xlower", None), n, 0.0),
+            upper=bounds(getattr(raw, "xupper", None), n, np.inf),
+            cl=bounds(getattr(raw, "clower", None), m, -np.inf),
+            cu=bounds(getattr(raw, "cupper", None), m, np.inf),
+            groups=(Group("c", 0, m),) if m else (),
+        )
+        self.classification = str(getattr(raw, "pbclass", ""))
+        self.row_names = names(getattr(raw, "cnames", None), m, "c")
+        self.variable_names = names(getattr(raw, "xnames", None), n, "x")
+        self.linear_rows = np.zeros(m, dtype=bool)
+        self.linear_rows[np.asarray(getattr(raw, "lincons", ()), dtype=int)] = True
+        self._evaluator, self.backend_reason = _evaluator(raw, self.structure, compiled)
+        self.backend = self._evaluator.backend
+        self._pattern: HessianPattern | None = None
+        self._last: tuple[bytes, Values] = (b"", (0.0, self.x0, self.x0, self.x0))
+        self._jacobian = self._empty_jacobian().__dict__
+        self._shape = (n,)
+
+    def row_name(self, i: int) -> str:
+        """The name of row i in the SIF file."""
+        return self.row_names[i]
+
+    def evaluate(self, x: Vector) -> Evaluation:
+        """f, gradient, c and J at once, which costs as much as one of them; not counted."""
+        f, grad, c, data = self._values(x)
+        return Evaluation(f, grad, c, self._matrix(data))
+
+    def f(self, x: Vector) -> float:
+        """The objective; 0 for a feasibility problem."""
+        self.counts.nfev += 1
+        return self._values(x)[0]
+
+    def grad(self, x: Vector) -> Vector:
+        """Its gradient."""
+        self.counts.njev += 1
+        return self._values(x)[1]
+
+    def c(self, x: Vector) -> Vector:
+        """The constraint functions."""
+        self.counts.constr_nfev += 1
+        return self._values(x)[2]
+
+    def jac(self, x: Vector) -> Any:
+        """Their Jacobian, a csr_array whose pattern is the same at every x."""
+        self.counts.constr_njev += 1
+        return self._matrix(self._values(x)[3])
+
+    @property
+    def has_hessp(self) -> bool:
+        """True: S2MPJ has second derivatives."""
+        return True
+
+    def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
+        """The Hessian of f + y'c at x times v."""
+        self._count_hessian()
+        return self._evaluator.product(_checked(x, self.n, "x"), _checked(y, self.m, "y"), _checked(v, self.n, "v"))
+
+    def hess(self, x: Vector, y: Vector) -> Any:
+        """The Hessian of f + y'c at x, a csr_array (both triangles) whose pattern is the same at every x and y."""
+        self._count_hessian()
+        if self._pattern is None:
+            self._pattern = HessianPattern(self.structure)
+        return self._pattern.matrix(self._evaluator.second_order(_checked(x, self.n, "x")), _checked(y, self.m, "y"))
+
+    def vjp(self, point: Point, w: Vector) -> Vector:
+        """J(x)'w."""
+        return np.asarray(point.jac.T @ w)
+
+    def _count_hessian(self) -> None:
+        self.counts.nhev += 1
+        self.counts.constr_nhev += self.m > 0
+
+    def _values(self, x: Vector) -> Values:
+        if type(x) is not np.ndarray or x.dtype is not _FLOAT or x.shape != self._shape:
+            x = _checked(x, self.n, "x")
+        key, (last, values) = x.tobytes(), self._last
+        if key != last:
+            values = self._evaluator.values(x, key)
+            self._last = (key, values)
+        return values
+
+    def _matrix(self, data: Vector) -> Any:
+        """A Jacobian with these entries: SciPy's constructor would cost more than the evaluation."""
+        jac = _new_matrix(_Matrix)
+        state = self._jacobian.copy()
+        state["data"] = data
+        jac.__dict__ = state
+        return jac
+
+    def _empty_jacobian(self) -> Any:
+        s = self.structure
+        column, start = s.column[s.objective_entries :].copy(), s.start[s.objective_rows :] - s.objective_entries
+        jac = sparse.csr_array((np.zeros(column.size), column, start), shape=(s.m, s.n))
+        assert jac.has_canonical_format  # sets the flags that the copies inherit
+        jac.indices.flags.writeable = jac.indptr.flags.writeable = False
+        return jac
+
+
+def _evaluator(raw: Any, structure: Structure, compiled: bool | None) -> tuple[Evaluator, str]:
+    if compiled is None or compiled:
+        try:
+            native = NativeEvaluator(raw, structure)
+            python = ", ".join(native.in_python)
+            return native, f"compiled; in Python: {python}" if python else "compiled"
+        except NoCompiler as error:
+            if compiled:
+                raise InputError(f"cutest.load: compiled=True needs a C compiler, but {error}") from None
+            return NumpyEvaluator(raw, structure), str(error)
+    return NumpyEvaluator(raw, structure), "compiled=False was asked for"
+
+
+def _checked(x: Vector, size: int, what: str) -> Vector:
+    if type(x) is not np.ndarray or x.dtype != np.float64:
+        x = np.asarray(x, dtype=np.float64)
+    if x.shape != (size,):
+        raise InputError(f"{what} must have shape ({size},), got {x.shape}")
+    return x
+
+
+def bounds(given: Any, size: int, default: float) -> Vector:
+    """A vector of bounds in which CUTEst's infinity has become infinite; `default` where S2MPJ gives none."""
+    bound = np.full(size, default) if given is None else np.asarray(given, dtype=float).ravel().copy()
+    bound[bound >= INFINITY] = np.inf
+    bound[bound <= -INFINITY] = -np.inf
+    return bound
+
+
+def names(given: Any, size: int, letter: str) -> tuple[str, ...]:
+    """Names of rows or variables; `letter[i]` where there is none."""
+    listed = [] if given is None else list(given)
+    listed += [None] * (size - len(listed))
+    return tuple(f"{letter}[{i}]" if name is None else str(name) for i, name in enumerate(listed[:size]))

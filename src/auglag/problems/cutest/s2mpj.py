@@ -1,0 +1,78 @@
+"""Making S2MPJ's own problem objects, from which everything else is read."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from auglag.errors import InputError
+from auglag.problems.cutest.catalogue import problem_file, s2mpj_folder
+
+#: What may be given as `params`: values by name (N=10), in the problem's order, or a single one.
+Params = Mapping[str, float] | Sequence[float] | float | None
+
+
+def raw_problem(name: str, params: Params = None) -> Any:
+    """An object of S2MPJ's class `name`, its global parameters set."""
+    path = problem_file(name)
+    if "s2mpjlib" not in sys.modules:  # the problems' files import it by this name
+        _module("s2mpjlib", s2mpj_folder() / "src" / "s2mpjlib.py")
+    key = f"auglag.problems.cutest._s2mpj.{name}"
+    module = sys.modules.get(key) or _module(key, path)
+    raw = getattr(module, name)(*_arguments(name, path, params))
+    raw.getglobs()  # S2MPJ does so at each evaluation, but the values never change
+    return raw
+
+
+def _module(key: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(key, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[key] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[key]
+        raise
+    return module
+
+
+def parameters(name: str) -> dict[str, float]:
+    """The parameters a problem can be made with, in order, with their defaults."""
+    found = _parameters(problem_file(name))
+    return {key: default for key, (_, default) in sorted(found.items(), key=lambda item: item[1][0])}
+
+
+def _parameters(path: Path) -> dict[str, tuple[int, float]]:
+    text = path.read_text(encoding="utf-8", errors="replace")
+    given = re.findall(r"v_\['([^']+)'\]\s*=\s*(?:int|float)\(args\[(\d+)\]\)", text)
+    found = {}
+    for key, place in given:
+        default = re.search(rf"v_\['{re.escape(key)}'\]\s*=\s*(?:int|float)\(([^()]+)\);\s*#\s*SIF file default", text)
+        found[key] = (int(place), float(default.group(1)) if default else float("nan"))
+    return found
+
+
+def _arguments(name: str, path: Path, params: Params) -> list[float]:
+    if params is None:
+        return []
+    known = _parameters(path)
+    if not isinstance(params, Mapping):
+        values = [params] if isinstance(params, int | float) else list(params)
+        if len(values) > len(known):
+            raise InputError(
+                f"cutest.load: {name} takes {len(known)} parameters ({', '.join(known)}), got {len(values)} in params"
+            )
+        return values
+    for key in params:
+        if key not in known:
+            raise InputError(f"cutest.load: {name} has no parameter {key!r}; it has {', '.join(known) or 'none'}")
+    last = max((known[key][0] for key in params), default=-1)
+    places = {place: params.get(key, default) for key, (place, default) in known.items()}
+    return [places[i] for i in range(last + 1)]
