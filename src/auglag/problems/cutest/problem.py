@@ -81,7 +81,7 @@ class S2mpjProblem(AbstractProblem):
         return Evaluation(f, grad, c, self._matrix(data))
 
     def f(self, x: Vector) -> float:
-        """The objective; 0 for a feasibility problem."""
+        """The objective; 0 where the problem has none."""
         self.counts.nfev += 1
         return self._values(x)[0]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -20,12 +21,15 @@ Params = Mapping[str, float] | Sequence[float] | float | None
 def raw_problem(name: str, params: Params = None) -> Any:
     """An object of S2MPJ's class `name`, its global parameters set."""
     path = problem_file(name)
-    if "s2mpjlib" not in sys.modules:  # the problems' files import it by this name
-        _module("s2mpjlib", s2mpj_folder() / "src" / "s2mpjlib.py")
-    key = f"auglag.problems.cutest._s2mpj.{name}"
-    module = sys.modules.get(key) or _module(key, path)
-    raw = getattr(module, name)(*_arguments(name, path, params))
-    raw.getglobs()  # S2MPJ does so at each evaluation, but the values never change
+    arguments = _arguments(name, path, params)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of others' code, for its authors
+        if "s2mpjlib" not in sys.modules:  # the problems' files import it by this name
+            _module("s2mpjlib", s2mpj_folder() / "src" / "s2mpjlib.py")
+        key = f"auglag.problems.cutest._s2mpj.{name}"
+        module = sys.modules.get(key) or _module(key, path)
+        raw = getattr(module, name)(*arguments)
+        raw.getglobs()  # S2MPJ does so at each evaluation, but the values never change
     return raw
 
 

@@ -1,0 +1,191 @@
+"""The cache of compiled libraries: shared by processes, repaired when damaged, done without when it must be."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import auglag
+from auglag.problems import cutest
+from auglag.problems.cutest import library
+from helpers.s2mpj import needs_compiler, needs_s2mpj
+
+SOURCE = "int answer(void) { return 42; }\n"
+LOAD = f"from auglag.problems.cutest import library; print(library.load({SOURCE!r}).answer())"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("AUGLAG_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("AUGLAG_NO_COMPILER", raising=False)
+    monkeypatch.setattr(library, "_loaded", {})
+    return tmp_path / "cache"
+
+
+def started(folder: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "AUGLAG_CACHE_DIR": str(folder)}
+    return subprocess.Popen([sys.executable, "-c", LOAD], env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def answer(process: subprocess.Popen[str]) -> str:
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    return out.strip()
+
+
+def entries(cache: Path) -> list[Path]:
+    """What lies in the cache; nothing temporary may be left."""
+    found = list(cache.iterdir())
+    assert not [path for path in found if path.name.startswith(".")]
+    return found
+
+
+@needs_compiler
+def test_processes_that_build_the_same_library_at_once_all_get_it(cache: Path) -> None:
+    processes = [started(cache) for _ in range(3)]
+    assert [answer(process) for process in processes] == ["42"] * 3
+    (entry,) = entries(cache)
+    assert library._sound(entry)
+
+
+@needs_compiler
+@pytest.mark.parametrize("damage", ["truncated", "empty", "changed", "no digest", "no library", "a file"])
+def test_a_damaged_entry_is_built_again(cache: Path, damage: str) -> None:
+    assert library.load(SOURCE).answer() == 42
+    (entry,) = entries(cache)
+    path, digest = entry / library._LIBRARY, entry / library._DIGEST
+    whole = path.read_bytes()
+    path.unlink()  # the library is loaded: its file must not be written to
+    if damage in ("truncated", "empty", "changed"):
+        path.write_bytes({"truncated": whole[:5000], "empty": b"", "changed": whole[:-1] + b"?"}[damage])
+    elif damage == "no digest":
+        path.write_bytes(whole)
+        digest.unlink()
+    elif damage == "a file":
+        for rest in entry.iterdir():
+            rest.unlink()
+        entry.rmdir()
+        entry.write_text("not a folder")
+    assert answer(started(cache)) == "42"
+    (entry,) = entries(cache)
+    assert library._sound(entry)
+
+
+@needs_compiler
+def test_a_sound_entry_is_not_built_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library.load(SOURCE)
+    monkeypatch.setattr(library, "_loaded", {})
+    monkeypatch.setattr(library, "_build", None)  # would fail
+    assert library.load(SOURCE).answer() == 42
+
+
+@needs_compiler
+def test_a_whole_file_that_is_no_library_is_built_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library.load(SOURCE)
+    monkeypatch.setattr(library, "_loaded", {})
+    (entry,) = entries(cache)
+    (entry / library._LIBRARY).unlink()
+    (entry / library._LIBRARY).write_bytes(b"for another machine")
+    (entry / library._DIGEST).write_text(hashlib.sha256(b"for another machine").hexdigest())
+    assert library.load(SOURCE).answer() == 42
+
+
+@needs_compiler
+def test_a_cache_that_cannot_be_made_is_done_without(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder can be made in a file")
+    assert answer(started(tmp_path / "file" / "cache")) == "42"
+
+
+@needs_compiler
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_cache_is_done_without(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o500)
+    assert answer(started(folder)) == "42"
+    assert not list(folder.iterdir())
+
+
+@needs_compiler
+def test_a_cache_on_a_read_only_file_system_is_done_without(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tempfile.mkdtemp
+
+    def mkdtemp(prefix: str, dir: Path | None = None) -> str:
+        if dir is not None:
+            raise OSError(errno.EROFS, "Read-only file system", str(dir))
+        return made(prefix=prefix)
+
+    monkeypatch.setattr(library.tempfile, "mkdtemp", mkdtemp)
+    assert library.load(SOURCE).answer() == 42
+    assert entries(cache) == []
+
+
+def test_the_error_says_why_there_is_no_compiler(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUGLAG_NO_COMPILER", "1")
+    with pytest.raises(library.NoCompiler, match="AUGLAG_NO_COMPILER is set"):
+        library.load(SOURCE)
+    monkeypatch.delenv("AUGLAG_NO_COMPILER")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CC", raising=False)
+    with pytest.raises(library.NoCompiler, match="no C compiler"):
+        library.load(SOURCE)
+
+
+@needs_compiler
+def test_what_the_compiler_says_is_reported(cache: Path) -> None:
+    with pytest.raises(library.NoCompiler, match=r"failed: .*error"):
+        library.load("this is not C")
+    assert entries(cache) == []
+
+
+@needs_s2mpj
+@pytest.mark.parametrize("how", ["forbidden", "failing"])
+def test_a_problem_falls_back_to_numpy_and_says_why(cache: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    if how == "forbidden":
+        monkeypatch.setenv("AUGLAG_NO_COMPILER", "1")
+        reason = "AUGLAG_NO_COMPILER is set"
+    else:
+        monkeypatch.setenv("CC", "false")
+        reason = "false failed"
+    problem = cutest.load("HS71")
+    assert problem.backend == "numpy"
+    assert reason in problem.backend_reason
+    assert problem.f(problem.x0) == pytest.approx(16.0)
+    with pytest.raises(auglag.InputError, match=f"compiled=True needs a C compiler, but .*{reason}"):
+        cutest.load("HS71", compiled=True)
+
+
+@needs_s2mpj
+@needs_compiler
+def test_the_backend_in_use_is_told(cache: Path) -> None:
+    assert (cutest.load("HS71").backend, cutest.load("HS71").backend_reason) == ("c", "compiled")
+    problem = cutest.load("HS71", compiled=False)
+    assert (problem.backend, problem.backend_reason) == ("numpy", "compiled=False was asked for")
+    assert len(entries(cache)) == 1
+
+
+@pytest.mark.parametrize(
+    ("platform", "variables", "expected"),
+    [
+        ("linux", {"XDG_CACHE_HOME": "/x"}, "/x/auglag/cutest"),
+        ("linux", {"HOME": "/h"}, "/h/.cache/auglag/cutest"),
+        ("darwin", {"HOME": "/h"}, "/h/Library/Caches/auglag/cutest"),
+        ("win32", {"LOCALAPPDATA": "/l"}, "/l/auglag/cutest"),
+        ("linux", {"AUGLAG_CACHE_DIR": "/own"}, "/own"),
+    ],
+)
+def test_the_cache_lies_where_the_platform_wants_it(
+    platform: str, variables: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("XDG_CACHE_HOME", "AUGLAG_CACHE_DIR", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(library.sys, "platform", platform)
+    assert library.cache_folder() == Path(expected)
