@@ -42,6 +42,7 @@ class Row:
     not_finite: int = 0  #: points where S2MPJ's f or c is not finite
     raised: int = 0  #: points where S2MPJ raises
     disagree: int = 0  #: of those points, how many at which ours is finite
+    derivatives_not_finite: int = 0  #: f and c finite, but a derivative of S2MPJ's is not: that one is not compared
     build_ms: float = 0.0
     s2mpj_us: float = 0.0
     ours_us: float = 0.0
@@ -103,12 +104,11 @@ def compare(problem: cutest.S2mpjProblem, raw: object, row: Row, number: int, rn
             row.disagree += finite
             continue
         row.compared += 1
-        pairs = ((ours.f, f), (ours.grad, g), (ours.c, c), (ours.jac.toarray(), jac.toarray()))
-        first = max(error(a, b) for a, b in pairs if np.isfinite(np.asarray(b)).all())
-        row.error_first = max(row.error_first, first)
-        if np.isfinite(product).all():
-            second = max(error(problem.hessp(x, y, v), product), error(problem.hess(x, y) @ v, product))
-            row.error_second = max(row.error_second, second)
+        first = ((ours.f, f), (ours.grad, g), (ours.c, c), (ours.jac.toarray(), jac.toarray()))
+        second = ((problem.hessp(x, y, v), product), (problem.hess(x, y) @ v, product))
+        row.error_first = max(row.error_first, *(error(a, b) for a, b in first if np.isfinite(b).all()))
+        row.error_second = max(row.error_second, *(error(a, b) for a, b in second if np.isfinite(b).all()), 0.0)
+        row.derivatives_not_finite += not all(np.isfinite(b).all() for _, b in (*first, *second))
 
 
 def measure(problem: cutest.S2mpjProblem, raw: object, row: Row, budget: float, rng: np.random.Generator) -> None:
@@ -140,7 +140,8 @@ def report(rows: list[Row], wall: float) -> None:
         f"points compared: {sum(row.compared for row in rows)}; S2MPJ not finite: {sum(r.not_finite for r in rows)}, ",
         end="",
     )
-    print(f"raises: {sum(r.raised for r in rows)} (ours finite at {sum(r.disagree for r in rows)} of these)")
+    print(f"raises: {sum(r.raised for r in rows)} (ours finite at {sum(r.disagree for r in rows)} of these)", end="; ")
+    print(f"a derivative not finite: {sum(r.derivatives_not_finite for r in rows)}")
     for what in ("error_first", "error_second"):
         worst = max(rows, key=lambda row: getattr(row, what))
         above = [row.name for row in rows if not getattr(row, what) <= 1e-10]

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 # One thread for each process: the matrices here are tiny, and threads of BLAS only get in each other's way. To be set
 # before NumPy is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import pytest
 from hypothesis import settings
 
 # Runs must not fail because a machine is slow, and every run must test the same examples.
 settings.register_profile("auglag", deadline=None, derandomize=True, database=None)
 settings.load_profile("auglag")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _libraries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Libraries that tests compile go to a folder of the test run, which its worker processes share."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    before = os.environ.get("AUGLAG_CACHE_DIR")
+    os.environ["AUGLAG_CACHE_DIR"] = str(shared / "libraries")
+    yield
+    if before is None:
+        del os.environ["AUGLAG_CACHE_DIR"]
+    else:
+        os.environ["AUGLAG_CACHE_DIR"] = before

@@ -76,11 +76,12 @@ def test_problems_without_constraints_agree_too(name: str, compiled: bool) -> No
 
 
 @pytest.mark.parametrize("compiled", BACKENDS)
-def test_a_feasibility_problem_has_objective_zero(compiled: bool) -> None:
-    problem = cutest.load("BOOTH", compiled=compiled)
+@pytest.mark.parametrize("name", ["BOOTH", "ARTIF"])
+def test_a_problem_without_an_objective_has_objective_zero(name: str, compiled: bool) -> None:
+    problem = cutest.load(name, compiled=compiled)
     assert problem.f(problem.x0) == 0.0
     assert not problem.grad(problem.x0).any()
-    assert distance(problem.c(problem.x0), raw_problem("BOOTH").cx(problem.x0)) <= TOLERANCE
+    assert distance(problem.c(problem.x0), raw_problem(name).cx(problem.x0)) <= TOLERANCE
 
 
 @pytest.mark.parametrize("compiled", BACKENDS)

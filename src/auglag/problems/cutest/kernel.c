@@ -7,6 +7,7 @@ static inline double square(double a) { return a * a; }
 static inline double cube(double a) { return a * a * a; }
 static inline double fourth(double a) { a *= a; return a * a; }
 static inline double sign(double a) { return (a > 0) - (a < 0); }
+static inline double mod(double a, double b) { a = fmod(a, b); return a != 0 && (a < 0) != (b < 0) ? a + b : a; }
 
 typedef struct {
   int n, rows, objective_rows, entries, objective_entries, values, types, quadratic;

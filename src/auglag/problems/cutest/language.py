@@ -20,7 +20,7 @@ KNOWN = {
     **{"np.arcsin": "asin", "np.arccos": "acos", "np.arctan": "atan", "np.arctan2": "atan2", "np.power": "pow"},
     **{"np.absolute": "fabs", "np.abs": "fabs", "abs": "fabs", "np.sign": "sign", "int": "trunc"},
     **{"min": "fmin", "max": "fmax", "np.minimum": "fmin", "np.maximum": "fmax"},
-    **{"special.erf": "erf", "math.erf": "erf", "to_scalar": "", "float": ""},
+    **{"np.mod": "mod", "special.erf": "erf", "math.erf": "erf", "to_scalar": "", "float": ""},
 }
 #: Operators and comparisons both printers know.
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -27,11 +28,11 @@ def _sign(a: float) -> float:
 _FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "log10", "sqrt", "sinh", "cosh", "tanh", "floor", "trunc", "fabs")
 _SCALAR: dict[str, Any] = {
     **{name: getattr(math, name) for name in (*_FUNCTIONS, "asin", "acos", "atan", "atan2", "erf", "pow")},
-    **{"sign": _sign, "fmin": min, "fmax": max},
+    **{"sign": _sign, "fmin": min, "fmax": max, "mod": operator.mod},
 }
 _VECTOR: dict[str, Any] = {
     **{name: getattr(np, name) for name in (*_FUNCTIONS, "fmin", "fmax", "sign", "where")},
-    **{"asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "pow": np.power},
+    **{"asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "pow": np.power, "mod": np.mod},
     **{"erf": special.erf, "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_not": np.logical_not},
 }
 
