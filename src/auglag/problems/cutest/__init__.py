@@ -16,7 +16,7 @@ Known differences of the data from the original CUTEst: FERRISDC and HAIFAS by 1
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, overload
 
 from auglag.errors import InputError
 from auglag.problems.cutest.catalogue import Entry, MissingExtra, classification, select, table
@@ -36,6 +36,16 @@ __all__ = [
     "select",
     "table",
 ]
+
+
+@overload
+def load(
+    name: str, source: Literal["s2mpj"] = "s2mpj", params: Params = None, *, compiled: bool | None = None
+) -> S2mpjProblem: ...
+
+
+@overload
+def load(name: str, source: Literal["pycutest"], params: Params = None) -> PycutestProblem: ...
 
 
 def load(

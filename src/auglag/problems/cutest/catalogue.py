@@ -10,12 +10,12 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from auglag.errors import InputError
+from auglag.errors import AuglagError, InputError
 
 INSTALL = "pip install auglag[cutest]"
 
 
-class MissingExtra(ImportError):
+class MissingExtra(AuglagError, ImportError):
     """A package that `auglag.problems.cutest` needs is not installed; the message says how to get it."""
 
 

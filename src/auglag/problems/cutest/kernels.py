@@ -100,7 +100,6 @@ class GroupKernel:
         self.name = kind.name
         self._scalar, self._vector = scalar, vector
         self._original, self._raw, self._rows = getattr(raw, kind.name), raw, kind.rows
-        self._whole = kind.rows.size == structure.rows
         self._columns = [_one_if_equal(column) for column in kind.parameters.T]
         self._groups = [(structure.groups[r], p) for r, p in zip(kind.rows, kind.parameters.tolist(), strict=True)]
 

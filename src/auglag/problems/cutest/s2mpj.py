@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import numbers
 import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from auglag.errors import InputError
 from auglag.problems.cutest.catalogue import problem_file, s2mpj_folder
@@ -68,7 +69,7 @@ def _arguments(name: str, path: Path, params: Params) -> list[float]:
         return []
     known = _parameters(path)
     if not isinstance(params, Mapping):
-        values = [params] if isinstance(params, int | float) else list(params)
+        values: list[Any] = [params] if isinstance(params, numbers.Real) else list(cast("Sequence[float]", params))
         if len(values) > len(known):
             raise InputError(
                 f"cutest.load: {name} takes {len(known)} parameters ({', '.join(known)}), got {len(values)} in params"

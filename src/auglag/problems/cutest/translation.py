@@ -253,8 +253,9 @@ class _Translation:
         return ast.Call(name_(KNOWN[text]), arguments, []) if KNOWN[text] else arguments[0]
 
     def subscript(self, node: ast.Subscript) -> ast.expr:
-        base, text = node.value, ast.unparse(node.value)
-        if isinstance(base, ast.Subscript) and ast.unparse(base.value) in ("self.elpar", "self.grpar"):
+        text = ast.unparse(node.value)
+        own = [f"self.{table}[{index}]" for table in ("elpar", "grpar") for index in self.indices]
+        if text in own:
             return ast.Subscript(name_("P_"), self.index([node.slice], (1,)), ast.Load())
         if text in ("self.efpar", "self.gfpar"):
             return number(float(np.asarray(eval(ast.unparse(node), {"self": self.raw})).item()))
