@@ -399,7 +399,8 @@ class Run:
         objective, first = self._objective(x), self._objective(self.start_x)
         low = objective < -0.1 * self.unbounded * max(1.0, abs(first))
         self.evidence = (objective, violation)
-        if low and violation <= 1e-6 * max(1.0, float(np.max(np.abs(x)))) and self._falls_on(x, objective):
+        rounding = 1e-14 * float(np.max(np.abs(x)))
+        if low and violation <= self.tol + rounding and self._falls_on(x, objective):
             return True
         self.unbounded *= 1e3
         return False
