@@ -180,10 +180,7 @@ class Run:
             return None  # with better derivatives the iteration deserves another look
         if verdict is Status.SOLVED and (self.refined_now or self._refine(2)):
             self._refine(2)
-            if self.best_point is not None:
-                self.problem.remember(self.best_point)
-            confirmed = certificate(self.problem, self.best_x, self.best_y).meets(self.tol)
-            return verdict if confirmed else None
+            return verdict if self._check_best().meets(self.tol) else None
         return verdict
 
     def _outer(self, z: Vector, y: Vector) -> Outcome:
@@ -419,18 +416,20 @@ class Run:
         self.best_x, self.best_point = finding.x, None
         self.best_y = best_multipliers(self.problem.at(self.best_x))
 
-    def _certify(self, status: Status) -> tuple[Status, Certificate]:
-        """The certificate of the best point decides: success without it is not success, with it a failure is none."""
+    def _check_best(self) -> Certificate:
+        """The certificate of the best point, from the values that are known there."""
         if self.best_point is not None:
             self.problem.remember(self.best_point)
-        check = certificate(self.problem, self.best_x, self.best_y)
+        return certificate(self.problem, self.best_x, self.best_y)
+
+    def _certify(self, status: Status) -> tuple[Status, Certificate]:
+        """The certificate of the best point decides: success without it is not success, with it a failure is none."""
+        check = self._check_best()
         out_of_budget = status in (Status.TIME_LIMIT, Status.EVALUATION_LIMIT)
         if out_of_budget and not check.meets(self.tol):
             return status, check  # nothing more is spent on a point that does not come near
         if self._refine(2):
-            if self.best_point is not None:
-                self.problem.remember(self.best_point)
-            check = certificate(self.problem, self.best_x, self.best_y)
+            check = self._check_best()
         if check.meets(self.tol):
             return Status.SOLVED, check
         if self.problem.m and self.problem.n * self.problem.m <= LARGEST_FIT and status is not Status.NON_FINITE:

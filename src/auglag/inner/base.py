@@ -131,7 +131,6 @@ class Oracle:
         self.undefined = 0  #: evaluations at which phi was not finite
         self.iterations = 0
         self.start_value = math.inf  #: phi + g at the starting point
-        self.start_x: Vector | None = None
         #: (x, phi + g, residual) with the smallest residual / the smallest value among the points considered that
         #: meet the monotone condition.
         self.best: tuple[Vector, float, float] | None = None
@@ -164,7 +163,6 @@ class Oracle:
         value, gradient = self.visit(x)
         if value < math.inf:
             self.start_value = value + self.g.value(x)
-            self.start_x = x.copy()
             self.noise = 1e-13 * max(1.0, abs(self.start_value))
             compact = self.box is not None and bool(np.isfinite(self.box).all())
             level = getattr(self.subproblem, "unbounded", UNBOUNDED)

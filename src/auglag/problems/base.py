@@ -188,11 +188,6 @@ class AbstractProblem(ABC):
             self.guard()
 
     @final
-    def forget(self) -> None:
-        """Empty the cache of points."""
-        self._points.clear()
-
-    @final
     def remember(self, point: Point) -> None:
         """Put a point of this problem, with what is known there, back into the cache."""
         self._points[point.x.tobytes()] = point

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auglag._typing import Vector
+from auglag.errors import InputError
 
 
 class ProxTerm(ABC):
@@ -76,8 +77,6 @@ class SeparableTerm(ProxTerm):
 
 def require_length(term: ProxTerm, field: str, have: int, n: int) -> None:
     """Raise unless a per-coordinate field of `term` fits n variables."""
-    from auglag.errors import InputError
-
     if have != n:
         raise InputError(f"{type(term).__name__}.{field} must have {n} entries, one per variable, got {have}")
 

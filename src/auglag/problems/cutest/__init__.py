@@ -10,7 +10,7 @@ and that Hessian itself; `select()` gives the names of the paper's problems (con
     problem.evaluate(problem.x0), problem.hess(problem.x0, np.zeros(problem.m)), problem.backend
 
 S2MPJ's own evaluation loops over groups and elements in Python. Here the structure is read once and the functions are
-translated to C, compiled at the first use and kept (`library`); without a compiler they are vectorised with NumPy.
+translated to C, compiled at the first use and kept (`compilation`); without a compiler they are vectorised with NumPy.
 Known differences of the data from the original CUTEst: FERRISDC and HAIFAS by 1e-3; others agree to 1e-6 or better.
 """
 

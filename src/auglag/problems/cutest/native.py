@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from auglag._typing import Vector
-from auglag.problems.cutest import library
+from auglag.problems.cutest import compilation
 from auglag.problems.cutest.c_source import library_source
 from auglag.problems.cutest.evaluation import Evaluator, SecondOrder, Values
 from auglag.problems.cutest.kernels import element_kernel, group_kernel
@@ -43,7 +43,7 @@ class NativeEvaluator(Evaluator):
         s = structure
         elements = [_translated(raw, t.name, t.size) for t in s.element_types]
         groups = [_translated(raw, t.name, 0) for t in s.group_types]
-        self._library = library.load(library_source(elements, groups))
+        self._library = compilation.load(library_source(elements, groups))
         self._elements = [element_kernel(raw, t) for t, f in zip(s.element_types, elements, strict=True) if f is None]
         self._groups = [group_kernel(raw, s, t) for t, f in zip(s.group_types, groups, strict=True) if f is None]
         self.in_python = (*(k.name for k in self._elements), *(k.name for k in self._groups))

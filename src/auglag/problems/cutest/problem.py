@@ -10,9 +10,9 @@ from scipy import sparse
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.problems.base import AbstractProblem, Group, Point
+from auglag.problems.cutest.compilation import NoCompiler
 from auglag.problems.cutest.evaluation import Evaluator, Values
 from auglag.problems.cutest.hessian import HessianPattern
-from auglag.problems.cutest.library import NoCompiler
 from auglag.problems.cutest.native import NativeEvaluator
 from auglag.problems.cutest.structure import Structure, extract
 from auglag.problems.cutest.vectorised import NumpyEvaluator

@@ -14,18 +14,18 @@ import pytest
 
 import auglag
 from auglag.problems import cutest
-from auglag.problems.cutest import library
+from auglag.problems.cutest import compilation
 from helpers.s2mpj import needs_compiler, needs_s2mpj
 
 SOURCE = "int answer(void) { return 42; }\n"
-LOAD = f"from auglag.problems.cutest import library; print(library.load({SOURCE!r}).answer())"
+LOAD = f"from auglag.problems.cutest import compilation; print(compilation.load({SOURCE!r}).answer())"
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AUGLAG_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("AUGLAG_NO_COMPILER", raising=False)
-    monkeypatch.setattr(library, "_loaded", {})
+    monkeypatch.setattr(compilation, "_loaded", {})
     return tmp_path / "cache"
 
 
@@ -52,15 +52,15 @@ def test_processes_that_build_the_same_library_at_once_all_get_it(cache: Path) -
     processes = [started(cache) for _ in range(3)]
     assert [answer(process) for process in processes] == ["42"] * 3
     (entry,) = entries(cache)
-    assert library._sound(entry)
+    assert compilation._sound(entry)
 
 
 @needs_compiler
 @pytest.mark.parametrize("damage", ["truncated", "empty", "changed", "no digest", "no library", "a file"])
 def test_a_damaged_entry_is_built_again(cache: Path, damage: str) -> None:
-    assert library.load(SOURCE).answer() == 42
+    assert compilation.load(SOURCE).answer() == 42
     (entry,) = entries(cache)
-    path, digest = entry / library._LIBRARY, entry / library._DIGEST
+    path, digest = entry / compilation._LIBRARY, entry / compilation._DIGEST
     whole = path.read_bytes()
     path.unlink()  # the library is loaded: its file must not be written to
     if damage in ("truncated", "empty", "changed"):
@@ -75,26 +75,26 @@ def test_a_damaged_entry_is_built_again(cache: Path, damage: str) -> None:
         entry.write_text("not a folder")
     assert answer(started(cache)) == "42"
     (entry,) = entries(cache)
-    assert library._sound(entry)
+    assert compilation._sound(entry)
 
 
 @needs_compiler
 def test_a_sound_entry_is_not_built_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    library.load(SOURCE)
-    monkeypatch.setattr(library, "_loaded", {})
-    monkeypatch.setattr(library, "_build", None)  # would fail
-    assert library.load(SOURCE).answer() == 42
+    compilation.load(SOURCE)
+    monkeypatch.setattr(compilation, "_loaded", {})
+    monkeypatch.setattr(compilation, "_build", None)  # would fail
+    assert compilation.load(SOURCE).answer() == 42
 
 
 @needs_compiler
 def test_a_whole_file_that_is_no_library_is_built_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    library.load(SOURCE)
-    monkeypatch.setattr(library, "_loaded", {})
+    compilation.load(SOURCE)
+    monkeypatch.setattr(compilation, "_loaded", {})
     (entry,) = entries(cache)
-    (entry / library._LIBRARY).unlink()
-    (entry / library._LIBRARY).write_bytes(b"for another machine")
-    (entry / library._DIGEST).write_text(hashlib.sha256(b"for another machine").hexdigest())
-    assert library.load(SOURCE).answer() == 42
+    (entry / compilation._LIBRARY).unlink()
+    (entry / compilation._LIBRARY).write_bytes(b"for another machine")
+    (entry / compilation._DIGEST).write_text(hashlib.sha256(b"for another machine").hexdigest())
+    assert compilation.load(SOURCE).answer() == 42
 
 
 @needs_compiler
@@ -121,26 +121,26 @@ def test_a_cache_on_a_read_only_file_system_is_done_without(cache: Path, monkeyp
             raise OSError(errno.EROFS, "Read-only file system", str(dir))
         return made(prefix=prefix)
 
-    monkeypatch.setattr(library.tempfile, "mkdtemp", mkdtemp)
-    assert library.load(SOURCE).answer() == 42
+    monkeypatch.setattr(compilation.tempfile, "mkdtemp", mkdtemp)
+    assert compilation.load(SOURCE).answer() == 42
     assert entries(cache) == []
 
 
 def test_the_error_says_why_there_is_no_compiler(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUGLAG_NO_COMPILER", "1")
-    with pytest.raises(library.NoCompiler, match="AUGLAG_NO_COMPILER is set"):
-        library.load(SOURCE)
+    with pytest.raises(compilation.NoCompiler, match="AUGLAG_NO_COMPILER is set"):
+        compilation.load(SOURCE)
     monkeypatch.delenv("AUGLAG_NO_COMPILER")
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CC", raising=False)
-    with pytest.raises(library.NoCompiler, match="no C compiler"):
-        library.load(SOURCE)
+    with pytest.raises(compilation.NoCompiler, match="no C compiler"):
+        compilation.load(SOURCE)
 
 
 @needs_compiler
 def test_what_the_compiler_says_is_reported(cache: Path) -> None:
-    with pytest.raises(library.NoCompiler, match=r"failed: .*error"):
-        library.load("this is not C")
+    with pytest.raises(compilation.NoCompiler, match=r"failed: .*error"):
+        compilation.load("this is not C")
     assert entries(cache) == []
 
 
@@ -187,5 +187,5 @@ def test_the_cache_lies_where_the_platform_wants_it(
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(library.sys, "platform", platform)
-    assert library.cache_folder() == Path(expected)
+    monkeypatch.setattr(compilation.sys, "platform", platform)
+    assert compilation.cache_folder() == Path(expected)
