@@ -1,0 +1,39 @@
+"""Solvers under test, one file each. To add one: write the file, add its class to `_CLASSES`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from auglag.bench.baselines.auglag import Auglag
+from auglag.bench.baselines.base import Answer, Baseline
+from auglag.errors import InputError, OptionError
+from auglag.problems.constraints import nearest
+
+__all__ = ["BASELINES", "Answer", "Baseline", "available", "complete", "get"]
+
+_CLASSES: tuple[type[Baseline], ...] = (Auglag,)
+
+#: Name -> solver.
+BASELINES: dict[str, Baseline] = {cls.name: cls() for cls in _CLASSES}
+
+
+def get(name: str) -> Baseline:
+    """The solver of this name."""
+    if name not in BASELINES:
+        raise OptionError(f"solver must be one of the known names, got {name!r}{nearest(name, BASELINES)}")
+    return BASELINES[name]
+
+
+def complete(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a run of this solver, with its defaults filled in."""
+    defaults = get(name).defaults
+    for option in options:
+        if option not in defaults:
+            raise InputError(f"solver {name!r} has no option {option!r}{nearest(option, defaults)}")
+    return {**defaults, **options}
+
+
+def available() -> dict[str, str]:
+    """Name -> empty if the solver can run here, else the reason why not."""
+    return {name: baseline.unavailable() for name, baseline in BASELINES.items()}
