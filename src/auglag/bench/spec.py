@@ -42,7 +42,7 @@ class Run:
     options: Mapping[str, Any] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     source: str = "s2mpj"
-    params: tuple[Any, ...] = ()
+    params: Any = None  #: of the problem: a number, a list or a mapping of numbers, as `cutest.load` takes them
     seed: int = 0
     label: str = ""  #: what tables and plots call this solver with these options; its name if empty
 
@@ -61,7 +61,7 @@ class Run:
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
         data = {name: getattr(self, name) for name in ("problem", "solver", "source", "seed", "label")}
-        return data | {"options": dict(self.options), "params": list(self.params), "limits": asdict(self.limits)}
+        return data | {"options": dict(self.options), "params": self.params, "limits": asdict(self.limits)}
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Run:
@@ -72,7 +72,7 @@ class Run:
             options=data["options"],
             limits=Limits(**data["limits"]),
             source=data["source"],
-            params=tuple(data["params"]),
+            params=data["params"],
             seed=data["seed"],
             label=data["label"],
         )

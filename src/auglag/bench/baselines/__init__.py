@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
+import importlib.util
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from auglag.bench.baselines.auglag import Auglag
@@ -19,10 +23,36 @@ BASELINES: dict[str, Baseline] = {cls.name: cls() for cls in _CLASSES}
 
 
 def get(name: str) -> Baseline:
-    """The solver of this name."""
+    """The solver of this name; `file.py:Class` and `package.module:Class` name a `Baseline` of your own."""
+    if ":" in name:
+        return _own(name)
     if name not in BASELINES:
         raise OptionError(f"solver must be one of the known names, got {name!r}{nearest(name, BASELINES)}")
     return BASELINES[name]
+
+
+@functools.cache
+def _own(name: str) -> Baseline:
+    """A user's class, from a file or an importable module."""
+    where, _, attribute = name.rpartition(":")
+    if where.endswith(".py"):
+        path = Path(where)
+        if not path.is_file():
+            raise InputError(f"solver: there is no file {where!r}")
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    else:
+        try:
+            module = importlib.import_module(where)
+        except ImportError as error:
+            raise InputError(f"solver: module {where!r} cannot be imported: {error}") from None
+    found = getattr(module, attribute, None)
+    if not (isinstance(found, type) and issubclass(found, Baseline)):
+        raise InputError(f"solver: {attribute!r} of {where!r} must be a class derived from Baseline, got {found!r}")
+    return found()
 
 
 def complete(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
