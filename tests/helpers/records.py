@@ -72,7 +72,7 @@ def _run(
     ending, message = _end(solved, generator)
     last = history[-1]
     options = {"tol": setting.eps, "tau": setting.tau, "gamma": setting.gamma, "variant": variant, "preset": "paper"}
-    judge = max(last["residual"] * generator.uniform(0.2, 1.2), 1e-9)
+    judge = float(max(last["residual"] * generator.uniform(0.2, 1.2), 1e-9))
     lost = ending in (Ending.TIMEOUT, Ending.MEMORY, Ending.CRASH)
     return Record(
         run=Run(name, "auglag", options=options, label=VARIANTS[variant]),
