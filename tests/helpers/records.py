@@ -51,7 +51,7 @@ def _run(
     history: list[dict[str, float]] = []
     beta, violation = 1e-3, 10.0 ** generator.uniform(-1, 3)
     for k in range(1, 151):
-        violation = max(violation * rate * math.exp(0.3 * generator.normal()), 1e-7 if not failed else 0.03)
+        violation = float(max(violation * rate * math.exp(0.3 * generator.normal()), 0.03 if failed else 1e-7))
         stationarity = min(1 / k, 1 / beta) * generator.random()
         history.append(
             {
