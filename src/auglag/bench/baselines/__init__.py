@@ -9,14 +9,32 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from auglag.bench.baselines.alpaqa import Alpaqa
 from auglag.bench.baselines.auglag import Auglag
 from auglag.bench.baselines.base import Answer, Baseline
+from auglag.bench.baselines.cobyqa import Cobyqa
+from auglag.bench.baselines.ipopt import Ipopt, IpoptLimitedMemory
+from auglag.bench.baselines.nlopt import NloptAuglag
+from auglag.bench.baselines.scipy_slsqp import Slsqp
+from auglag.bench.baselines.trust_constr import TrustConstr, TrustConstrBarrier
+from auglag.bench.baselines.uno import Uno
 from auglag.errors import InputError, OptionError
 from auglag.problems.constraints import nearest
 
 __all__ = ["BASELINES", "Answer", "Baseline", "available", "complete", "get"]
 
-_CLASSES: tuple[type[Baseline], ...] = (Auglag,)
+_CLASSES: tuple[type[Baseline], ...] = (
+    Auglag,
+    Slsqp,
+    TrustConstr,
+    TrustConstrBarrier,
+    Cobyqa,
+    Ipopt,
+    IpoptLimitedMemory,
+    NloptAuglag,
+    Uno,
+    Alpaqa,
+)
 
 #: Name -> solver.
 BASELINES: dict[str, Baseline] = {cls.name: cls() for cls in _CLASSES}
