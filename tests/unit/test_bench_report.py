@@ -176,6 +176,8 @@ def test_values_without_a_logarithm_are_gaps() -> None:
     assert coded is not None
     assert [undone(column) for column in coded[1:]] == [[0, None, 200]] * 3
     assert history_data([]) is None
+    assert history_data([{"beta": 1.0}]) is None
+    assert history_data([{"evaluations": 5.0, "beta": 1.0}]) == [[5], [None], [None], [0]]
 
 
 def test_numbers_that_are_not_finite_are_left_out() -> None:

@@ -113,13 +113,16 @@ def kept(length: int) -> list[int]:
 
 
 def history_data(history: Sequence[dict[str, float]]) -> list[list[int | None]] | None:
-    """Cumulated gradient evaluations, then 100 log10 of each of `COLUMNS`; all as differences to the value before."""
-    if not history:
+    """Cumulated gradient evaluations, then 100 log10 of each of `COLUMNS`; all as differences to the value before.
+
+    None for a history that does not say what its rows cost; a column that it has not is all gaps.
+    """
+    if not history or not all("evaluations" in row for row in history):
         return None
     rows = kept(len(history))
     work = np.cumsum([row["evaluations"] for row in history])
     columns: list[list[int | None]] = [[int(work[i]) for i in rows]]
-    columns += [[_decades(history[i][name]) for i in rows] for name in COLUMNS]
+    columns += [[_decades(history[i].get(name, math.nan)) for i in rows] for name in COLUMNS]
     return [_differences(column) for column in columns]
 
 

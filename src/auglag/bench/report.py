@@ -35,7 +35,7 @@ class Section:
     records: Sequence[Record]
     solved: Solved = field(default_factory=lambda: judged(1e-6))
     test: str = "the judge accepts the point at 1e-6"  #: what `solved` asks for, in words
-    claims_at: float = 1e-6  #: the tolerance, one of `TOLERANCES`, at which claims of success are checked
+    claims_at: float | None = 1e-6  #: the tolerance at which claims of success are checked, as in `solved_at`
 
 
 def paper_sections(records: Iterable[Record], *, settings: Sequence[Setting] = PAPER_SETTINGS) -> list[Section]:
@@ -48,7 +48,7 @@ def paper_sections(records: Iterable[Record], *, settings: Sequence[Setting] = P
             records=chosen,
             solved=residual_below(setting.eps),
             test=f"R <= {setting.eps:g} with the solver's own multipliers",
-            claims_at=min((t for t in TOLERANCES if t >= setting.eps), default=max(TOLERANCES)),
+            claims_at=min((t for t in TOLERANCES if t >= setting.eps), default=None),
         )
         for setting, chosen in found
         if chosen

@@ -27,6 +27,8 @@
   // Black lines take the colour of the text, so that they are seen on a dark page.
   const colour = (solver) => "--c:" + (solver.colour === "#000000" ? "var(--ink)" : solver.colour);
 
+  const dashes = (solver) => solver.dashes.map((d) => d * 1.5).join(" ");
+
   function shown(value) {
     if (value === null || value === undefined) return "–";
     const size = Math.abs(value);
@@ -84,7 +86,8 @@
     const figure = make(parent, "figure");
     make(figure, "figcaption", title);
     const width = named ? 560 : 360, longest = Math.max(4, ...lines.map((line) => line.solver.name.length));
-    const left = 48, right = named ? Math.min(190, 22 + 6.6 * longest) : 12, top = 8, bottom = 40;
+    const sampled = named && lines.length > 8; // then colours repeat, and the dashes have to be seen at the name
+    const left = 48, right = named ? Math.min(220, (sampled ? 50 : 22) + 6.6 * longest) : 12, top = 8, bottom = 40;
     const svg = draw(figure, "svg", {class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title});
     const px = (v) => left + ((v - x.low) / (x.high - x.low)) * (width - left - right);
     const py = (v) => height - bottom - ((v - y.low) / (y.high - y.low)) * (height - top - bottom);
@@ -110,7 +113,7 @@
       }
       if (step) path += `H${px(x.high).toFixed(1)}`;
       draw(svg, "path", {class: "line", d: path, style: colour(line.solver),
-        "stroke-dasharray": line.solver.dashes.map((d) => d * 1.5).join(" ")});
+        "stroke-dasharray": dashes(line.solver)});
       if (!step) {
         const [u, v] = line.points.at(-1);
         draw(svg, "circle", {class: "dot", cx: px(u), cy: py(v), r: 3, style: colour(line.solver)});
@@ -122,7 +125,8 @@
       spread(ends, 15, top + 4, height - bottom).forEach((at, i) => {
         const edge = width - right, style = colour(drawn[i].solver);
         draw(svg, "line", {class: "tie", style, x1: edge, y1: ends[i], x2: edge + 10, y2: at});
-        draw(svg, "text", {class: "name", style, x: edge + 13, y: at + 4}, drawn[i].solver.name);
+        if (sampled) draw(svg, "path", {class: "line", style, d: `M${edge + 12} ${at}h26`, "stroke-dasharray": dashes(drawn[i].solver)});
+        draw(svg, "text", {class: "name", style, x: edge + (sampled ? 42 : 13), y: at + 4}, drawn[i].solver.name);
       });
     }
     reading(svg, drawn, {x, y, px, py, left, right, top, bottom, width, height, step});
@@ -350,7 +354,7 @@
       const run = data[j], row = make(body, "tr"), title = make(row, "td");
       const swatch = draw(title, "svg", {class: "swatch chart", viewBox: "0 0 26 8", style: "width:26px;height:8px"});
       draw(swatch, "path", {class: "line", d: "M0 4H26", style: colour(DATA.solvers[j]),
-        "stroke-dasharray": DATA.solvers[j].dashes.map((d) => d * 1.5).join(" ")});
+        "stroke-dasharray": dashes(DATA.solvers[j])});
       title.append(DATA.solvers[j].name);
       if (run === null) {
         make(row, "td", "no record", {colspan: names.length - 1, class: "failed"});
