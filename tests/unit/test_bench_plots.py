@@ -132,8 +132,9 @@ def test_a_history_plot_names_runs_without_history_and_refuses_several_problems(
     assert plots.history_plot([*chosen, lost]).get_suptitle() == "BT4 (no history: Lost)"
     with pytest.raises(InputError, match=r"records must be of one problem and have a history, got problems \['ALLI"):
         plots.history_plot(PANEL)
-    with pytest.raises(InputError, match="have a history"):
-        plots.history_plot([lost])
+    for nothing in (lost, replace(lost, history=[{"beta": 1.0}])):
+        with pytest.raises(InputError, match="have a history"):
+            plots.history_plot([nothing])
 
 
 def test_saving_writes_three_files_that_are_the_same_every_time(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ def test_solved_at_counts_what_was_counted_by_hand() -> None:
 
 def test_false_claims_are_judged_at_the_tolerance_that_was_asked_for() -> None:
     assert [row[-2] for row in solved_at(RECORDS, claims_at=1e-3).rows] == [0, 0]
+    assert "false claims" not in solved_at(RECORDS, claims_at=None).columns
 
 
 def test_a_chosen_set_of_problems_is_the_denominator() -> None:

@@ -120,7 +120,7 @@ def solved_at_plot(
 
 def history_plot(records: Sequence[Record], *, title: str | None = None, width: float = 7.2) -> Figure:
     """R, violation and beta against gradient evaluations, for the runs of several solvers on one problem."""
-    drawn = [record for record in records if record.history]
+    drawn = [record for record in records if _drawable(record)]
     names = {instance(record) for record in records}
     if len(names) != 1 or not drawn:
         raise InputError(f"records must be of one problem and have a history, got problems {sorted(names)}")
@@ -144,7 +144,7 @@ def history_plot(records: Sequence[Record], *, title: str | None = None, width: 
         names_drawn = [record.title for record in drawn]
         columns = min(len(drawn), 5)
         figure.legend(handles, names_drawn, ncols=columns, frameon=False, loc="outside lower center", handlelength=3)
-        lost = [record.title for record in records if not record.history]
+        lost = [record.title for record in records if not _drawable(record)]
         heading = next(iter(names)) if title is None else title
         figure.suptitle(f"{heading} (no history: {', '.join(lost)})" if lost else heading, fontsize=10)
         return figure
@@ -154,10 +154,15 @@ def history_line(record: Record, column: str) -> tuple[np.ndarray[Any, Any], np.
     """Gradient evaluations up to each outer iteration, and the positive, finite values of the column there."""
     rows = record.history or []
     x = np.cumsum([row["evaluations"] for row in rows])
-    y = np.array([row[column] for row in rows], dtype=float)
+    y = np.array([row.get(column, math.nan) for row in rows], dtype=float)
     with np.errstate(invalid="ignore"):
         keep = np.isfinite(y) & (y > 0)
     return x[keep], y[keep]
+
+
+def _drawable(record: Record) -> bool:
+    """Whether there is a history that says what its rows cost."""
+    return bool(record.history) and all("evaluations" in row for row in record.history or [])
 
 
 def save(figure: Figure, path: str | Path) -> list[Path]:

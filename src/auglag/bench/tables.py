@@ -59,16 +59,17 @@ def solved_at(
     problems: Iterable[str] | None = None,
     cost: Cost = gradients,
     cost_name: str = "gradients",
-    claims_at: float = 1e-6,
+    claims_at: float | None = 1e-6,
 ) -> Table:
     """Problems that the judge accepts at 1e-3, 1e-6 and 1e-8, the median cost, CPU time, endings and false claims.
 
     "common" is the median over the problems that all solvers of the table solve at 1e-6. A false claim is a run that
-    calls itself a success and is not accepted at `claims_at`, one of `TOLERANCES`: lower it where less was asked for.
+    calls itself a success and is not accepted at `claims_at`, one of `TOLERANCES`: give the tolerance that the solvers
+    were asked for, or None to leave the column out where they were asked for less than any of these.
     """
     table = grid(records)
     names, rows = axes(table, solvers, problems)
-    middle, claimed_for = judged(1e-6), judged(claims_at)
+    middle, claim = judged(1e-6), judged(claims_at) if claims_at is not None else None
     wanted = set(rows)
     found = {name: [r for p, r in table[name].items() if p in wanted] for name in names}
     solved = {name: {instance(r) for r in found[name] if middle(r)} for name in names}
@@ -82,15 +83,18 @@ def solved_at(
         line.append(_median(cost(r) for r in found[name] if instance(r) in common))
         line.append(round(sum(r.cpu for r in found[name]), 1))
         line += [sum(r.ending == ending for r in found[name]) for ending in present]
-        line.append(sum(r.claims_success is True and not claimed_for(r) for r in found[name]))
+        if claim is not None:
+            line.append(sum(r.claims_success is True and not claim(r) for r in found[name]))
         lines.append((*line, *([missing[name]] if any(missing.values()) else [])))
     columns = ["Solver", *map(_power, TOLERANCES)]
-    columns += [f"median {cost_name}", "common", "CPU s", *present, "false claims"]
+    columns += [f"median {cost_name}", "common", "CPU s", *present]
     notes = [
         f"{len(rows)} problems; medians over those solved at 1e-6, 'common' over the {len(common)} that all "
         f"{len(names)} solvers solve.",
-        f"A false claim: the solver reports success, the judge does not accept the point at {_power(claims_at)}.",
     ]
+    if claims_at is not None:
+        columns.append("false claims")
+        notes.append(f"A false claim: the solver reports success, the judge rejects the point at {_power(claims_at)}.")
     if any(missing.values()):
         columns.append("no record")
         notes.append("A problem without a record counts as a failure.")
