@@ -178,10 +178,11 @@ def test_the_version_names_the_solver(name: str) -> None:
     assert any(character.isdigit() for character in baselines.get(name).version())
 
 
-def test_ipopt_says_which_ipopt_it_is() -> None:
-    if reason := baselines.get("ipopt").unavailable():
+@pytest.mark.parametrize(("name", "version"), [("ipopt", "3.14."), ("ipopt-lm", "3.14."), ("ipopt-3.12", "3.12.")])
+def test_ipopt_says_which_ipopt_it_is(name: str, version: str) -> None:
+    if reason := baselines.get(name).unavailable():
         pytest.skip(reason)
-    assert baselines.get("ipopt").version().startswith("IPOPT 3.14.")
+    assert baselines.get(name).version().startswith(f"IPOPT {version}")
 
 
 @pytest.mark.parametrize(
@@ -189,6 +190,7 @@ def test_ipopt_says_which_ipopt_it_is() -> None:
     [
         ("ipopt", "pip install casadi"),
         ("ipopt-lm", "pip install casadi"),
+        ("ipopt-3.12", "pip install ipyopt"),
         ("nlopt-auglag", "pip install nlopt"),
         ("uno", "pip install unopy"),
         ("alpaqa", "pip install --pre alpaqa"),

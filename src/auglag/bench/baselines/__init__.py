@@ -13,7 +13,7 @@ from auglag.bench.baselines.alpaqa import Alpaqa
 from auglag.bench.baselines.auglag import Auglag
 from auglag.bench.baselines.base import Answer, Baseline
 from auglag.bench.baselines.cobyqa import Cobyqa
-from auglag.bench.baselines.ipopt import Ipopt, IpoptLimitedMemory
+from auglag.bench.baselines.ipopt import Ipopt, IpoptLimitedMemory, OldIpopt
 from auglag.bench.baselines.nlopt import NloptAuglag
 from auglag.bench.baselines.scipy_slsqp import Slsqp
 from auglag.bench.baselines.trust_constr import TrustConstr, TrustConstrBarrier
@@ -31,6 +31,7 @@ _CLASSES: tuple[type[Baseline], ...] = (
     Cobyqa,
     Ipopt,
     IpoptLimitedMemory,
+    OldIpopt,
     NloptAuglag,
     Uno,
     Alpaqa,

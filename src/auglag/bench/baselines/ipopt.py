@@ -1,14 +1,9 @@
-"""IPOPT 3.14 through the C interface of the library in the CasADi wheel; nothing of CasADi itself is used."""
+"""IPOPT through its C interface: 3.14 from the CasADi wheel and 3.12 from the ipyopt wheel."""
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import importlib.metadata
-import importlib.util
-import re
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -16,17 +11,22 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.bench.baselines.base import Answer, Baseline
 from auglag.bench.baselines.callbacks import Callbacks
+from auglag.bench.baselines.ipopt_library import (
+    EVAL_F,
+    EVAL_G,
+    EVAL_H,
+    EVAL_JAC,
+    ITERATION,
+    POINTER,
+    REAL,
+    REALS,
+    Library,
+    from_casadi,
+    from_ipyopt,
+)
 from auglag.bench.baselines.sparsity import Structure, hessian_structure, jacobian_structure
 from auglag.bench.counted import CountedProblem
 from auglag.errors import OptionError
-
-_INT, _REAL, _BOOL = ctypes.c_int, ctypes.c_double, ctypes.c_bool
-_REALS, _INTS, _POINTER = ctypes.POINTER(_REAL), ctypes.POINTER(_INT), ctypes.c_void_p
-_EVAL_F = ctypes.CFUNCTYPE(_BOOL, _INT, _REALS, _BOOL, _REALS, _POINTER)
-_EVAL_G = ctypes.CFUNCTYPE(_BOOL, _INT, _REALS, _BOOL, _INT, _REALS, _POINTER)
-_EVAL_JAC = ctypes.CFUNCTYPE(_BOOL, _INT, _REALS, _BOOL, _INT, _INT, _INTS, _INTS, _REALS, _POINTER)
-_EVAL_H = ctypes.CFUNCTYPE(_BOOL, _INT, _REALS, _BOOL, _REAL, _INT, _REALS, _BOOL, _INT, _INTS, _INTS, _REALS, _POINTER)
-_ITERATION = ctypes.CFUNCTYPE(_BOOL, _INT, _INT, _REAL, _REAL, _REAL, _REAL, _REAL, _REAL, _REAL, _REAL, _INT, _POINTER)
 
 #: IPOPT's return codes; only the first is success, "acceptable" is not.
 STATUS = {
@@ -59,12 +59,15 @@ INFINITE = 1e20
 class _Ipopt(Baseline):
     """IPOPT with MUMPS; a Python exception in a function ends the solve, and the last iterate is the answer."""
 
-    requires = ("casadi",)
     _hessian: ClassVar[str]
+
+    @abstractmethod
+    def library(self) -> Library:
+        """The build of IPOPT it uses."""
 
     def solve(self, problem: CountedProblem, options: Mapping[str, Any], seed: int) -> Answer:
         """Run it; multipliers have the sign of IPOPT, which is ours."""
-        functions = _Functions(problem, exact=self._hessian == "exact")
+        functions = _Functions(self.library(), problem, exact=self._hessian == "exact")
         settings = {name: value for name, value in options.items() if value is not None}
         settings |= {"hessian_approximation": self._hessian, "print_level": 0, "sb": "yes"}
         x, y, status = functions.solve(settings)
@@ -80,7 +83,8 @@ class _Ipopt(Baseline):
 
     def version(self) -> str:
         """IPOPT's own version, asked of the library, and where it comes from."""
-        return f"IPOPT {ipopt_version()} (MUMPS, casadi {importlib.metadata.version('casadi')})"
+        library = self.library()
+        return f"IPOPT {library.version} (MUMPS, {library.wheel})"
 
 
 _DEFAULTS: dict[str, Any] = {
@@ -88,7 +92,7 @@ _DEFAULTS: dict[str, Any] = {
     "constr_viol_tol": 1e-8,  # the next three: on the problem as stated; IPOPT's own are 1e-4, 1, 1e-4
     "dual_inf_tol": 1e-6,
     "compl_inf_tol": 1e-8,
-    "bound_relax_factor": 1e-8,
+    "bound_relax_factor": 1e-10,  # IPOPT's own, 1e-8, moves bounds by more than the tolerance where they are large
     "acceptable_iter": 0,  # no "acceptable" ends
     "max_iter": 100_000,
     "linear_solver": "mumps",
@@ -101,9 +105,14 @@ class Ipopt(_Ipopt):
     """IPOPT with exact Hessians."""
 
     name = "ipopt"
+    requires = ("casadi",)
     derivatives = 2
     defaults: Mapping[str, Any] = _DEFAULTS
     _hessian = "exact"
+
+    def library(self) -> Library:
+        """CasADi's."""
+        return from_casadi()
 
 
 @final
@@ -111,33 +120,54 @@ class IpoptLimitedMemory(_Ipopt):
     """IPOPT with its limited-memory BFGS approximation of the Hessian: first derivatives only."""
 
     name = "ipopt-lm"
+    requires = ("casadi",)
     derivatives = 1
     defaults: Mapping[str, Any] = {**_DEFAULTS, "limited_memory_max_history": 6}
     _hessian = "limited-memory"
+
+    def library(self) -> Library:
+        """CasADi's."""
+        return from_casadi()
+
+
+@final
+class OldIpopt(_Ipopt):
+    """IPOPT 3.12 with exact Hessians, as the ipyopt wheel bundles it: the version makes a difference."""
+
+    name = "ipopt-3.12"
+    requires = ("ipyopt",)
+    derivatives = 2
+    defaults: Mapping[str, Any] = _DEFAULTS
+    _hessian = "exact"
+
+    def library(self) -> Library:
+        """ipyopt's."""
+        return from_ipyopt()
 
 
 class _Functions:
     """The callbacks of one solve. ctypes needs them alive as long as IPOPT runs, so they are kept here."""
 
-    def __init__(self, problem: CountedProblem, *, exact: bool) -> None:
-        self.problem, self.callbacks = problem, Callbacks()
+    def __init__(self, library: Library, problem: CountedProblem, *, exact: bool) -> None:
+        self.library, self.problem, self.callbacks = library, problem, Callbacks()
         self.iterations, self.barrier = 0, 0.0
         self._jacobian = jacobian_structure(problem)
         self._hessian = hessian_structure(problem) if exact else None
         self._handle: Any = None
-        self._x, self._y = np.clip(problem.x0, problem.lower, problem.upper), np.zeros(problem.m)
+        self._x = np.clip(problem.x0, problem.lower, problem.upper)
+        self._y: Vector | None = None
 
-    def solve(self, settings: Mapping[str, Any]) -> tuple[Vector, Vector, int]:
+    def solve(self, settings: Mapping[str, Any]) -> tuple[Vector, Vector | None, int]:
         """(x, y, return code)."""
-        problem, library = self.problem, _library()
+        problem, library = self.problem, self.library.functions
         functions = (
-            _EVAL_F(self._f),
-            _EVAL_G(self._g),
-            _EVAL_F(self._grad),
-            _EVAL_JAC(self._jac),
-            _EVAL_H(self._hess),
+            EVAL_F(self._f),
+            EVAL_G(self._g),
+            EVAL_F(self._grad),
+            EVAL_JAC(self._jac),
+            EVAL_H(self._hess),
         )
-        iteration = _ITERATION(self._iteration)
+        iteration = ITERATION(self._iteration)
         hessian_entries = self._hessian.size if self._hessian is not None else 0
         bounds = [_finite(side) for side in (problem.lower, problem.upper, problem.cl, problem.cu)]
         sides = [_reals(side) for side in bounds]
@@ -147,10 +177,10 @@ class _Functions:
         )
         if not handle:
             raise RuntimeError(f"CreateIpoptProblem refused {problem.name}: n = {problem.n}, m = {problem.m}")
-        self._handle = _POINTER(handle)
+        self._handle = POINTER(handle)
         try:
             for name, value in settings.items():
-                _set_option(self._handle, name, value)
+                _set_option(library, self._handle, name, value)
             library.SetIntermediateCallback(self._handle, iteration)
             x, y = problem.x0.astype(float), np.zeros(problem.m)
             status = int(library.IpoptSolve(self._handle, _reals(x), None, None, _reals(y), None, None, None))
@@ -214,9 +244,13 @@ class _Functions:
     def _iteration(self, mode: int, count: int, f: float, violation: float, dual: float, mu: float, *rest: Any) -> bool:
         """Keep the iterate, for the case that the solve ends early."""
         self.iterations, self.barrier = count, mu
-        x, y, n, m = self._x.copy(), self._y.copy(), self.problem.n, self.problem.m
-        if _library().GetIpoptCurrentIterate(self._handle, False, n, _reals(x), None, None, m, None, _reals(y)):
-            self._x, self._y = x, y
+        if self.library.tells_iterates:
+            ask = self.library.functions.GetIpoptCurrentIterate
+            x, y, n, m = self._x.copy(), np.zeros(self.problem.m), self.problem.n, self.problem.m
+            if ask(self._handle, False, n, _reals(x), None, None, m, None, _reals(y)):
+                self._x, self._y = x, y
+        else:
+            self._x = self.problem.last_x
         return self.callbacks.error is None
 
 
@@ -232,67 +266,19 @@ def _array(pointer: Any, size: int) -> Any:
 
 
 def _reals(array: Vector) -> Any:
-    return array.ctypes.data_as(_REALS)
+    return array.ctypes.data_as(REALS)
 
 
 def _finite(side: Vector) -> Vector:
     return np.clip(side, -INFINITE, INFINITE).astype(float)
 
 
-def _set_option(handle: Any, name: str, value: Any) -> None:
-    library = _library()
+def _set_option(library: Any, handle: Any, name: str, value: Any) -> None:
     if isinstance(value, str):
         accepted = library.AddIpoptStrOption(handle, name.encode(), value.encode())
     elif isinstance(value, int):
         accepted = library.AddIpoptIntOption(handle, name.encode(), value)
     else:
-        accepted = library.AddIpoptNumOption(handle, name.encode(), _REAL(value))
+        accepted = library.AddIpoptNumOption(handle, name.encode(), REAL(value))
     if not accepted:
         raise OptionError(f"IPOPT does not take {name} = {value!r}")
-
-
-# ------------------------------------------------------------------------------------------------------- the library
-
-
-def ipopt_version() -> str:
-    """As the library says; older ones do not, then as its header says."""
-    library = _library()
-    if hasattr(library, "GetIpoptVersion"):
-        numbers = _INT(), _INT(), _INT()
-        library.GetIpoptVersion(*(ctypes.byref(number) for number in numbers))
-        return ".".join(str(number.value) for number in numbers)
-    header = next(_folder().glob("include/coin-or/IpoptConfig.h"), None)
-    found = re.search(r'IPOPT_VERSION\s+"([^"]+)"', header.read_text()) if header else None
-    return found.group(1) if found else "3.14"
-
-
-def _folder() -> Path:
-    """Of the CasADi wheel, without importing it."""
-    spec = importlib.util.find_spec("casadi")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent
-
-
-@functools.cache
-def _library() -> Any:
-    names = ("libipopt.so.3", "libipopt.so", "libipopt.3.dylib", "libipopt.dylib", "libipopt-3.dll")
-    path = next((_folder() / name for name in names if (_folder() / name).exists()), None)
-    if path is None:
-        raise RuntimeError(f"no IPOPT library in {_folder()}; looked for {', '.join(names)}")
-    library = ctypes.CDLL(str(path))
-    sides: list[Any] = [_INT, _REALS, _REALS, _INT, _REALS, _REALS, _INT, _INT, _INT]
-    library.CreateIpoptProblem.restype = _POINTER
-    library.CreateIpoptProblem.argtypes = [*sides, _EVAL_F, _EVAL_G, _EVAL_F, _EVAL_JAC, _EVAL_H]
-    library.FreeIpoptProblem.restype = None
-    library.FreeIpoptProblem.argtypes = [_POINTER]
-    for kind, value in (("Str", ctypes.c_char_p), ("Int", _INT), ("Num", _REAL)):
-        add = getattr(library, f"AddIpopt{kind}Option")
-        add.restype, add.argtypes = _BOOL, [_POINTER, ctypes.c_char_p, value]
-    library.SetIntermediateCallback.restype = _BOOL
-    library.SetIntermediateCallback.argtypes = [_POINTER, _ITERATION]
-    library.IpoptSolve.restype = _INT
-    library.IpoptSolve.argtypes = [_POINTER, _REALS, _REALS, _REALS, _REALS, _REALS, _REALS, _POINTER]
-    library.GetIpoptCurrentIterate.restype = _BOOL
-    library.GetIpoptCurrentIterate.argtypes = [_POINTER, _BOOL, _INT, _REALS, _REALS, _REALS, _INT, _REALS, _REALS]
-    return library
