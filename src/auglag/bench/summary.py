@@ -24,7 +24,7 @@ def write(records: Sequence[Record], output: Path, *, title: str) -> Iterator[st
     if importlib.util.find_spec("matplotlib") is None:
         yield "No plots and no report: pip install 'auglag[plot]'"
         return
-    from auglag.bench import plots
+    from auglag.bench import plots, report
     from auglag.bench.profiles import data_profile, performance_profile
 
     figures = {
@@ -35,6 +35,8 @@ def write(records: Sequence[Record], output: Path, *, title: str) -> Iterator[st
     for name, figure in figures.items():
         saved = plots.save(figure, output / name)
         yield f"Plot: {saved[-1]}"
+    page = report.write(output / "report.html", [report.Section(title, records)], title=title)
+    yield f"Report, with every run: {page}"
 
 
 def write_tables(path: Path, title: str, tables: Sequence[Table], text: str = "") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from auglag.bench import plots, tables
+from auglag.bench import plots, report, tables
 from auglag.bench.export import export
 from auglag.bench.profiles import Profile, paper_profile
 from auglag.bench.record import Record
@@ -59,10 +59,18 @@ def write_figure(records: Sequence[Record], output: Path) -> Iterator[str]:
         tables.failures(TABLE.select(records), solved=succeeded, title=f"Failures by reason, {TABLE.title}"),
     ]
     write_tables(output / "figure1.md", "Figure 1 and Table 2 of the paper, redone", found, _limits(records))
+    page = report.write(
+        output / "figure1.html",
+        report.paper_sections(records),
+        title="Figure 1 of the paper, redone",
+        tables=_table2(records),
+        notes=[_limits(records)],
+    )
     yield found[0].text()
     yield found[1].text()
     yield f"Figure: {', '.join(str(path) for path in saved)}"
     yield f"Tables: {output / 'figure1.md'}"
+    yield f"Report, with every run: {page}"
     yield f"Runs: {export(records, output / 'figure1-runs.csv.gz')}"
 
 
