@@ -23,6 +23,7 @@ from auglag.bench.profiles import (
     paper_profile,
     performance_profile,
     residual_below,
+    subproblem_gradients,
 )
 from auglag.bench.record import Record
 from auglag.bench.setting import PAPER_SETTINGS, Setting
@@ -140,6 +141,15 @@ def test_predicates_are_the_judge_the_papers_test_and_the_claim() -> None:
         judged(1e-2)
     with pytest.raises(InputError, match="eps must be positive"):
         residual_below(-1.0)
+
+
+def test_gradients_of_the_subproblems_are_counted_from_the_history() -> None:
+    known = replace(record("P", "A", 7), history=[{"evaluations": 4.0}, {"evaluations": 5.0}])
+    assert subproblem_gradients(known) == 9.0
+    for history in (None, [], [{"beta": 1.0}], [{"evaluations": math.nan}]):
+        assert subproblem_gradients(replace(known, history=history)) == 7.0
+    profile = paper_profile([known, record("P", "B", 18)], eps=1e-3, cost=subproblem_gradients)
+    np.testing.assert_array_equal(profile.positions, [[1, 2]])
 
 
 def test_data_profiles_count_units_of_n_plus_one_gradients() -> None:

@@ -17,7 +17,7 @@ import pytest
 from auglag import InputError
 from auglag.bench import report
 from auglag.bench.embedded import COLUMNS, POINTS, history_data, kept
-from auglag.bench.profiles import paper_profile, residual_below
+from auglag.bench.profiles import paper_profile, residual_below, subproblem_gradients
 from auglag.bench.record import Record
 from auglag.bench.report import Section
 from auglag.bench.setting import PAPER_SETTINGS
@@ -140,6 +140,13 @@ def test_the_data_are_those_of_the_records() -> None:
                 assert run[:2] == [int(source.residual <= setting.eps), source.gradients]
                 assert content["strings"][run[2]] == source.ending
                 assert content["strings"][run[3]] == source.message
+
+
+def test_another_count_of_gradients_goes_through_the_whole_page() -> None:
+    known = record("P", "A", 7, history=[{"evaluations": 4.0, **dict.fromkeys(COLUMNS, 1.0)}])
+    content = embedded(report.html([Section("T", [known, record("P", "B", 8)], cost=subproblem_gradients)], title="T"))
+    assert [run[1] for run in content["sections"][0]["runs"][0]] == [4, 8]
+    assert content["sections"][0]["profiles"]["paper"][1] == [[1.0, 2.0], [0, 1]]
 
 
 def test_solvers_and_problems_without_a_record_are_shown_as_such() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from auglag.bench.profiles import (
     FAILURE_RATIO,
+    Cost,
     Profile,
     Solved,
     axes,
@@ -45,23 +46,26 @@ class Strings:
         return self.texts.setdefault(text, len(self.texts))
 
 
-def section_data(records: Sequence[Record], solved: Solved, solvers: Sequence[str], strings: Strings) -> dict[str, Any]:
+def section_data(
+    records: Sequence[Record], solved: Solved, cost: Cost, solvers: Sequence[str], strings: Strings
+) -> dict[str, Any]:
     """Profiles and runs of one section; `runs[problem][solver]` is a row of `run_data`, or None."""
     table = grid(records)
     names, problems = axes(table, None, None)
     sizes = [_sizes(table[s][p] for s in names if p in table[s]) for p in problems]
     rows = [
-        [run_data(table[s][p], solved, strings) if p in table.get(s, {}) else None for s in solvers] for p in problems
+        [run_data(table[s][p], solved, cost, strings) if p in table.get(s, {}) else None for s in solvers]
+        for p in problems
     ]
-    capped = performance_profile(records, solved=solved, failure_ratio=FAILURE_RATIO)
-    free = performance_profile(records, solved=solved)
+    capped = performance_profile(records, cost=cost, solved=solved, failure_ratio=FAILURE_RATIO)
+    free = performance_profile(records, cost=cost, solved=solved)
     return {
         "problems": [[name, *size] for name, size in zip(problems, sizes, strict=True)],
         "runs": rows,
         "profiles": {
             "paper": profile_data(capped, solvers),
             "uncapped": profile_data(free, solvers),
-            "data": profile_data(data_profile(records, solved=solved), solvers),
+            "data": profile_data(data_profile(records, cost=cost, solved=solved), solvers),
         },
     }
 
@@ -82,12 +86,12 @@ def profile_data(profile: Profile, solvers: Sequence[str]) -> list[Any]:
     return [curve(solver) if solver in profile.solvers else None for solver in solvers]
 
 
-def run_data(record: Record, solved: Solved, strings: Strings) -> list[Any]:
-    """Solved, gradients, ending, message, R, violation, stationarity at 1e-6, beta, CPU seconds, outer, history."""
+def run_data(record: Record, solved: Solved, cost: Cost, strings: Strings) -> list[Any]:
+    """Solved, cost, ending, message, R, violation, stationarity at 1e-6, beta, CPU seconds, outer, history."""
     message = record.message if len(record.message) <= MESSAGE else record.message[: MESSAGE - 3] + "..."
     return [
         int(solved(record)),
-        record.gradients,
+        round(cost(record)),
         strings.number(record.ending),
         strings.number(message),
         _short(record.residual),

@@ -119,7 +119,7 @@ def solved_at_plot(
 
 
 def history_plot(records: Sequence[Record], *, title: str | None = None, width: float = 7.2) -> Figure:
-    """R, violation and beta against gradient evaluations, for the runs of several solvers on one problem."""
+    """R, violation and beta against gradients of the subproblems, for the runs of several solvers on one problem."""
     drawn = [record for record in records if _drawable(record)]
     names = {instance(record) for record in records}
     if len(names) != 1 or not drawn:
@@ -140,7 +140,7 @@ def history_plot(records: Sequence[Record], *, title: str | None = None, width: 
             axes.set_yscale("log")
             axes.minorticks_off()
             axes.set_title(name)
-            axes.set_xlabel("gradient evaluations")
+            axes.set_xlabel("gradients of the subproblems")
         names_drawn = [record.title for record in drawn]
         columns = min(len(drawn), 5)
         figure.legend(handles, names_drawn, ncols=columns, frameon=False, loc="outside lower center", handlelength=3)
@@ -151,7 +151,7 @@ def history_plot(records: Sequence[Record], *, title: str | None = None, width: 
 
 
 def history_line(record: Record, column: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Gradient evaluations up to each outer iteration, and the positive, finite values of the column there."""
+    """Gradients of the subproblems up to each outer iteration, and the positive, finite values of the column."""
     rows = record.history or []
     x = np.cumsum([row["evaluations"] for row in rows])
     y = np.array([row.get(column, math.nan) for row in rows], dtype=float)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, final
 
 from auglag.bench.embedded import POINTS, Strings, section_data
-from auglag.bench.profiles import Solved, instance, judged, residual_below
+from auglag.bench.profiles import Cost, Solved, gradients, instance, judged, residual_below
 from auglag.bench.record import TOLERANCES, Record
 from auglag.bench.rendering import Table
 from auglag.bench.setting import PAPER_SETTINGS, Setting
@@ -35,10 +35,13 @@ class Section:
     records: Sequence[Record]
     solved: Solved = field(default_factory=lambda: judged(1e-6))
     test: str = "the judge accepts the point at 1e-6"  #: what `solved` asks for, in words
+    cost: Cost = gradients  #: a count of gradients: `gradients` or `subproblem_gradients`
     claims_at: float | None = 1e-6  #: the tolerance at which claims of success are checked, as in `solved_at`
 
 
-def paper_sections(records: Iterable[Record], *, settings: Sequence[Setting] = PAPER_SETTINGS) -> list[Section]:
+def paper_sections(
+    records: Iterable[Record], *, settings: Sequence[Setting] = PAPER_SETTINGS, cost: Cost = gradients
+) -> list[Section]:
     """One section for each of the paper's settings that has records, with R <= eps as the test."""
     held = list(records)
     found = [(setting, setting.select(held)) for setting in settings]
@@ -48,6 +51,7 @@ def paper_sections(records: Iterable[Record], *, settings: Sequence[Setting] = P
             records=chosen,
             solved=residual_below(setting.eps),
             test=f"R <= {setting.eps:g} with the solver's own multipliers",
+            cost=cost,
             claims_at=min((t for t in TOLERANCES if t >= setting.eps), default=None),
         )
         for setting, chosen in found
@@ -63,8 +67,8 @@ def html(sections: Sequence[Section], *, title: str, tables: Sequence[Table] = (
         "title": markup.escape(title),
         "notes": "".join(f"<p>{markup.escape(note)}</p>\n" for note in [*_summary(sections), *notes]),
         "tables": "\n".join(table.html() for table in tables),
-        "solved": _for_each(sections, lambda s: solved_at(s.records, title=s.title, claims_at=s.claims_at).html()),
-        "pairs": _for_each(sections, lambda s: pairs(s.records, solved=s.solved, title=s.title).html()),
+        "solved": _for_each(sections, lambda s: _solved(s)),
+        "pairs": _for_each(sections, lambda s: pairs(s.records, cost=s.cost, solved=s.solved, title=s.title).html()),
         "failures": _folded(sections),
         "style": _asset("report.css"),
         "script": _asset("report.js"),
@@ -100,7 +104,8 @@ def data(sections: Sequence[Section]) -> dict[str, Any]:
     look = looks(solvers)
     strings = Strings()
     content = [
-        {"title": s.title, "test": s.test} | section_data(s.records, s.solved, solvers, strings) for s in sections
+        {"title": s.title, "test": s.test} | section_data(s.records, s.solved, s.cost, solvers, strings)
+        for s in sections
     ]
     return {
         "solvers": [{"name": s, "colour": look[s].colour, "dashes": list(look[s].dashes)} for s in solvers],
@@ -128,6 +133,10 @@ def _summary(sections: Sequence[Section]) -> list[str]:
 
 def _for_each(sections: Sequence[Section], render: Callable[[Section], str]) -> str:
     return "\n".join(render(section) for section in sections)
+
+
+def _solved(section: Section) -> str:
+    return solved_at(section.records, title=section.title, cost=section.cost, claims_at=section.claims_at).html()
 
 
 def _folded(sections: Sequence[Section]) -> str:

@@ -223,6 +223,7 @@ def table2(
     always: str = "Always-Full",
     adaptive: str = "Adaptive-Full",
     solved: Solved | None = None,
+    cost: Cost = gradients,
     title: str = "Table 2: the paper's ten rows, and ours",
 ) -> Table:
     """The paper's ten problems: gradients, last beta and their ratio as printed and here, and who failed here.
@@ -234,7 +235,7 @@ def table2(
     lines: list[tuple[Cell, ...]] = []
     for row in PAPER_ROWS:
         a, b = first.get(row.problem), second.get(row.problem)
-        mine = _row(a, b)
+        mine = _row(a, b, cost)
         theirs = (row.always_gradients, row.always_beta, row.adaptive_gradients, row.adaptive_beta, row.ratio)
         beside = [cell for pair in zip(mine, theirs, strict=True) for cell in pair]
         lines.append((row.problem, *beside, _failed(a, accepted), _failed(b, accepted)))
@@ -251,6 +252,7 @@ def table2_here(
     always: str = "Always-Full",
     adaptive: str = "Adaptive-Full",
     solved: Solved | None = None,
+    cost: Cost = gradients,
     rows: int | None = 10,
     title: str = "Table 2, made anew: Always-Full fails and Adaptive-Full succeeds",
 ) -> Table:
@@ -263,7 +265,7 @@ def table2_here(
     problems = sorted(first.keys() | second.keys())
     chosen = [p for p in problems if ok(second.get(p)) and not ok(first.get(p))]
     reverse = sum(ok(first.get(p)) and not ok(second.get(p)) for p in problems)
-    lines = tuple((p, *_row(first.get(p), second.get(p))) for p in chosen[:rows])
+    lines = tuple((p, *_row(first.get(p), second.get(p), cost)) for p in chosen[:rows])
     heads = [f"{name} {what}" for name in (always, adaptive) for what in ("gradients", "last beta")]
     notes = (
         f"{len(lines)} of {len(chosen)} such problems, by name; on {reverse} it is the other way round "
@@ -280,11 +282,11 @@ def _two(
     return table[always], table[adaptive], solved or judged(1e-3)
 
 
-def _row(always: Record | None, adaptive: Record | None) -> tuple[Cell, ...]:
+def _row(always: Record | None, adaptive: Record | None, cost: Cost) -> tuple[Cell, ...]:
     """Gradients and last beta of both, and the ratio of the betas."""
     betas = last_beta(always), last_beta(adaptive)
     ratio = betas[0] / betas[1] if betas[0] is not None and betas[1] else None
-    one, other = (None if record is None else record.gradients for record in (always, adaptive))
+    one, other = (None if record is None else round(cost(record)) for record in (always, adaptive))
     return one, betas[0], other, betas[1], ratio
 
 

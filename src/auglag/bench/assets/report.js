@@ -235,7 +235,7 @@
     for (const [key, [name]] of Object.entries(OUTCOMES)) make(outcome, "option", name, {value: key});
     listen(outcome, "outcome", "change");
     const axis = make(bar, "select", undefined, {"aria-label": "horizontal axis of histories"});
-    make(axis, "option", "histories over gradient evaluations", {value: "gradients"});
+    make(axis, "option", "histories over gradients of the subproblems", {value: "gradients"});
     make(axis, "option", "histories over outer iterations", {value: "outer"});
     listen(axis, "axis", "change");
   }
@@ -339,7 +339,7 @@
       const span = (k) => points.reduce(([a, b], p) => [Math.min(a, p[k]), Math.max(b, p[k])], [Infinity, -Infinity]);
       const [, right] = span(0), [low, high] = span(1), room = Math.max(0.1, 0.05 * (high - low));
       chart(trio, {title, lines, step: false, named: false, height: 240,
-        x: {low: 0, high: Math.max(1, right * 1.03), log: false, name: state.axis === "gradients" ? "gradient evaluations" : "outer iterations"},
+        x: {low: 0, high: Math.max(1, right * 1.03), log: false, name: state.axis === "gradients" ? "gradients of the subproblems" : "outer iterations"},
         y: {low: low - room, high: high + room, log: true}});
     });
     runs(cell, section.runs[i], columns);
