@@ -306,3 +306,10 @@ def test_callbacks_keep_the_first_error_and_then_evaluate_nothing() -> None:
     assert len(calls) == 1
     assert callbacks.limit == "5 gradients"
     callbacks.raise_error()
+
+
+def test_a_solver_that_iterates_without_evaluations_is_stopped_by_the_clock() -> None:
+    callbacks = Callbacks()
+    assert not callbacks.stop(CountedProblem(cutest.load("HS6"), Limits(seconds=60.0)))
+    assert callbacks.stop(CountedProblem(cutest.load("HS6"), Limits(seconds=1e-9)))
+    assert callbacks.limit == "1e-09 CPU seconds"

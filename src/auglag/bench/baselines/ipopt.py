@@ -252,7 +252,7 @@ class _Functions:
                 self._x, self._y = x, y
         else:
             self._x = self.problem.last_x
-        return self.callbacks.error is None
+        return not self.callbacks.stop(self.problem)
 
 
 def _put_structure(structure: Structure, rows: Any, columns: Any) -> bool:
