@@ -7,6 +7,7 @@ import json
 import math
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -161,6 +162,13 @@ def test_a_function_that_is_not_defined_costs_no_process(name: str) -> None:
     assert np.isfinite(answer.x).all()
 
 
+@pytest.mark.parametrize("name", [p for p in SOLVERS if p.values[0] != "cobyqa"])
+def test_a_linear_program_has_an_empty_hessian(name: str) -> None:
+    inner = cutest.load("EXTRASIM")
+    answer, _ = solve(name, inner)
+    assert inner.f(answer.x) == pytest.approx(1.0, abs=1e-3)
+
+
 @pytest.mark.parametrize("name", SOLVERS)
 def test_nothing_is_printed_not_even_by_c_code(name: str) -> None:
     code = (
@@ -216,6 +224,16 @@ def test_an_option_ipopt_refuses_is_named() -> None:
         pytest.skip(reason)
     with pytest.raises(OptionError, match="linear_solver = 'abacus'"):
         solve("ipopt", cutest.load("HS6"), linear_solver="abacus")
+
+
+@pytest.mark.parametrize("name", ["ipopt", "ipopt-3.12"])
+def test_an_option_file_lying_about_changes_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if reason := baselines.get(name).unavailable():
+        pytest.skip(reason)
+    (tmp_path / "ipopt.opt").write_text("max_iter 2\n")
+    monkeypatch.chdir(tmp_path)
+    answer, _ = solve(name, cutest.load("HS71"))
+    assert answer.claims_success
 
 
 def test_trust_constr_asked_for_a_small_barrier_ends_at_one() -> None:
@@ -288,3 +306,10 @@ def test_callbacks_keep_the_first_error_and_then_evaluate_nothing() -> None:
     assert len(calls) == 1
     assert callbacks.limit == "5 gradients"
     callbacks.raise_error()
+
+
+def test_a_solver_that_iterates_without_evaluations_is_stopped_by_the_clock() -> None:
+    callbacks = Callbacks()
+    assert not callbacks.stop(CountedProblem(cutest.load("HS6"), Limits(seconds=60.0)))
+    assert callbacks.stop(CountedProblem(cutest.load("HS6"), Limits(seconds=1e-9)))
+    assert callbacks.limit == "1e-09 CPU seconds"

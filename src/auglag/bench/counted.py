@@ -93,6 +93,10 @@ class CountedProblem(AbstractProblem):
         """As the inner problem calls it."""
         return self.inner.row_name(i)
 
+    def check_time(self) -> None:
+        """Raise `LimitReached` if the CPU seconds are used up; for solvers that iterate without evaluations."""
+        self._check()
+
     # ------------------------------------------------------------------------------------------------------- counting
 
     def _value_at(self, x: Vector) -> None:

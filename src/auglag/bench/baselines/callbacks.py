@@ -7,7 +7,7 @@ from typing import TypeVar, final
 
 import numpy as np
 
-from auglag.bench.counted import LimitReached
+from auglag.bench.counted import CountedProblem, LimitReached
 from auglag.errors import EvaluationError
 
 _Value = TypeVar("_Value")
@@ -40,6 +40,15 @@ class Callbacks:
             self.error = error
             return None
         return value if np.all(np.isfinite(np.asarray(value))) else None
+
+    def stop(self, problem: CountedProblem) -> bool:
+        """Whether the solver is to stop, asked once an iteration: some iterate for long without evaluations."""
+        if self.error is None:
+            try:
+                problem.check_time()
+            except LimitReached as limit:
+                self.error = limit
+        return self.error is not None
 
     def raise_error(self) -> None:
         """Raise what was kept, unless it was a limit."""

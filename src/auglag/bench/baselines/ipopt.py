@@ -70,6 +70,7 @@ class _Ipopt(Baseline):
         functions = _Functions(self.library(), problem, exact=self._hessian == "exact")
         settings = {name: value for name, value in options.items() if value is not None}
         settings |= {"hessian_approximation": self._hessian, "print_level": 0, "sb": "yes"}
+        settings |= {"option_file_name": ""}  # else a file ipopt.opt in the working directory would change the run
         x, y, status = functions.solve(settings)
         functions.callbacks.raise_error()
         limit = functions.callbacks.limit
@@ -251,7 +252,7 @@ class _Functions:
                 self._x, self._y = x, y
         else:
             self._x = self.problem.last_x
-        return self.callbacks.error is None
+        return not self.callbacks.stop(self.problem)
 
 
 def _put_structure(structure: Structure, rows: Any, columns: Any) -> bool:

@@ -46,7 +46,7 @@ class Uno(Baseline):
         for name, value in _settings(options).items():
             solver.set_option(name, value)
         solver.set_notify_acceptable_iterate_callback(functions.keep)
-        solver.set_termination_callback(lambda *state: functions.callbacks.error is not None)
+        solver.set_termination_callback(lambda *state: functions.callbacks.stop(problem))
         result = solver.optimize(functions.model(unopy))
         functions.callbacks.raise_error()
         limit = functions.callbacks.limit
