@@ -175,6 +175,7 @@ def _plain(data: dict[str, Any]) -> dict[str, Any]:
 
 Workers = Annotated[int, typer.Option(help="Worker processes on this machine; 0 means one for each core.")]
 Cluster = Annotated[str, typer.Option(help="Address of a Dask scheduler, tcp://host:port, to run there instead.")]
+Redo = Annotated[bool, typer.Option("--redo", help="Do runs again that another version of their solver made.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A fixed sample of the problems, with smaller limits.")]
 
 
@@ -196,6 +197,7 @@ def bench(
     workers: Workers = 0,
     cluster: Cluster = "",
     source: Annotated[str, typer.Option(help="s2mpj or pycutest.")] = "s2mpj",
+    redo: Redo = False,
     listing: Annotated[bool, typer.Option("--list", help="List the solvers and which of them can run here.")] = False,
 ) -> None:
     """Compare solvers on CUTEst problems: solved-at table, profiles, report. Interrupted, it resumes."""
@@ -211,12 +213,12 @@ def bench(
         return
     if every < 1:
         raise InputError(f"--every must be at least 1, got {every}")
-    names = problem or cutest.select(max_size=max_size)[::every]
+    names = list(dict.fromkeys(problem or cutest.select(max_size=max_size)[::every]))
     for name in problem or ():
         if source == "s2mpj":
             problem_file(name)
-    limits = Limits(gradients=gradients, seconds=seconds, wall=3 * seconds + 30, memory=memory)
-    choices = [_solver(text) for text in solver or ["auglag"]]
+    limits = Limits(gradients=gradients, seconds=seconds, wall=10 * seconds + 60, memory=memory)
+    choices = [_solver(text) for text in dict.fromkeys(solver or ["auglag"])]
     runs = [
         Run(name, chosen, options, limits, source=source, label=label)
         for name in names
@@ -224,7 +226,7 @@ def bench(
     ]
     output.mkdir(parents=True, exist_ok=True)
     with Store(output / "records.sqlite") as store:
-        records = _run(runs, store, workers, cluster)
+        records = _run(runs, store, workers, cluster, redo)
     for line in summary.write(records, output, title="Solvers on CUTEst"):
         out.print(line, markup=False)
 
@@ -265,11 +267,18 @@ def _installed(choices: Sequence[tuple[str, dict[str, Any], str]]) -> list[tuple
     return found
 
 
-def _run(runs: Sequence[Run], store: Store, workers: int, cluster: str) -> list[Record]:
-    """Run them here or there, with progress."""
+def _run(runs: Sequence[Run], store: Store, workers: int, cluster: str, redo: bool = False) -> list[Record]:
+    """Run them here or there, with progress; records of other versions are named, or done again."""
     from auglag.bench.cluster import run_on_cluster
-    from auglag.bench.runner import run_all, unfinished
+    from auglag.bench.runner import outdated, run_all, stored, unfinished
 
+    old = outdated(stored(runs, store))
+    if old and redo:
+        store.remove(record.run.key for record in old)
+    elif old:
+        err.print(
+            f"{len(old)} records in the store were made by another version of their solver; --redo does them again"
+        )
     count = len(unfinished(runs, store))
     try:
         with _Show(count, len({run.key for run in runs}) - count) as show:
@@ -328,29 +337,41 @@ Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the sto
 
 @paper.command()
 def fig1(
-    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, cluster: Cluster = ""
+    quick: Quick = False,
+    output: Output = Path("paper-output"),
+    workers: Workers = 0,
+    cluster: Cluster = "",
+    redo: Redo = False,
 ) -> None:
     """Figure 1: performance profiles of the four variants in four settings, with the table and a report."""
-    _deterministic("fig1", quick, output, workers, cluster)
+    _deterministic("fig1", quick, output, workers, cluster, redo)
 
 
 @paper.command()
 def table2(
-    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, cluster: Cluster = ""
+    quick: Quick = False,
+    output: Output = Path("paper-output"),
+    workers: Workers = 0,
+    cluster: Cluster = "",
+    redo: Redo = False,
 ) -> None:
     """Table 2: where Always-Full fails and Adaptive-Full does not; gradients and last penalties."""
-    _deterministic("table2", quick, output, workers, cluster)
+    _deterministic("table2", quick, output, workers, cluster, redo)
 
 
 @paper.command()
 def ablation(
-    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, cluster: Cluster = ""
+    quick: Quick = False,
+    output: Output = Path("paper-output"),
+    workers: Workers = 0,
+    cluster: Cluster = "",
+    redo: Redo = False,
 ) -> None:
     """What the paper leaves open: inner tolerances eta'_k, and SciPy's own stopping test inside L-BFGS-B."""
-    _deterministic("ablation", quick, output, workers, cluster)
+    _deterministic("ablation", quick, output, workers, cluster, redo)
 
 
-def _deterministic(what: str, quick: bool, output: Path, workers: int, cluster: str) -> None:
+def _deterministic(what: str, quick: bool, output: Path, workers: int, cluster: str, redo: bool) -> None:
     from auglag.bench.store import Store
     from auglag.paper import deterministic, figure1
 
@@ -360,7 +381,7 @@ def _deterministic(what: str, quick: bool, output: Path, workers: int, cluster: 
     runs = figure1.RUNS[what](names, limits)
     started = time.monotonic()
     with Store(output / "deterministic.sqlite") as store:
-        records = _run(runs, store, workers, cluster)
+        records = _run(runs, store, workers, cluster, redo)
     for line in figure1.WRITE[what](records, output):
         out.print(line, markup=False)
     minutes, seconds = divmod(round(time.monotonic() - started), 60)
