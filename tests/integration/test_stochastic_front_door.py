@@ -96,7 +96,7 @@ def test_nested_samples_give_the_same_solution_with_fewer_passes() -> None:
 
 
 def test_a_prox_term_is_part_of_the_problem() -> None:
-    problem = two_classes(g=prox.L1(0.2), chat=0.68)
+    problem = two_classes(g=prox.L1(0.4), chat=0.72)
     assert choose(problem) == "lbfgs"
     result = minimize(problem, tol=1e-6)
     assert result.success

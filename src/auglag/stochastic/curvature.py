@@ -32,10 +32,10 @@ class GaussNewton:
     True, False, or None for "when there are more than 500 rows per variable".
     """
 
-    damping: float = 0.03
+    damping: float = 0.1
     screen: float = 0.1
     lazy: float = 0.2
-    rows_per_variable: int = 200
+    rows_per_variable: int = 12
     patience: int = 15  #: iterations on one subproblem after which all rows are taken
     nested: bool | None = None
 

@@ -217,6 +217,9 @@ class Run:
             self.best, self.best_residual = self.stage.last, self.stage.last.residual
             self.best_v, self.best_y = self.stage.last.v, self.stage.last.y_hat
         self.v, self.y = x, y
+        if history.last.inner_iterations == 0 and history.last.usable and self.stage.last is not None:
+            # Known values, new multipliers: no test was made, but R is another one.
+            self.tested(self.stage.last, p=0, steps=0, accepted=True, k=history.last.k)
         self.inner.set_iteration(history.k)
         cut_short = history.last.inner_status in ("BUDGET", "INTERRUPTED")
         if self.hooks.checkpoint is not None and not cut_short:  # such an iteration is gone on with after resuming
