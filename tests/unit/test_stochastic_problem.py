@@ -215,7 +215,7 @@ def test_bad_problems_are_refused_by_name(changes: dict, text: str) -> None:
         ({"epochs": 2.5, "method": "sgd"}, "epochs must be AdaptiveEpochs"),
         ({"epochs": 5}, "epochs is for sampled methods"),
         ({"max_epochs": -2}, "max_epochs must be positive and finite, got -2"),
-        ({"backend": "cuda", "method": "sgd"}, "backend must be 'auto', 'numba' or 'numpy', got 'cuda'"),
+        ({"backend": "cuda", "method": "sgd"}, "backend must be 'auto', 'numba', 'jax' or 'numpy', got 'cuda'"),
         ({"slacks": "closed", "method": "sgd"}, "makes sampled gradients biased"),
     ],
 )

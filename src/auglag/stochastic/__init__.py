@@ -8,6 +8,7 @@ from auglag.stochastic.controllers import AdaptiveEpochs, Controller, FixedEpoch
 from auglag.stochastic.curvature import FullBatchSolver, GaussNewton
 from auglag.stochastic.estimate import EstimatedCertificate, estimate_certificate
 from auglag.stochastic.full_batch import FullBatchProblem
+from auglag.stochastic.jax import JaxBlock, jax_problem
 from auglag.stochastic.linear import LinearBlock
 from auglag.stochastic.losses import LOSSES, Logistic, Loss, Sigmoid, Squared
 from auglag.stochastic.methods import METHODS, SGD, SVRG, Method, PStorm
@@ -44,6 +45,7 @@ __all__ = [
     "FunctionBlock",
     "GaussNewton",
     "InverseSqrt",
+    "JaxBlock",
     "LemmaStep",
     "LinearBlock",
     "LocalLipschitz",
@@ -59,6 +61,7 @@ __all__ = [
     "StochasticResult",
     "Tracking",
     "estimate_certificate",
+    "jax_problem",
     "minimize",
     "neyman_pearson",
 ]

@@ -17,6 +17,7 @@ from auglag.inner.base import InnerSolver
 from auglag.stochastic.blocks import FunctionBlock
 from auglag.stochastic.data import Index
 from auglag.stochastic.full_batch import Ledger
+from auglag.stochastic.jax import JaxBlock
 from auglag.stochastic.linear import LinearBlock
 from auglag.stochastic.problem import Evaluation, StochasticProblem
 
@@ -112,7 +113,7 @@ def curvature(
             assert part.margins is not None
             matrix, used = _screened(block, part.margins, share, cap, rng)
         else:
-            assert isinstance(block, FunctionBlock)
+            assert isinstance(block, FunctionBlock | JaxBlock)
             matrix, used = block.curvature(at.x), block.rows or 0
         ledger.rows += used
         ledger.curvature_rows += used

@@ -1,10 +1,10 @@
-"""What the compiled kernels need of a subproblem, and whether they can be used for it."""
+"""What the compiled inner loops need of a subproblem, and whether they can be used for it."""
 
 from __future__ import annotations
 
 import importlib.util
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, final
 
 import numpy as np
@@ -15,6 +15,7 @@ from auglag.prox import L1, Box, ElasticNet, SquaredL2, Zero
 from auglag.prox.base import ProxTerm
 from auglag.stochastic.data import Index
 from auglag.stochastic.linear import LinearBlock
+from auglag.stochastic.problem import Evaluation, StochasticProblem
 from auglag.stochastic.sampling import Draw, SampledLagrangian
 
 #: Matrices up to this size are copied with columns padded to whole vector registers, which kernels read faster.
@@ -93,22 +94,16 @@ def prox_arrays(g: ProxTerm, n: int) -> tuple[Vector, Vector, Vector, Vector, bo
     return None
 
 
-@final
-class Fused:
-    """One subproblem in the form of the kernels' arguments."""
+class Fused(ABC):
+    """One subproblem in the form of the kernels' arguments; `kernels` has the functions sgd, pstorm and svrg."""
 
-    def __init__(self, oracle: SampledLagrangian, model: Model, prox: Any, v: Vector) -> None:
-        from auglag.stochastic import kernels
+    kernels: Any
+    model: Any
+    points: int  #: points at which SVRG evaluates a sampled row
 
+    def __init__(self, oracle: SampledLagrangian, prox: Any, v: Vector) -> None:
         geometry = oracle.geometry
-        self.kernels: ModuleType = kernels
-        self.oracle = oracle
-        lower = oracle.exact.problem.lower.copy()
-        lower[~np.isfinite(lower)] = 0.0  # such rows are inequalities: their slack takes the place of the side
-        self.model = (
-            model.As, model.ts, model.codes, model.factor, model.factors, lower, geometry.rows.astype(np.int64)
-        )  # fmt: skip
-        self.n = geometry.n
+        self.oracle, self.n = oracle, geometry.n
         self.x, self.s = v[: self.n].copy(), v[self.n :].copy()
         self.y, self.beta = np.ascontiguousarray(oracle.y), float(oracle.beta)
         self.prox, self.box = prox, (geometry.low.copy(), geometry.high.copy())
@@ -117,6 +112,10 @@ class Fused:
     def v(self) -> Vector:
         """The current iterate."""
         return np.concatenate([self.x, self.s])
+
+    @abstractmethod
+    def snapshot(self, at: Evaluation) -> Any:
+        """What the SVRG kernel wants to know of a snapshot."""
 
     def indices(self, draw: Draw) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
         """The draw's indices, empty where a block draws none."""
@@ -129,34 +128,102 @@ class Fused:
         )
 
 
+def _finite_sides(lower: Vector) -> Vector:
+    """Sides of equalities; 0 for inequalities, whose slack takes the place of the side."""
+    return np.where(np.isfinite(lower), lower, 0.0)
+
+
+@final
+class NumbaFused(Fused):
+    """For linear models."""
+
+    points = 1
+
+    def __init__(self, oracle: SampledLagrangian, model: Model, prox: Any, v: Vector) -> None:
+        from auglag.stochastic import kernels
+
+        super().__init__(oracle, prox, v)
+        self.kernels, self._blocks = kernels, model.blocks
+        lower, rows = _finite_sides(oracle.exact.problem.lower), oracle.geometry.rows.astype(np.int64)
+        self.model = (model.As, model.ts, model.codes, model.factor, model.factors, lower, rows)
+
+    def snapshot(self, at: Evaluation) -> Any:
+        """By block, per unit factor: mean loss, mean gradient, and loss and slope of every row."""
+        values, slopes = [], []
+        for block, part in zip(self._blocks, at.parts, strict=True):
+            assert part.margins is not None
+            values.append(block.loss.value(part.margins, block.t))
+            slopes.append(block.loss.slope(part.margins, block.t))
+        means = np.array([part.mean for part in at.parts])
+        gradients = np.array([part.direction for part in at.parts])
+        return means, gradients, tuple(values), tuple(slopes)
+
+
+@final
+class JaxFused(Fused):
+    """For JAX functions."""
+
+    points = 2
+
+    def __init__(self, oracle: SampledLagrangian, kernels: Any, data: Any, prox: Any, v: Vector) -> None:
+        super().__init__(oracle, prox, v)
+        self.kernels, self.model = kernels, data
+
+    def snapshot(self, at: Evaluation) -> Any:
+        """(x, grad f, c, J)."""
+        return at.x, at.grad, at.c, at.jac
+
+
 @final
 class Backend:
-    """Chooses between the kernels and NumPy, once per run; `name` is "auto", "numba" or "numpy"."""
+    """Chooses between compiled inner loops and NumPy, once per run; `name` is "auto", "numba", "jax" or "numpy"."""
 
-    def __init__(self, name: str, blocks: tuple[LinearBlock, ...] | None, m: int, g: ProxTerm, n: int) -> None:
-        if name not in ("auto", "numba", "numpy"):
-            raise InputError(f"backend must be 'auto', 'numba' or 'numpy', got {name!r}")
+    def __init__(self, name: str, problem: StochasticProblem) -> None:
+        if name not in ("auto", "numba", "jax", "numpy"):
+            raise InputError(f"backend must be 'auto', 'numba', 'jax' or 'numpy', got {name!r}")
         if name == "numba":
             require()
+        self.problem = problem
+        self._prox = prox_arrays(problem.g, problem.n)
         self._model: Model | None = None
-        self._prox = prox_arrays(g, n)
-        self._wanted = name != "numpy" and available() and blocks is not None and self._prox is not None
-        self._blocks, self._m = blocks, m
-        if name == "numba" and not self._wanted:
-            raise InputError(
-                "backend='numba' needs linear blocks and a g of the kinds Zero, Box, L1, L2 or elastic net"
-            )
+        self._jax: tuple[Any, Any] | None = None
+        linear, functions = problem.linear is not None, _all_jax(problem)
+        usable = self._prox is not None and name != "numpy"
+        self.kind = "numpy"
+        if usable and linear and name in ("auto", "numba") and available():
+            self.kind = "numba"
+        if usable and functions and name in ("auto", "jax") and problem.finite_data:
+            self.kind = "jax"
+        if name in ("numba", "jax") and self.kind != name:
+            what = {"numba": "linear blocks", "jax": "JAX blocks with data"}[name]
+            raise InputError(f"backend={name!r} needs {what} and a g of the kinds Zero, Box, L1, L2 or elastic net")
 
     def fused(self, oracle: SampledLagrangian, v: Vector) -> Fused | None:
-        """The kernels' view of a subproblem, or None if it has to be done with NumPy."""
-        closed = oracle.geometry.slacks == "closed" and bool(
-            (oracle.exact.problem.lower != oracle.exact.problem.upper).any()
-        )
-        if not self._wanted or closed or self._blocks is None:
+        """The compiled view of a subproblem, or None if it has to be done with NumPy."""
+        problem = self.problem
+        closed = oracle.geometry.slacks == "closed" and bool((problem.lower != problem.upper).any())
+        if self.kind == "numpy" or closed:
             return None
-        if self._model is None:
-            self._model = Model.of(self._blocks, self._m)
-            if self._model is None:
-                self._wanted = False
-                return None
-        return Fused(oracle, self._model, self._prox, v)
+        if self.kind == "jax":
+            return self._jax_fused(oracle, v)
+        if self._model is None and problem.linear is not None:
+            self._model = Model.of(problem.linear, problem.m)
+        return None if self._model is None else NumbaFused(oracle, self._model, self._prox, v)
+
+    def _jax_fused(self, oracle: SampledLagrangian, v: Vector) -> Fused:
+        if self._jax is None:
+            import jax
+
+            from auglag.stochastic.jax_kernels import JaxKernels
+
+            blocks: Any = self.problem.blocks
+            kernels = JaxKernels(blocks, oracle.geometry.rows, _finite_sides(self.problem.lower))
+            self._jax = kernels, tuple(jax.tree.map(jax.numpy.asarray, block.data) for block in blocks)
+        kernels, data = self._jax
+        return JaxFused(oracle, kernels, data, self._prox, v)
+
+
+def _all_jax(problem: StochasticProblem) -> bool:
+    from auglag.stochastic.jax import JaxBlock
+
+    return all(isinstance(block, JaxBlock) for block in problem.blocks)

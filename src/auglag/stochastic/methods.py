@@ -343,29 +343,16 @@ def svrg_estimate(oracle: SampledLagrangian, snapshot: Evaluation, anchor: Vecto
 def _svrg_fused(
     fused: Fused, snapshot: Evaluation, count: int, rng: np.random.Generator, collector: Collector, alpha: float
 ) -> Vector:
-    means, gradients, values, slopes = _snapshot_arrays(fused, snapshot)
-    for draw in fused.oracle.draws(rng, count):
+    known = fused.snapshot(snapshot)
+    for draw in fused.oracle.draws(rng, count, fused.points):
         first, second = fused.indices(draw)
         fused.kernels.svrg(
             fused.model, first, second, draw.steps, collector.seen, fused.x, fused.s, fused.y, fused.beta, alpha,
-            fused.prox, fused.box, collector.kept, collector.plan, (means, gradients, values, slopes),
+            fused.prox, fused.box, collector.kept, collector.plan, known,
         )  # fmt: skip
         collector.seen += draw.steps
-        fused.oracle.charge(draw.steps)
+        fused.oracle.charge(draw.steps, fused.points)
     return fused.v
-
-
-def _snapshot_arrays(fused: Fused, snapshot: Evaluation) -> tuple[Vector, Any, tuple[Vector, ...], tuple[Vector, ...]]:
-    """By block, per unit factor: mean loss, mean gradient, and loss and slope of every row at the snapshot."""
-    values, slopes = [], []
-    for block, part in zip(fused.oracle.blocks, snapshot.parts, strict=True):
-        assert isinstance(block, LinearBlock)
-        assert part.margins is not None
-        values.append(block.loss.value(part.margins, block.t))
-        slopes.append(block.loss.slope(part.margins, block.t))
-    means = np.array([part.mean for part in snapshot.parts])
-    gradients = np.array([part.direction for part in snapshot.parts])
-    return means, gradients, tuple(values), tuple(slopes)
 
 
 METHODS: dict[str, Method] = {method.name: method for method in (SGD(), PStorm(), SVRG())}

@@ -93,8 +93,8 @@ def minimize(
     slacks : str
         "explicit" (variables of the subproblem, as in the paper) or "closed" (minimised out).
     backend : str
-        "auto" uses compiled kernels for linear models if numba is there; "numba" insists, "numpy" does without. Both
-        give the same iterates up to rounding.
+        "auto" uses compiled inner loops where there are any: numba's for linear models if it is installed, JAX's for
+        JAX functions. "numba" and "jax" insist, "numpy" does without. All give the same iterates up to rounding.
     test_rows : int
         Rows of the fixed sample on which a run with samplers is tested; its certificate rests on a fresh one, four
         times as large.
@@ -159,7 +159,7 @@ def inner_loop(run: Run, backend: str) -> InnerLoop:
     if isinstance(method, FullBatchSolver):
         return FullBatchInner(method, run.limits, run)
     sampling = Sampling(problem.blocks, method.batch, replacement=method.replacement)
-    engine = Backend(backend, problem.linear, problem.m, problem.g, problem.n)
+    engine = Backend(backend, problem)
     sampled = sum(size for block, size in zip(problem.blocks, sampling.sizes, strict=True) if not block.exact)
     epoch = max(1, math.ceil(run.rows / max(1, sampled)))
     return Algorithm2(method, run.settings.controller, sampling, engine, run.limits, run, run.seed, epoch)
