@@ -29,8 +29,9 @@ class GaussNewton:
 
     `damping` is the first mu in (H + mu I) d = -grad. `screen` is the largest share of the curvature's trace that may
     be left out (it falls with the gradient). A curvature is kept while steps cut the gradient to `lazy` of its norm. No
-    more than `rows_per_variable` * n rows are used for one curvature. `nested` starts on random samples of the rows:
-    True, False, or None for "when there are more than 500 rows per variable".
+    more than `rows_per_variable` * n rows of a block are used for one curvature, or one row in 20 up to 200 n.
+    `nested` starts on random samples of the rows: True, False, or None for "when there are more than 500 rows per
+    variable".
     """
 
     damping: float = 0.1
@@ -69,6 +70,11 @@ class FullBatchSolver:
         return "lbfgs"
 
 
+#: Where there are very many rows, a curvature may take one in SMALL_SHARE of them, up to MOST_PER_VARIABLE * n.
+SMALL_SHARE, MOST_PER_VARIABLE = 20, 200
+
+
+@final
 class Curvature:
     """Gauss-Newton matrices of every block at one point; f and c enter with the weights they have when it is used."""
 
@@ -105,13 +111,15 @@ def curvature(
 ) -> Curvature:
     """The curvature at a point whose margins are known; rows whose curvature is formed are counted once more.
 
-    share: the share of the trace that may be left out (0: all rows). cap: the most rows of one block.
+    share: the share of the trace that may be left out (0: all rows). cap: the most rows of one block, unless more come
+    nearly free because there are so many.
     """
     matrices = []
     for block, part in zip(problem.blocks, at.parts, strict=True):
         if isinstance(block, LinearBlock):
             assert part.margins is not None
-            matrix, used = _screened(block, part.margins, share, cap, rng)
+            enough = max(cap, min(MOST_PER_VARIABLE * block.n, len(part.margins) // SMALL_SHARE))
+            matrix, used = _screened(block, part.margins, share, enough, rng)
         else:
             assert isinstance(block, FunctionBlock | JaxBlock)
             matrix, used = block.curvature(at.x), block.rows or 0
