@@ -99,8 +99,8 @@ def measure(job: Job) -> dict[str, Any]:
         method = SGD if job.name.startswith("SGD") else PStorm
         found = minimize(
             problem, x0, method=method(step=InverseSqrt(0.5), batch=1),
-            epochs=AdaptiveEpochs(initial=16, restart=False), tol=job.eps, seed=job.trial, tolerance=auglag.PowerLaw(1.0, 1.0), max_epochs=None,
-            max_gradients=job.limit, **rules,
+            epochs=AdaptiveEpochs(initial=16, restart=False), tol=job.eps, seed=job.trial,
+            tolerance=auglag.PowerLaw(1.0, 1.0), max_epochs=None, max_gradients=job.limit, **rules,
         )  # fmt: skip
         steps = found.gradients if found.success else None
     return {"key": job.key, "steps": steps}
@@ -200,7 +200,7 @@ def _draw(fits: dict[str, Fit], output: Path) -> None:
     axis.grid(alpha=0.3)
     axis.legend(fontsize=7)
     figure.tight_layout()
-    for suffix in ("pdf", "svg", "png"):
+    for suffix in ("pdf", "png"):
         figure.savefig(output / f"complexity.{suffix}", dpi=110)
     plt.close(figure)
 

@@ -61,7 +61,7 @@ class Study:
         """Work at which curves are drawn: from the first amount that all have reached to the last."""
         traces = [self.one(c, chat, t)["trace"][self.work] for c in configs for t in range(self.trials)]
         low, high = max(max(trace[0] for trace in traces), 1.0), max(trace[-1] for trace in traces)
-        return np.geomspace(low, max(high, 2 * low), 240)
+        return np.geomspace(low, max(high, 2 * low), 160)
 
 
 AXES = {"epochs": "passes over the data", "gradients": "stochastic gradients", "seconds": "seconds"}
@@ -69,7 +69,7 @@ MEASURES = (("residual", "R"), ("violation", "constraint violation"))
 
 
 def draw(study: Study, name: str, configs: Sequence[Config], output: Path) -> None:
-    """One row per chat, R and violation side by side: mean and 95 % band over the trials. PDF, SVG and PNG."""
+    """One row per chat, R and violation side by side: mean and 95 % band over the trials; PDF and PNG."""
     try:
         import matplotlib
     except ImportError:
@@ -95,8 +95,8 @@ def draw(study: Study, name: str, configs: Sequence[Config], output: Path) -> No
                 axis.set_ylabel("mean of trials")
     axes[0, 0].legend(fontsize=7)
     figure.tight_layout()
-    for suffix in ("pdf", "svg", "png"):
-        figure.savefig(output / f"{name}.{suffix}", dpi=110, metadata={"Date": None} if suffix == "svg" else None)
+    for suffix in ("pdf", "png"):
+        figure.savefig(output / f"{name}.{suffix}", dpi=110)
     plt.close(figure)
 
 
