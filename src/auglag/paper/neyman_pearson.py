@@ -116,6 +116,7 @@ def solve(job: Job) -> dict[str, Any]:
         max_epochs=job.passes,
     )
     trace = {name: [_short(row[name]) for row in result.trace] for name in COLUMNS}
+    trace["iterate"] = [int(row["accepted"] or row["k"] == 0) for row in result.trace]
     return {
         "key": job.key,
         "trace": trace,

@@ -41,12 +41,16 @@ class Study:
         return self.records[f"reference/{chat}/{trial}"]
 
     def curves(self, config: Config, chat: float, column: str, grid: Vector) -> Vector:
-        """One row per trial: the value at the last full-batch test up to each amount of work."""
+        """One row per trial: the value at the last iterate x_k of Algorithm 1 up to each amount of work.
+
+        Points that failed the tests of Algorithm 2 are no iterates, but the work they cost is counted.
+        """
         rows = []
         for trial in range(self.trials):
             trace = self.one(config, chat, trial)["trace"]
-            work = np.array(trace[self.work])
-            values = np.nan_to_num(np.array(trace[column], dtype=np.float64), nan=HUGE, posinf=HUGE)
+            chosen = np.array(trace["iterate"], dtype=bool)
+            work = np.array(trace[self.work])[chosen]
+            values = np.nan_to_num(np.array(trace[column], dtype=np.float64)[chosen], nan=HUGE, posinf=HUGE)
             if column == "objective":
                 values = values / self.reference(chat, trial)["objective"] - 1.0
             at = np.searchsorted(work, grid, side="right") - 1
@@ -125,7 +129,7 @@ def write(study: Study, figures: Mapping[str, Sequence[Config]], output: Path) -
         "# Neyman-Pearson classification on Spambase",
         "",
         f"{study.trials} trials, {study.passes:g} passes over the training data each (every row evaluation counted, "
-        "full-batch tests included); every number is taken at the last full-batch test.",
+        "full-batch tests included); every number is taken at the last iterate x_k.",
         "",
         "R and violation: median over the trials, with the quartiles in brackets. gap: median of f / f* - 1. "
         "p: Wilcoxon signed-rank test of log R against the first row of the panel, paired by trial (two-sided); "
