@@ -11,8 +11,8 @@ from tests.helpers.stochastic import least_squares_on_a_plane, two_classes
 from auglag._typing import Vector
 from auglag.stochastic.full_batch import FullBatch, Ledger, Limits
 from auglag.stochastic.lagrangian import Geometry, StochasticLagrangian
-from auglag.stochastic.methods import svrg_estimate
 from auglag.stochastic.sampling import Sample, SampledLagrangian, Sampling
+from auglag.stochastic.svrg import svrg_estimate
 
 DRAWS = 6000
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from auglag._typing import Vector
 from auglag.errors import InputError
@@ -138,7 +138,7 @@ def estimate_certificate(
         if y.size:
             errors[j] += np.linalg.norm(c[pick].mean(0) - c.mean(0))
     radius = float(np.quantile(errors, confidence))
-    t = float(stats.t.ppf(0.5 + confidence / 2.0, BATCHES - 1))
+    t = float(stdtrit(BATCHES - 1, 0.5 + confidence / 2.0))
     half = t * c.std(axis=0, ddof=1) / math.sqrt(BATCHES) if y.size else np.zeros(0)
     return EstimatedCertificate(
         x=x,

@@ -1,6 +1,6 @@
 """Fused inner loops for linear models, compiled by numba (extra `fast`): whole runs of steps without Python in between.
 
-They compute what `methods.py` computes step by step with NumPy, from the same row indices, so that both give the same
+They compute what the methods compute step by step with NumPy, from the same row indices, so that both give the same
 iterates up to rounding. Nothing here is imported unless numba is installed.
 """
 
