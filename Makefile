@@ -7,18 +7,28 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg
 
-.PHONY: demo test lint types unit bench clean
+.PHONY: demo paper test lint types unit bench clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.stamp: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "auglag needs Python 3.11 or newer, this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot,cutest,fast,jax]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"])' | tr -d "'")
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[baselines]' || echo 'Some rival solvers have no wheel here; their tests are skipped.'
 	touch $@
 
-demo: $(VENV)/.stamp  ## solve real problems with the four variants; leaves a table and a plot in demo-output/
+demo: $(VENV)/.stamp  ## solve real problems, redo the paper's Figure 1 on a sample; pictures and a report in demo-output/
 	$(BIN)/python examples/demo.py --output demo-output
+	$(BIN)/auglag paper fig1 --quick --output demo-output/paper
+	$(BIN)/auglag paper fig2 --quick --output demo-output/paper
+	@echo 'Open demo-output/report.md and demo-output/paper/figure1.html; demo-output/paper/stochastic/fig2.png'
+
+paper: $(VENV)/.stamp  ## all of the paper's experiments on all problems; resumes where it was interrupted
+	$(BIN)/auglag paper fig1 --output paper-output
+	$(BIN)/auglag paper ablation --output paper-output
+	$(BIN)/auglag paper stochastic --output paper-output
+	$(BIN)/auglag paper complexity --output paper-output
 
 test: lint types unit  ## everything CI runs
 

@@ -189,3 +189,14 @@ def test_the_cache_lies_where_the_platform_wants_it(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(compilation.sys, "platform", platform)
     assert compilation.cache_folder() == Path(expected)
+
+
+@needs_compiler
+def test_what_a_killed_compilation_left_behind_is_removed_once_it_is_old(cache: Path) -> None:
+    old, new = cache / ".0123-left", cache / ".4567-busy"
+    for folder in (old, new):
+        folder.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    compilation.load("int answer(void) { return 42; }")
+    assert not old.exists()
+    assert new.exists()

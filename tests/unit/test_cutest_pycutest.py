@@ -99,6 +99,14 @@ def test_infinities_and_fixed_variables_are_as_for_s2mpj(calls: list[dict[str, A
     assert toy.linear_rows.tolist() == [True, False]
 
 
+def test_everything_at_once_is_what_the_parts_are(calls: list[dict[str, Any]]) -> None:
+    toy = cutest.load("TOY", source="pycutest")
+    x = np.array([0.5, 1.5, 3.0])
+    whole = toy.evaluate(x)
+    assert (whole.f, whole.grad.tolist(), whole.c.tolist()) == (toy.f(x), toy.grad(x).tolist(), toy.c(x).tolist())
+    assert (whole.jac.toarray() == toy.jac(x).toarray()).all()
+
+
 def test_parameters_are_sif_parameters_by_name(calls: list[dict[str, Any]]) -> None:
     cutest.load("TOY", source="pycutest", params={"N": 5})
     assert calls[-1]["sifParams"] == {"N": 5}

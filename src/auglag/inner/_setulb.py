@@ -39,18 +39,31 @@ def _routine() -> Any:
 SETULB = _routine()
 
 
-def drive(visit: Visit, x: Vector, box: tuple[Vector, Vector] | None, memory: int, count: Callable[[], bool]) -> Vector:
-    """Run L-BFGS-B from x with its own tests switched off; `count()` is asked after each iteration whether to go on.
+def drive(
+    visit: Visit,
+    x: Vector,
+    box: tuple[Vector, Vector] | None,
+    memory: int,
+    count: Callable[[], bool],
+    ftol: float = 0.0,
+) -> Vector:
+    """Run L-BFGS-B from x without its own tests (`ftol` = 0); `count()` says after each iteration whether to go on.
 
-    Returns the last iterate when the routine gives up: a failed line search or no decrease left in floating point.
+    Returns the last iterate when the routine gives up: a failed line search, no decrease left in floating point, or a
+    relative decrease of at most `ftol` in one iteration.
     """
     if SETULB is not None:
-        return directly(visit, x, box, memory, count)
-    return through_minimize(visit, x, box, memory, count)
+        return directly(visit, x, box, memory, count, ftol)
+    return through_minimize(visit, x, box, memory, count, ftol)
 
 
 def directly(
-    visit: Visit, x: Vector, box: tuple[Vector, Vector] | None, memory: int, count: Callable[[], bool]
+    visit: Visit,
+    x: Vector,
+    box: tuple[Vector, Vector] | None,
+    memory: int,
+    count: Callable[[], bool],
+    ftol: float = 0.0,
 ) -> Vector:
     """Reverse communication with the routine of SciPy."""
     n, m = x.size, memory
@@ -65,9 +78,10 @@ def directly(
     task, line_task = np.zeros(2, dtype=np.int32), np.zeros(2, dtype=np.int32)
     flags, integers, reals = np.zeros(4, dtype=np.int32), np.zeros(44, dtype=np.int32), np.zeros(29)
     assert SETULB is not None
+    factor = ftol / np.finfo(float).eps  # the routine takes it in units of the rounding error
     while True:
         # fmt: off
-        SETULB(m, x, lower, upper, kinds, value, gradient, 0.0, 0.0, work, index, task, flags, integers, reals,
+        SETULB(m, x, lower, upper, kinds, value, gradient, factor, 0.0, work, index, task, flags, integers, reals,
                MAX_LINE_SEARCH, line_task)
         # fmt: on
         if task[0] == _EVALUATE:
@@ -77,7 +91,12 @@ def directly(
 
 
 def through_minimize(
-    visit: Visit, x: Vector, box: tuple[Vector, Vector] | None, memory: int, count: Callable[[], bool]
+    visit: Visit,
+    x: Vector,
+    box: tuple[Vector, Vector] | None,
+    memory: int,
+    count: Callable[[], bool],
+    ftol: float = 0.0,
 ) -> Vector:
     """The same through `scipy.optimize.minimize`."""
 
@@ -86,7 +105,7 @@ def through_minimize(
             raise StopIteration
 
     # fmt: off
-    options = {"maxcor": memory, "ftol": 0.0, "gtol": 0.0, "maxiter": 10**9, "maxfun": 10**9, "maxls": MAX_LINE_SEARCH}
+    options = {"maxcor": memory, "ftol": ftol, "gtol": 0.0, "maxiter": 10**9, "maxfun": 10**9, "maxls": MAX_LINE_SEARCH}
     # fmt: on
     bounds = None if box is None else Bounds(*box)
     done = minimize(visit, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=callback, options=options)

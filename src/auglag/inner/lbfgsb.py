@@ -30,13 +30,19 @@ class LBFGSB(InnerSolver):
     again with an empty memory from the best point, on values that are free of cancellation: near a reference point r,
     phi(x) - phi(r) is taken as (grad phi(r) + grad phi(x))'(x - r)/2, exact for quadratics, so gradients far below
     sqrt(eps) can still be reduced.
+
+    With `ftol` > 0 (SciPy's default is 2.2e-9) its test of the relative decrease is on, and ends the solve where it
+    fires, whether the tolerance is met or not: what a plain call of SciPy does, for experiments on just that.
     """
 
     memory: int = 20
+    ftol: float = 0.0
 
     def __post_init__(self) -> None:
         if not (isinstance(self.memory, int) and self.memory > 0):
             raise InputError(f"LBFGSB.memory must be a positive integer, got {self.memory!r}")
+        if not 0.0 <= self.ftol < 1.0:
+            raise InputError(f"LBFGSB.ftol must lie in [0, 1), got {self.ftol!r}")
 
     @property
     def name(self) -> str:
@@ -67,9 +73,11 @@ class LBFGSB(InnerSolver):
         failures = 0
         while oracle.iterations < limit:
             residual, lowest, before = search.best_residual, search.lowest, oracle.iterations
-            last = drive(search.visit, search.x, search.box, self.memory, count)
+            last = drive(search.visit, search.x, search.box, self.memory, count, self.ftol)
             oracle.iterations = max(oracle.iterations, before + 1)
             search.snap(last)
+            if self.ftol and oracle.iterations < limit:
+                return InnerStatus.STALLED
             progress = search.best_residual < 0.5 * residual or search.lowest < lowest - oracle.noise
             failures = 0 if progress else failures + 1
             if failures >= PATIENCE:

@@ -19,10 +19,13 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 _FLAGS = ("-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off")
 _LIBRARY, _DIGEST = "problem.so", "problem.sha256"
+#: Seconds after which an unfinished folder belongs to a compilation that was killed.
+ABANDONED = 3600.0
 _loaded: dict[str, ctypes.CDLL] = {}
 _lock = threading.Lock()
 
@@ -74,6 +77,7 @@ def _load(key: str, source: str, command: str) -> ctypes.CDLL:
             pass
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(entry.parent)
         built = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=entry.parent))
     except OSError:
         built = Path(tempfile.mkdtemp(prefix="auglag-cutest-"))
@@ -87,6 +91,16 @@ def _load(key: str, source: str, command: str) -> ctypes.CDLL:
     finally:
         shutil.rmtree(built, ignore_errors=True)
     return library
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what compilations that were killed left behind: unfinished folders that are an hour old."""
+    for left in folder.glob(".*-*"):
+        try:
+            if left.is_dir() and time.time() - left.stat().st_mtime > ABANDONED:
+                shutil.rmtree(left, ignore_errors=True)
+        except OSError:
+            continue  # another process was faster
 
 
 def _open(folder: Path) -> ctypes.CDLL:

@@ -17,6 +17,7 @@ from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.problems.base import AbstractProblem, Group
 from auglag.problems.cutest.catalogue import MissingExtra
+from auglag.problems.cutest.problem import Evaluation, bounds
 
 
 @final
@@ -27,8 +28,6 @@ class PycutestProblem(AbstractProblem):
     backend_reason = "asked for"
 
     def __init__(self, raw: Any) -> None:
-        from auglag.problems.cutest.problem import bounds
-
         self.raw, self.name = raw, str(raw.name)
         n, m = int(raw.n), int(raw.m or 0)
         super().__init__(
@@ -55,6 +54,12 @@ class PycutestProblem(AbstractProblem):
             ) from None
         sif = None if params is None else dict(params)
         return cls(package.import_problem(name, sifParams=sif, drop_fixed_variables=False))
+
+    def evaluate(self, x: Vector) -> Evaluation:
+        """f, gradient, c and J at once; not counted."""
+        f, grad = self.raw.obj(x, gradient=True)
+        c, jac = self.raw.scons(x, gradient=True) if self.m else (np.zeros(0), sparse.csr_array((0, self.n)))
+        return Evaluation(float(f), np.asarray(grad, dtype=float), np.asarray(c, dtype=float), sparse.csr_array(jac))
 
     def f(self, x: Vector) -> float:
         """The objective."""

@@ -1,0 +1,143 @@
+"""A problem as a solver under test sees it: evaluations are counted here, and limits enforced."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.bench.spec import Limits
+from auglag.errors import OutOfBudget
+from auglag.problems.base import AbstractProblem
+
+#: Evaluations a solver may still make after it was told of a limit, to assess its best point.
+GRACE = 10
+
+
+class LimitReached(OutOfBudget):
+    """Raised inside the solver when the gradients or the CPU seconds of a run are used up."""
+
+
+@final
+class CountedProblem(AbstractProblem):
+    """The problem `inner` with the harness's own counters.
+
+    Functions asked for at one and the same x in a row count once: a "value" is a point at which f or c was asked for, a
+    "gradient" one at which grad f or the Jacobian was. When a limit is reached `LimitReached` is raised; the next
+    `GRACE` evaluations pass, then every one raises. `last_x` is the last point at which derivatives were asked for.
+    """
+
+    def __init__(self, inner: AbstractProblem, limits: Limits) -> None:
+        super().__init__(
+            inner.x0, lower=inner.lower, upper=inner.upper, cl=inner.cl, cu=inner.cu, groups=inner.groups, g=inner.g
+        )
+        self.inner, self.limits, self.name = inner, limits, inner.name
+        self.linear_rows = getattr(inner, "linear_rows", np.zeros(self.m, dtype=bool))
+        self.values = self.gradients = self.hessians = 0
+        self.last_x = inner.x0.copy()
+        self.hide_hessians = False  #: set it to see what a solver does without second derivatives
+        self.exhausted = ""  #: which limit was reached
+        self._grace = 0
+        self._value_key = self._gradient_key = self._hessian_key = b""
+        self._started = time.process_time()
+
+    def f(self, x: Vector) -> float:
+        """The objective."""
+        self._value_at(x)
+        self.counts.nfev += 1
+        return self.inner.f(x)
+
+    def c(self, x: Vector) -> Vector:
+        """The constraint functions."""
+        self._value_at(x)
+        self.counts.constr_nfev += 1
+        return self.inner.c(x)
+
+    def grad(self, x: Vector) -> Vector:
+        """The gradient of f."""
+        self._gradient_at(x)
+        self.counts.njev += 1
+        return self.inner.grad(x)
+
+    def jac(self, x: Vector) -> Any:
+        """The Jacobian of c, a csr_array."""
+        self._gradient_at(x)
+        self.counts.constr_njev += 1
+        return self.inner.jac(x)
+
+    @property
+    def has_hessp(self) -> bool:
+        """Whether there are second derivatives."""
+        return self.inner.has_hessp and not self.hide_hessians
+
+    def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
+        """The Hessian of f + y'c at x times v; every product counts."""
+        self._hessian_at(x, always=True)
+        return self.inner.hessp(x, y, v)
+
+    def hess(self, x: Vector, y: Vector) -> Any:
+        """The Hessian of f + y'c at x, a csr_array with both triangles."""
+        self._hessian_at(x)
+        inner: Any = self.inner
+        return inner.hess(x, y)
+
+    def weighted_hess(self, x: Vector, weight: float, y: Vector) -> Any:
+        """The Hessian of weight * f + y'c, as IPOPT and others ask for it."""
+        if weight:
+            return weight * self.hess(x, y / weight)
+        return self.hess(x, y) - self.hess(x, np.zeros_like(y))
+
+    def row_name(self, i: int) -> str:
+        """As the inner problem calls it."""
+        return self.inner.row_name(i)
+
+    def check_time(self) -> None:
+        """Raise `LimitReached` if the CPU seconds are used up; for solvers that iterate without evaluations."""
+        self._check()
+
+    # ------------------------------------------------------------------------------------------------------- counting
+
+    def _value_at(self, x: Vector) -> None:
+        key = x.tobytes()
+        if key != self._value_key:
+            self._check()
+            self._value_key = key
+            self.values += 1
+
+    def _gradient_at(self, x: Vector) -> None:
+        key = x.tobytes()
+        if key != self._gradient_key:
+            if self.gradients >= self.limits.gradients:
+                self._refuse(f"{self.limits.gradients} gradients")
+            self._check()
+            self._gradient_key = key
+            self.gradients += 1
+            self.last_x = np.array(x)
+
+    def _hessian_at(self, x: Vector, *, always: bool = False) -> None:
+        key = x.tobytes()
+        if always or key != self._hessian_key:
+            self._check()
+            self._hessian_key = key
+            self.hessians += 1
+        self.counts.nhev += 1
+
+    def _check(self) -> None:
+        if time.process_time() - self._started > self.limits.seconds:
+            self._refuse(f"{self.limits.seconds:g} CPU seconds")
+
+    def _refuse(self, limit: str) -> None:
+        """Raise, unless the solver is inside its grace."""
+        if not self.exhausted:
+            self.exhausted = limit
+            raise LimitReached(limit)
+        self._grace += 1
+        if self._grace > GRACE:
+            raise LimitReached(limit)
+
+    @property
+    def spent(self) -> float:
+        """CPU seconds since the problem was made."""
+        return time.process_time() - self._started

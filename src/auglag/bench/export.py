@@ -1,0 +1,54 @@
+"""Records as tables for other programs: CSV (optionally gzipped) and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from auglag.bench.record import Record, flat
+from auglag.errors import InputError
+from auglag.problems.cutest.catalogue import MissingExtra
+
+
+def export(records: Iterable[Record], path: str | os.PathLike[str]) -> Path:
+    """Write one row per record to `path`, whose ending says how: .csv, .csv.gz or .parquet."""
+    target = Path(path)
+    rows = [flat(record) for record in records]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    partial = target.with_name(f".{target.name}.partial")
+    if target.name.endswith(".parquet"):
+        _parquet(rows, columns, partial)
+    elif target.name.endswith((".csv", ".csv.gz")):
+        text = io.StringIO()
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        content = text.getvalue().encode()
+        partial.write_bytes(gzip.compress(content, mtime=0) if target.suffix == ".gz" else content)
+    else:
+        raise InputError(f"export: path must end in .csv, .csv.gz or .parquet, got {str(target)!r}")
+    partial.replace(target)
+    return target
+
+
+def _parquet(rows: list[dict[str, Any]], columns: list[str], path: Path) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MissingExtra("export to Parquet needs pyarrow: pip install 'auglag[bench]'; .csv needs nothing") from None
+    arrays = {}
+    for name in columns:
+        values = [row.get(name) for row in rows]
+        kinds = {type(value) for value in values if value is not None}
+        if len(kinds) > 1 and not kinds <= {int, float, bool}:
+            values = [None if value is None else str(value) for value in values]
+        elif kinds == {int, float}:
+            values = [None if value is None else float(value) for value in values]
+        arrays[name] = pa.array(values)
+    pq.write_table(pa.table(arrays), path, compression="zstd")

@@ -1,0 +1,251 @@
+"""Figures of an experiment, for print: profiles, solved-at plots and convergence histories.
+
+Needs matplotlib (`pip install 'auglag[plot]'`), which is imported on use and without its global state. Every function
+returns a `matplotlib.figure.Figure`; `save` writes it as PDF, SVG and PNG, the same bytes from the same data.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from auglag.bench.labels import EndLabels
+from auglag.bench.profiles import FAILURE_RATIO, Profile, instance
+from auglag.bench.record import TOLERANCES, Record
+from auglag.bench.setting import Setting
+from auglag.bench.style import COLOURS, RC, Look, looks
+from auglag.bench.tables import solved_at
+from auglag.errors import InputError
+from auglag.problems.cutest.catalogue import MissingExtra
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+INSTALL = "pip install 'auglag[plot]'"
+
+#: What is drawn of a history: the column, and its name on the axis.
+SERIES = {"residual": "$R$", "violation": "constraint violation", "beta": r"$\beta$"}
+
+
+def profile_plot(
+    profile: Profile, *, title: str = "", limit: float | None = None, width: float = 5.0, height: float | None = None
+) -> Figure:
+    """One performance profile on a logarithmic axis from 1 to `limit`: 100, or where the last curve ends if uncapped.
+
+    Sizes are inches, as everywhere here.
+    """
+    with _style():
+        figure = _figure(width, height or _height(profile))
+        end = limit or (profile.limit if profile.limit < math.inf else _end(profile))
+        labels = _performance(figure.add_subplot(title=title), profile, looks(profile.solvers), end)
+        return _finished(figure, [labels])
+
+
+def figure1(panels: Mapping[Setting, Profile], *, width: float = 7.2, height: float | None = None) -> Figure:
+    """The paper's Figure 1: one panel for each setting, two in a row, on the same axes."""
+    if not panels:
+        raise InputError("panels must hold at least one setting, got none")
+    rows = math.ceil(len(panels) / 2)
+    look = looks([s for profile in panels.values() for s in profile.solvers])
+    with _style():
+        figure = _figure(width, height or 2.55 * rows)
+        labels = []
+        for i, (setting, profile) in enumerate(panels.items()):
+            axes = figure.add_subplot(rows, min(2, len(panels)), i + 1)
+            labels.append(_performance(axes, profile, look, FAILURE_RATIO))
+            axes.set_title(f"({chr(97 + i)})  {setting.tex}")
+            if i + 2 < len(panels):
+                axes.set_xlabel("")
+            if i % 2:
+                axes.set_ylabel("")
+        return _finished(figure, labels)
+
+
+def data_profile_plot(profile: Profile, *, title: str = "", width: float = 5.0, height: float | None = None) -> Figure:
+    """A data profile: the fraction solved within kappa (n + 1) gradients, on a logarithmic axis."""
+    with _style():
+        figure = _figure(width, height or _height(profile))
+        axes = figure.add_subplot(title=title)
+        found = profile.positions[profile.solved & (profile.positions > 0)]
+        low, high = (float(found.min()) / 1.5, float(found.max()) * 1.1) if found.size else (0.1, 10.0)
+        labels = _lines(axes, profile, looks(profile.solvers), low, high)
+        axes.set_xlabel(r"$\kappa$: gradient evaluations / $(n + 1)$")
+        axes.set_ylabel("fraction of problems solved")
+        return _finished(figure, [labels])
+
+
+def solved_at_plot(
+    records: Sequence[Record], *, title: str = "", solvers: Sequence[str] | None = None, width: float = 5.0
+) -> Figure:
+    """Problems solved at 1e-3, 1e-6 and 1e-8, one row of three dots for each solver, the best at 1e-6 on top."""
+    table = solved_at(records, solvers=solvers)
+    rows: list[Any] = sorted(table.rows, key=lambda row: (row[2], row[1]))
+    counts: list[tuple[int, ...]] = [row[1:4] for row in rows]
+    total = len({instance(r) for r in records})
+    markers = ("o", "D", "s")
+    with _style():
+        figure = _figure(width, 0.9 + 0.26 * len(rows))
+        axes = figure.add_subplot()
+        for y, row in enumerate(counts):
+            axes.plot([min(row), max(row)], [y, y], color="#BBBBBB", linewidth=1.2, zorder=1)
+        for j, (tolerance, marker) in enumerate(zip(TOLERANCES, markers, strict=True)):
+            colour = ("#56B4E9", "#0072B2", "#000000")[j]
+            power = rf"at $10^{{{round(math.log10(tolerance))}}}$"
+            axes.plot(
+                [row[j] for row in counts],
+                range(len(rows)),
+                marker,
+                color=colour,
+                clip_on=False,
+                markersize=4.5,
+                label=power,
+                zorder=3 - 0.1 * j,
+            )
+        axes.set_yticks(range(len(rows)), [str(row[0]) for row in rows])
+        axes.set_ylim(-0.6, len(rows) - 0.4)
+        axes.set_xlim(0, total * 1.02)
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel(f"problems solved, of {total}")
+        axes.set_title(title, loc="left")
+        figure.legend(ncols=3, frameon=False, loc="outside upper right", handletextpad=0.2, columnspacing=1.2)
+        return figure
+
+
+def history_plot(records: Sequence[Record], *, title: str | None = None, width: float = 7.2) -> Figure:
+    """R, violation and beta against gradients of the subproblems, for the runs of several solvers on one problem."""
+    drawn = [record for record in records if _drawable(record)]
+    names = {instance(record) for record in records}
+    if len(names) != 1 or not drawn:
+        raise InputError(f"records must be of one problem and have a history, got problems {sorted(names)}")
+    look = looks([record.title for record in drawn])
+    with _style():
+        figure = _figure(width, 2.3 + 0.2 * math.ceil(len(drawn) / 5))
+        handles: list[Line2D] = []
+        for i, (column, name) in enumerate(SERIES.items()):
+            axes = figure.add_subplot(1, len(SERIES), i + 1)
+            for record in drawn:
+                x, y = history_line(record, column)
+                style = look[record.title]
+                line = axes.plot(x, y, color=style.colour, linestyle=style.line)
+                handles += line if i == 0 else []
+                if x.size:
+                    axes.plot(x[-1:], y[-1:], "o", color=style.colour, markersize=3)
+            axes.set_yscale("log")
+            axes.minorticks_off()
+            axes.set_title(name)
+            axes.set_xlabel("gradients of the subproblems")
+        names_drawn = [record.title for record in drawn]
+        columns = min(len(drawn), 5)
+        figure.legend(handles, names_drawn, ncols=columns, frameon=False, loc="outside lower center", handlelength=3)
+        lost = [record.title for record in records if not _drawable(record)]
+        heading = next(iter(names)) if title is None else title
+        figure.suptitle(f"{heading} (no history: {', '.join(lost)})" if lost else heading, fontsize=10)
+        return figure
+
+
+def history_line(record: Record, column: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Gradients of the subproblems up to each outer iteration, and the positive, finite values of the column."""
+    rows = record.history or []
+    x = np.cumsum([row["evaluations"] for row in rows])
+    y = np.array([row.get(column, math.nan) for row in rows], dtype=float)
+    with np.errstate(invalid="ignore"):
+        keep = np.isfinite(y) & (y > 0)
+    return x[keep], y[keep]
+
+
+def _drawable(record: Record) -> bool:
+    """Whether there is a history that says what its rows cost."""
+    return bool(record.history) and all("evaluations" in row for row in record.history or [])
+
+
+def save(figure: Figure, path: str | Path) -> list[Path]:
+    """Write PDF, SVG and PNG next to each other; `path` has no suffix. No dates: the same figure, the same bytes."""
+    base = Path(path)
+    base.parent.mkdir(parents=True, exist_ok=True)
+    metadata: dict[str, dict[str, Any]] = {
+        "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+        "svg": {"Date": None, "Creator": None},
+        "png": {"Software": None},
+    }
+    written = []
+    with _style():
+        for kind, content in metadata.items():
+            target = base.with_name(f"{base.name}.{kind}")
+            figure.savefig(target, format=kind, metadata=content)
+            written.append(target)
+    return written
+
+
+# -------------------------------------------------------------------------------------------------------------- drawing
+
+
+def _matplotlib() -> Any:
+    try:
+        return importlib.import_module("matplotlib")
+    except ImportError as error:
+        raise MissingExtra(f"plots need matplotlib: {INSTALL}") from error
+
+
+def _style() -> Any:
+    return _matplotlib().rc_context(RC)
+
+
+def _figure(width: float, height: float) -> Figure:
+    """A figure that belongs to no window and to no list of figures."""
+    sheet: Figure = importlib.import_module("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
+    return sheet
+
+
+def _finished(figure: Figure, labels: Iterable[EndLabels]) -> Figure:
+    """The figure, with its labels spread where the layout has put the axes."""
+    figure.draw_without_rendering()
+    for group in labels:
+        group.place()
+    return figure
+
+
+def _performance(axes: Axes, profile: Profile, look: Mapping[str, Look], end: float) -> EndLabels:
+    """One panel of performance profiles on 1 <= alpha < end."""
+    labels = _lines(axes, profile, look, 1.0, end)
+    if end <= 200.0:
+        ticks = [t for t in (1, 2, 5, 10, 20, 50, 100, 200) if t <= end]
+        axes.set_xticks(ticks, [str(t) for t in ticks])
+        axes.minorticks_off()
+    axes.set_xlabel(r"performance factor $\alpha$")
+    axes.set_ylabel(r"fraction of problems $\rho_s(\alpha)$")
+    return labels
+
+
+def _lines(axes: Axes, profile: Profile, look: Mapping[str, Look], low: float, high: float) -> EndLabels:
+    """The step functions on [low, high), logarithmic, each with its name at its end."""
+    labels = EndLabels(axes, sampled=len(profile.solvers) > len(COLOURS))
+    for solver in profile.solvers:
+        at, values = profile.curve(solver)
+        shown = at < high
+        x, y = np.maximum(at[shown], low), values[shown]
+        style = look[solver]
+        axes.step([*x, high], [*y, y[-1]], where="post", color=style.colour, linestyle=style.line)
+        labels.add(solver, float(y[-1]), style)
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    axes.set_ylim(0.0, 1.02)  # a line at 1 is seen in full
+    axes.set_yticks(np.linspace(0.0, 1.0, 6))
+    return labels
+
+
+def _height(profile: Profile) -> float:
+    """Inches: room for one label per solver."""
+    return max(3.1, 1.0 + 0.16 * len(profile.solvers))
+
+
+def _end(profile: Profile) -> float:
+    """A little beyond the last jump of an uncapped profile."""
+    found = profile.positions[profile.solved]
+    return max(10.0, 1.3 * float(found.max())) if found.size else 10.0

@@ -1,0 +1,161 @@
+"""The worker process: one run per line of JSON on stdin, one record per line of JSON on the original stdout.
+
+Started by `auglag.bench.isolated`; never imported by a parent that wants to survive what solvers do. Whatever a solver
+prints goes to stderr, so that it cannot get between the lines.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+import threading
+import time
+import traceback
+from dataclasses import replace
+from typing import IO, Any
+
+import numpy as np
+
+from auglag._version import __version__
+from auglag.bench import baselines
+from auglag.bench.counted import CountedProblem, LimitReached
+from auglag.bench.judge import judge
+from auglag.bench.record import Ending, Record
+from auglag.bench.spec import Run
+from auglag.certificate import certificate
+from auglag.problems import cutest
+from auglag.problems.base import AbstractProblem
+
+
+def execute(run: Run) -> Record:
+    """Solve, judge, and report; anything a solver raises costs this one record."""
+    inner = problem_of(run.problem, run.source, json.dumps(run.params))
+    baseline = baselines.get(run.solver)
+    options = baselines.complete(run.solver, run.options)
+    problem = CountedProblem(inner, run.limits)
+    answer, ending, message = None, Ending.RETURNED, ""
+    started, cpu = time.perf_counter(), time.process_time()
+    try:
+        with np.errstate(all="ignore"):
+            answer = baseline.solve(problem, options, run.seed)
+    except LimitReached as limit:
+        message = f"{limit} used up"
+    except Exception as error:
+        ending, message = Ending.EXCEPTION, _short(error)
+    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    if problem.exhausted:
+        ending = Ending.LIMIT
+    record = Record(
+        run=run,
+        ending=ending,
+        message=message or (answer.message if answer is not None else ""),
+        n=inner.n,
+        m=inner.m,
+        values=problem.values,
+        gradients=problem.gradients,
+        hessians=problem.hessians,
+        seconds=seconds,
+        cpu=cpu,
+        environment=environment(run.solver),
+    )
+    x = problem.last_x if answer is None else np.array(answer.x, dtype=float).ravel()
+    y = None if answer is None or answer.y is None else np.array(answer.y, dtype=float).ravel()
+    verdict = judge(inner, x, y)
+    return replace(
+        record,
+        claims_success=None if answer is None else bool(answer.claims_success),
+        objective=verdict.objective,
+        violation=verdict.violation,
+        stationarity=verdict.stationarity,
+        residual=_residual(inner, x, y),
+        x=tuple(x.tolist()),
+        extra={} if answer is None else answer.extra,
+        history=None if answer is None else answer.history,
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def problem_of(name: str, source: str, params: str) -> AbstractProblem:
+    """The problem, with its parameters as JSON; runs of several solvers on one problem come in a row."""
+    load: Any = cutest.load
+    problem: AbstractProblem = load(name, source=source, params=json.loads(params))
+    return problem
+
+
+@functools.cache
+def environment(solver: str) -> dict[str, str]:
+    """Versions and machine."""
+    names = {"numpy", "scipy", "optiprofiler", "pycutest"}
+    found = {"auglag": __version__, "python": platform.python_version(), "machine": machine()}
+    for name in sorted(names):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found | {"solver": baselines.get(solver).version()}
+
+
+@functools.cache
+def machine() -> str:
+    """The system and the processor, as far as the system tells."""
+    model = platform.processor()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as info:
+            model = next((line.split(":")[1].strip() for line in info if line.startswith("model name")), model)
+    except OSError:
+        pass
+    return f"{platform.system()} {platform.machine()}, {model}, {os.cpu_count()} cores"
+
+
+def _residual(problem: AbstractProblem, x: np.ndarray, y: np.ndarray | None) -> float:
+    """The paper's R with the solver's own multipliers."""
+    if y is None or x.shape != (problem.n,) or y.shape != (problem.m,):
+        return float("nan")
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        return float("nan")
+    with np.errstate(all="ignore"):
+        return float(certificate(problem, x, y).residual)
+
+
+def _short(error: BaseException) -> str:
+    """The error in one line, with the place where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}{place}"
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed has nobody to report to."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def serve(source: IO[str], sink: IO[str]) -> None:
+    """Answer every line until there are no more."""
+    print(json.dumps({"ready": True}), file=sink, flush=True)
+    for line in source:
+        try:
+            answer: dict[str, Any] = {"record": execute(Run.from_dict(json.loads(line))).as_dict()}
+        except Exception as error:  # the run itself could not be set up: an unknown problem, a wrong option
+            answer = {"error": str(error), "kind": type(error).__name__}
+        print(json.dumps(answer), file=sink, flush=True)
+
+
+def main() -> None:
+    """Keep stdout for ourselves and give solvers stderr instead."""
+    sink = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    if hasattr(os, "getppid"):
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+    serve(sys.stdin, sink)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""The command line as a user meets it: real processes, what they print, what they leave, how they end."""
+
+import csv
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from auglag.bench.store import Store
+
+pytest.importorskip("typer")
+pytest.importorskip("psutil")
+STILL = f"{Path(__file__).parents[1] / 'helpers' / 'solvers.py'}:Still"
+COMMAND = [sys.executable, "-m", "auglag.cli"]
+
+
+def auglag(*arguments, code=0, **changes):
+    """Run a command; its output, after a check of its exit status."""
+    options = {"capture_output": True, "text": True, "check": False, "env": {**os.environ, "COLUMNS": "200"}, **changes}
+    done = subprocess.run([*COMMAND, *map(str, arguments)], **options)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return done
+
+
+def test_solve_shows_the_iterations_and_what_came_of_them():
+    done = auglag("solve", "HS71")
+    assert "HS71: 4 variables, 2 constraint rows" in done.stdout
+    assert "residual" in done.stdout
+    assert "17.014017" in done.stdout
+    assert done.stderr == ""
+
+
+def test_solve_as_json_is_json_and_nothing_else():
+    found = json.loads(auglag("solve", "HS71", "--json", "--tol", "1e-5", "--variant", "always-full").stdout)
+    assert found["success"]
+    assert found["status"] == "SOLVED"
+    assert found["objective"] == pytest.approx(17.0140173, rel=1e-4)
+    assert found["residual"] <= 1e-5
+    assert len(found["x"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["HS7l"], 2, "did you mean"),
+        (["HS71", "--variant", "adaptive"], 2, "variant must be one of the known names, got 'adaptive'"),
+        (["HS71", "--tol", "-1"], 2, "tol must be positive and finite, got -1"),
+        (["HS71", "--param", "x"], 2, "--param must be a number or NAME=NUMBER, got 'x'"),
+        (["HS71", "--evaluations", "3", "--quiet"], 5, ""),
+        (["HS71", "--nonsense"], 2, "No such option"),
+    ],
+)
+def test_exit_codes_and_messages(arguments, code, words):
+    done = auglag("solve", *arguments, code=code)
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_parameters_of_a_problem_are_passed_on():
+    assert '"n": 5' in auglag("solve", "LUKVLE1", "--param", "5", "--json").stdout
+
+
+def test_bench_compares_solvers_and_a_second_call_finds_all_done(tmp_path):
+    arguments = ["bench", "HS6", "HS71", "-s", "auglag", "-s", "auglag:preset=paper,tol=1e-3", "-o", tmp_path]
+    first = auglag(*arguments, "--workers", "2")
+    assert "auglag:preset=paper,tol=1e-3" in first.stdout
+    assert "4 of 4 runs" in first.stderr
+    second = auglag(*arguments)
+    assert "4 runs are in the store already, 0 to do" in second.stderr
+    assert second.stdout == first.stdout
+    with gzip.open(tmp_path / "runs.csv.gz", "rt") as file:
+        rows = list(csv.DictReader(file))
+    assert {(row["problem"], row["label"]) for row in rows} >= {("HS6", "auglag"), ("HS71", "auglag")}
+    for name in ("tables.md", "profile.pdf", "profile.svg", "profile.png", "solved-at.png"):
+        assert (tmp_path / name).stat().st_size > 500
+
+
+def test_bench_lists_solvers_with_versions_or_what_to_install():
+    listing = auglag("bench", "--list").stdout
+    assert "auglag" in listing
+    for line in listing.splitlines():
+        assert any(character.isdigit() for character in line) or "pip install" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["bench", "HS7l"], "did you mean"),
+        (["bench", "HS71", "-s", "ipop"], "solver must be one of the known names, got 'ipop'"),
+        (["bench", "HS71", "-s", "auglag:gama=2"], "no option 'gama'; did you mean 'gamma'"),
+        (["bench", "HS71", "--gradients", "0"], "Limits.gradients must be positive"),
+        (["bench", "HS71", "--every", "0"], "--every must be at least 1"),
+    ],
+)
+def test_mistakes_are_one_sentence(tmp_path, arguments, words):
+    done = auglag(*arguments, "-o", tmp_path, code=2)
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_broken_store_is_reported_and_left_untouched(tmp_path):
+    (tmp_path / "records.sqlite").write_bytes(b"scrambled" * 1000)
+    done = auglag("bench", "HS71", "-o", tmp_path, code=2)
+    assert "is not a store of benchmark records" in done.stderr
+    assert (tmp_path / "records.sqlite").read_bytes() == b"scrambled" * 1000
+
+
+def test_interrupted_from_the_keyboard_it_keeps_what_is_done_and_goes_on(tmp_path):
+    arguments = ["bench", *(f"HS{k}" for k in (6, 7, 8, 9, 10, 11, 12, 13, 14, 15)), "-s", f"{STILL}:seconds=0.2"]
+    arguments += ["-o", str(tmp_path), "--workers", "1"]
+    process = subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    store = tmp_path / "records.sqlite"
+    deadline = time.monotonic() + 60
+    while not (store.exists() and _count(store) >= 2):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "what was finished is kept" in errors
+    done = _count(store)
+    assert 2 <= done < 10
+    assert f"{done} runs are in the store already, {10 - done} to do" in auglag(*arguments).stderr
+    assert _count(store) == 10
+
+
+def _count(path):
+    with Store(path) as store:
+        return len(store)
