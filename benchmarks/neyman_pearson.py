@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from numba import njit
 from scipy.optimize import minimize as scipy_minimize
 
 from auglag.certificate import certificate
@@ -64,27 +65,46 @@ def slsqp(problem: StochasticProblem, x0: np.ndarray, seed: int) -> Trace:
     return trace
 
 
+@njit(fastmath=True, error_model="numpy")
+def ascent_steps(plus, minus, first, second, x, y, chat, rate, dual, decay, t, total):
+    """Steps x <- x - a_t D, y <- max(0, y + dual c) in place, one sample for both; returns y."""
+    g = np.empty_like(x)
+    for step in range(first.shape[0]):
+        batch, c = first.shape[1], 0.0
+        g[:] = 0.0
+        for e in range(batch):
+            a, b = plus[first[step, e]], minus[second[step, e]]
+            z, w = 0.0, 0.0
+            for j in range(x.size):
+                z += a[j] * x[j]
+                w += b[j] * x[j]
+            p, q = -1.0 / (1.0 + np.exp(z)) / batch, y / (1.0 + np.exp(-w)) / batch
+            c += max(w, 0.0) + np.log1p(np.exp(-abs(w)))
+            for j in range(x.size):
+                g[j] += p * a[j] + q * b[j]
+        alpha = rate / np.sqrt(1.0 + decay * (t + step))
+        for j in range(x.size):
+            x[j] -= alpha * g[j]
+            total[j] += x[j]
+        y = max(0.0, y + dual * (c / batch - chat))
+    return y
+
+
 def descent_ascent(rate: float, dual: float, decay: float) -> Callable[[StochasticProblem, np.ndarray, int], Trace]:
     """Stochastic gradient descent in x and ascent in y on the plain Lagrangian, the last half averaged."""
 
     def run(problem: StochasticProblem, x0: np.ndarray, seed: int) -> Trace:
         (plus, minus), rng = [block.A for block in problem.linear], np.random.default_rng(seed)
         rows, batch, x, y, chat = problem.rows, 128, x0.copy(), 0.0, problem.upper[0]
-        marks = [int(rows * 5 * 2**i / (2 * batch)) for i in range(9)]  # after 5, 10, 20, ... passes
-        total, before, trace = np.zeros_like(x), np.zeros_like(x), []
-        for t in range(1, int(PASSES * rows / (2 * batch)) + 1):
-            a = plus[rng.integers(0, len(plus), batch)]
-            b = minus[rng.integers(0, len(minus), batch)]
-            z = b @ x
-            grad = -(1.0 / (1.0 + np.exp(a @ x))) @ a / batch + y * ((1.0 / (1.0 + np.exp(-z))) @ b) / batch
-            x = x - rate / math.sqrt(1.0 + decay * t) * grad
-            y = max(0.0, y + dual * (float(np.mean(np.logaddexp(0.0, z))) - chat))
-            total += x
-            if t in marks:  # the average since the mark before: about the last half
-                since = marks[marks.index(t) - 1] if t > marks[0] else 0
-                average = (total - before) / (t - since)
-                before = total.copy()
-                trace.append((2 * batch * t / rows + len(trace) + 1, residual(problem, average)))
+        total, t, trace = np.zeros_like(x), 0, []
+        for mark in [int(rows * PASSES / 2**i / (2 * batch)) for i in range(8, -1, -1)]:  # doubling amounts of work
+            total[:], count = 0.0, mark - t
+            for start in range(0, count, 500):
+                shape = (min(500, count - start), batch)
+                first, second = rng.integers(0, len(plus), shape), rng.integers(0, len(minus), shape)
+                y = ascent_steps(plus, minus, first, second, x, y, chat, rate, dual, decay, t + start, total)
+            t = mark  # the average since the mark before is that of the last half
+            trace.append((2 * batch * t / rows + len(trace) + 1, residual(problem, total / count)))
         return trace
 
     return run
