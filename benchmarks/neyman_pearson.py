@@ -127,7 +127,7 @@ def words(values: np.ndarray) -> str:
 
 
 def tuned_descent_ascent(first: int) -> tuple[str, Callable]:
-    """The best of 24 settings by the median R after all passes, on splits of its own; decay: 1/sqrt or linear to 0."""
+    """The best of 24 settings by the median R after all passes, on its own splits; decay 1/sqrt(1 + t/t0) or linear."""
     best, horizon = None, PASSES * 3681 / 256
     decays = (
         (0.0, "constant"),

@@ -15,7 +15,7 @@ from auglag._typing import Matrix, Vector
 from auglag.errors import InputError, require_positive
 from auglag.inner.base import InnerSolver
 from auglag.stochastic.blocks import FunctionBlock
-from auglag.stochastic.data import Index
+from auglag.stochastic.data import Index, release
 from auglag.stochastic.full_batch import Ledger
 from auglag.stochastic.jax import JaxBlock
 from auglag.stochastic.linear import LinearBlock
@@ -168,10 +168,12 @@ def _screened(
 
 def _weighted(block: LinearBlock, index: Index, weights: Vector) -> Matrix:
     """sum_i weights_i a_i a_i', a slice of rows at a time."""
-    total, step = np.zeros((block.n, block.n)), max(256, 2**22 // block.n)
     whole = len(index) == block.rows
+    step = max(256, 2**20 // block.n) if whole or not isinstance(block.A, np.memmap) else 1024  # each maps pages
+    total = np.zeros((block.n, block.n))
     for start in range(0, len(index), step):
         part = slice(start, start + step)
         rows = np.asarray(block.A[part] if whole else block.A[index[part]], dtype=np.float64)
         total += (rows * weights[part, None]).T @ rows
+        release(block.A)
     return total

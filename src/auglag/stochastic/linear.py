@@ -9,7 +9,7 @@ import numpy as np
 from auglag._typing import Matrix, Vector
 from auglag.errors import InputError
 from auglag.stochastic.blocks import Block, Part
-from auglag.stochastic.data import Index, chunks
+from auglag.stochastic.data import Index, chunks, release
 from auglag.stochastic.losses import Loss, as_loss
 
 
@@ -101,10 +101,11 @@ class LinearBlock(Block):
         """The block of these rows, in memory; rows on disk are read in their order there."""
         order = np.argsort(index, kind="stable")
         part = np.empty((len(index), self.n), dtype=self.A.dtype)
-        step = 1 << 16
+        step = 1 << 13  # the pages between the rows of a step are mapped too
         for start in range(0, len(index), step):
             some = order[start : start + step]
             part[some] = self.A[index[some]]
+            release(self.A)
         target = self.t if self.t.strides == (0,) else self.t[index]
         target = target[: len(index)] if self.t.strides == (0,) else target
         return LinearBlock(part, target, loss=self.loss, objective=self.factor, constraints=self.factors, check=False)

@@ -68,7 +68,7 @@ def nested_start(
 ) -> Start:
     """The point, multipliers and penalty that the samples lead to."""
     rows = sum(block.rows or 0 for block in problem.blocks)
-    orders = [rng.permutation(block.rows or 0).astype(np.int64) for block in problem.blocks]
+    orders = [rng.permutation(block.rows or 0) for block in problem.blocks]
     for share in SHARES:
         sizes = [min(len(order), max(32, int(share * len(order)))) for order in orders]
         if sum(sizes) < 4 * problem.n or 2 * sum(sizes) > rows or _bytes(problem, sizes) > LARGEST_SAMPLE:
