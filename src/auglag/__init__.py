@@ -5,7 +5,7 @@
 `auglag.minimize` is the front door; `auglag.certify` checks a point from any solver; `auglag.prox` holds the terms g.
 """
 
-from auglag import prox, theory
+from auglag import datasets, prox, stochastic, theory
 from auglag._version import __version__
 from auglag.budget import Budget
 from auglag.certificate import Certificate
@@ -84,8 +84,10 @@ __all__ = [
     "ToleranceRule",
     "__version__",
     "certify",
+    "datasets",
     "minimize",
     "prox",
     "scipy_method",
+    "stochastic",
     "theory",
 ]

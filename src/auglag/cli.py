@@ -388,5 +388,68 @@ def _deterministic(what: str, quick: bool, output: Path, workers: int, cluster: 
     out.print(f"{len(records)} runs on {len(names)} problems, {minutes}:{seconds:02d} in this call.")
 
 
+# ----------------------------------------------------------------------------------- the paper's stochastic section
+
+Work = Annotated[str, typer.Option(help="Horizontal axis: epochs (passes over the data), gradients or seconds.")]
+
+
+@paper.command()
+def fig2(
+    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
+) -> None:
+    """Figure 2: Neyman-Pearson with SGD, the four variants under Algorithm 2."""
+    _stochastic(("fig2",), quick, output, workers, work)
+
+
+@paper.command()
+def fig3(
+    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
+) -> None:
+    """Figure 3: SGD, Algorithm 2 against a fixed number of epochs."""
+    _stochastic(("fig3",), quick, output, workers, work)
+
+
+@paper.command()
+def fig4(
+    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
+) -> None:
+    """Figure 4: PStorm, the four variants under Algorithm 2."""
+    _stochastic(("fig4",), quick, output, workers, work)
+
+
+@paper.command()
+def fig5(
+    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
+) -> None:
+    """Figure 5: PStorm, Algorithm 2 against a fixed number of epochs."""
+    _stochastic(("fig5",), quick, output, workers, work)
+
+
+@paper.command()
+def stochastic(
+    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
+) -> None:
+    """Figures 2-5 together, with SVRG and our settings beside them, and one table."""
+    _stochastic(("fig2", "fig3", "fig4", "fig5", "more"), quick, output, workers, work)
+
+
+@paper.command()
+def complexity(quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0) -> None:
+    """Inner steps against eps, beside the exponents of the theory."""
+    from auglag.paper import complexity as experiment
+
+    out.print(
+        str(experiment.run(output / "complexity", quick=quick, workers=workers or os.cpu_count() or 1)), markup=False
+    )
+
+
+def _stochastic(figures: tuple[str, ...], quick: bool, output: Path, workers: int, work: str) -> None:
+    from auglag.paper import neyman_pearson
+
+    folder = output / "stochastic"
+    table = neyman_pearson.run(folder, quick=quick, workers=workers or os.cpu_count() or 1, figures=figures, work=work)
+    out.print(str(table), markup=False)
+
+
 if __name__ == "__main__":
     main()

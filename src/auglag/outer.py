@@ -13,7 +13,7 @@ from typing import Protocol
 
 from auglag._typing import Vector
 from auglag.errors import require_positive
-from auglag.inner.base import InnerResult, InnerSolver, Subproblem
+from auglag.inner.base import InnerResult, Subproblem
 from auglag.result import Status
 from auglag.rules import DualRule, History, Iteration, PenaltyRule, ToleranceRule
 
@@ -35,6 +35,14 @@ class OuterProblem(Protocol):
 
     def record(self, k: int, beta: float, eta: float, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
         """The row of the history for this iteration, with R(x_{k+1}, yhat_{k+1})."""
+        ...
+
+
+class Inner(Protocol):
+    """Line 3: anything that finds an approximate minimiser of a subproblem."""
+
+    def solve(self, subproblem: OuterSubproblem, x: Vector, tol: float, *, limit: int) -> InnerResult:
+        """A point with dist(-grad phi, dg) <= tol, or the best there is, and which of them it is."""
         ...
 
 
@@ -73,7 +81,7 @@ def augmented_lagrangian(
     penalty: PenaltyRule,
     dual: DualRule,
     tolerance: ToleranceRule,
-    inner: InnerSolver,
+    inner: Inner,
     stop: Stop,
     watch: Watch,
     inner_limit: int,
