@@ -13,7 +13,7 @@ export MPLBACKEND ?= Agg
 $(VENV)/.stamp: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "auglag needs Python 3.11 or newer, this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot,cutest]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot,cutest,jax]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"])' | tr -d "'")
 	touch $@
 
