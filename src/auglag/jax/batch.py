@@ -21,8 +21,10 @@ from auglag.result import Status
 
 #: When only one in so many instances is still running, those go on in a batch of their own.
 THINNING = 16
-#: A batch is thinned out only if what is left is still worth a launch.
+#: A batch is thinned out only if what is left is still worth a launch, and so often: each time is one more program to
+#: compile.
 SMALLEST = 32
+THINNINGS = 1
 #: Numbers of working memory per chunk: what fits the caches of a CPU core, and a comfortable part of a GPU.
 CPU_NUMBERS = 1 << 20
 GPU_NUMBERS = 1 << 29
@@ -245,17 +247,17 @@ class Tiles:
         own, sides = self.program, self.sides
         batch = x.shape[-1]
         y = jnp.zeros((own.functions.m, batch), own.dtype)
-        s = self._thinned(own.begin(x, y, None, p, sides), p)
+        s = self._thinned(own.begin(x, y, None, p, sides), p, THINNINGS)
         found, multipliers = own.solution(s)
         check = own.certify(found, multipliers, p, sides)
         return found, multipliers, check, judged(s.status, check.residual, own.options.tol), s.k, s.steps, s.beta
 
-    def _thinned(self, s: State, p: Any) -> State:
+    def _thinned(self, s: State, p: Any, times: int) -> State:
         """Run; when few are left, let them go on by themselves and put them back in their places."""
         batch = s.beta.shape[-1]
         few = batch // THINNING
         limit = self.program.options.max_steps
-        if few < SMALLEST:
+        if few < SMALLEST or not times:
             return self.program.run(s, p, self.sides, limit, 0)
         s = self.program.run(s, p, self.sides, limit, few)
         places = jnp.nonzero(s.status == RUNNING, size=few, fill_value=batch)[0]
@@ -263,7 +265,7 @@ class Tiles:
         rest = jax.tree_util.tree_map(lambda a: a[..., inside], s)
         rest = rest._replace(status=jnp.where(places < batch, rest.status, int(Status.ITERATION_LIMIT)))
         p_rest = jax.tree_util.tree_map(lambda a, mapped: a[..., inside] if mapped else a, p, self.program.axes)
-        rest = self._thinned(rest, p_rest)
+        rest = self._thinned(rest, p_rest, times - 1)
         back: State = jax.tree_util.tree_map(lambda a, b: a.at[..., places].set(b, mode="drop"), s, rest)
         return back
 

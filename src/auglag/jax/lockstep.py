@@ -14,9 +14,10 @@ import jax.numpy as jnp
 from auglag.jax.directions import free_step
 from auglag.jax.evaluation import Evaluation
 from auglag.jax.rules import Rules
-from auglag.jax.vectors import Array, Vector, clip, each, maximum, minimum, norm, select, total, where
+from auglag.jax.vectors import Array, Vector, clip, each, maximum, minimum, norm, select, staged, total, where
 from auglag.problems.standard_form import LARGEST_GRADIENT, SMALLEST_SCALE
 from auglag.result import Status
+from auglag.stopping import UNBOUNDED_PENALTY
 
 RUNNING = -1
 #: Trial steps beside the full one, relative to the current step length.
@@ -27,13 +28,16 @@ STIFFEST = 1e6
 #: Steps in a row that change the value by rounding only, and step lengths, at which a subproblem counts as stalled.
 IDLE = 4
 SHORTEST = 1e-10
+#: Longest step, relative to max(1, ||x||).
+FARTHEST = 10.0
+#: Subproblems in a row that stalled before a run counts as stuck.
+STALLS = 6
 #: Increases of the penalty in a row without less violation that raise the question of infeasibility; how stationary the
 #: violation must then be.
 IN_VAIN = 4
 STATIONARY = 1e-5
-#: A value so far below the first one (relative) is taken as no lower bound; so many in a row end a run.
+#: A value so far below the first one (relative) is taken as no lower bound.
 UNBOUNDED = 1e10
-UNBOUNDED_IN_A_ROW = 4
 
 
 @final
@@ -98,8 +102,8 @@ class State(NamedTuple):
     k: Array
     steps: Array
     idle: Array  #: steps in a row that changed nothing but rounding; IDLE marks a stalled subproblem
+    stalls: Array  #: subproblems in a row that stalled
     vain: Array  #: increases of beta in a row without less violation
-    endless: Array  #: subproblems in a row without a lower bound
     status: Array
     sf: Any  #: scale of f, None without scaling
     sc: Any  #: scales of the rows
@@ -141,8 +145,11 @@ class Lockstep:
         if self.options.scaling:
             sf = _factor(_largest(g, zero))
             sc = self._row_factors(jac, zero)
-        state = State(x, y, zero, zero, zero, zero, zero, zero + jnp.inf, zero + 1.0, count + 1, count, count, count,
-                      count, count + RUNNING, sf, sc, None, None)  # fmt: skip
+        state = State(
+            x=x, y=y, beta=zero, eta=zero, before=zero, first=zero, level=zero, best=zero + jnp.inf, length=zero + 1.0,
+            k=count + 1, steps=count, idle=count, stalls=count, vain=count, status=count + RUNNING, sf=sf, sc=sc,
+            pairs=None, record=None,
+        )  # fmt: skip
         if self.m and sc is not None:
             state = state._replace(y=y * sf / sc)
         f, c, cl, cu = self._scaled(state, f, c)
@@ -246,9 +253,10 @@ class Lockstep:
     def step(self, old: State) -> State:
         """Test, update y and beta where the subproblem is solved, then one inner step; finished instances stay."""
         running = old.status == RUNNING
-        point = self._known(old)
-        s = self._outer(old, point)
-        point = self._with_multipliers(s, point)
+        always = old.steps[0] >= 0
+        point = staged(always, self._known, old)
+        s = staged(always, self._outer, old, point)
+        point = staged(always, self._with_multipliers, s, point)
         settled = (s.k > old.k) & (point.distance <= s.eta)  # the start of the next subproblem already solves it
         moved = self._newton(s, point) if not self.options.memory else self._limited_memory(s, point)
         going = (s.status == RUNNING) & ~settled
@@ -279,7 +287,9 @@ class Lockstep:
         k = where(update, s.k + 1, s.k)
         status = where(solved, int(Status.SOLVED), s.status)
         status = where(update & (k > options.max_outer), int(Status.ITERATION_LIMIT), status)
-        stuck = update & ((beta > options.largest_penalty) | ((s.idle >= IDLE) & (self.m == 0)))
+        stalled = s.idle >= IDLE
+        stalls = where(update, where(stalled, s.stalls + 1, 0), s.stalls)
+        stuck = update & ((beta > options.largest_penalty) | (stalls >= (STALLS if self.m else 1)))
         status = where(stuck, int(Status.STUCK), status)
         if self.m:
             hopeless = update & (vain >= IN_VAIN) & (violation > 10 * options.tol) & self._stationary(s, p)
@@ -300,8 +310,8 @@ class Lockstep:
             length=where(update, 1.0, s.length),
             k=k,
             idle=where(update, 0, s.idle),
+            stalls=stalls,
             vain=vain,
-            endless=where(update, 0, s.endless),
             status=status,
             pairs=pairs,
             record=record,
@@ -336,17 +346,25 @@ class Lockstep:
         jac, w = p.jac, p.w
         weights = w if s.sc is None or not self.m else w * s.sc
         sf = jnp.ones_like(s.beta) if s.sf is None else s.sf
-        curvature = self.evaluation.hessian(s.x, sf, weights)
+        always = s.steps[0] >= 0
+        curvature = staged(always, self.evaluation.hessian, s.x, sf, weights)
         cl, cu = self._scaled(s, p.f, p.c)[2:]
         hessian = curvature
         if self.m:
             active = (w > 0.0) | (w < 0.0) | _equal(cl, cu)
-            hessian = self.evaluation.add_squares(curvature, jac, where(active, s.beta, 0.0))
+            hessian = staged(always, self.evaluation.add_squares, curvature, jac, where(active, s.beta, 0.0))
         free, held = self._held(s.x, p.gradient, p.distance)
-        first = free_step(hessian, p.gradient, free, held)
+        first = self._capped(staged(always, free_step, hessian, p.gradient, free, held), s.x)
         stiff = self._stiff(s)
-        full = self._second_look(s, p, curvature, hessian, first, free, held, stiff)
+        full = self._capped(staged(always, self._second_look, s, p, curvature, hessian, first, free, held, stiff), s.x)
         return self._searched(s, p, first, full, stiff)
+
+    def _capped(self, step: Vector, x: Vector) -> Vector:
+        """The step, shortened to FARTHEST times the size of x: without curvature a Newton step knows no length."""
+        zero = jnp.zeros(())
+        reach = FARTHEST * maximum(1.0, norm(x, zero))
+        size = norm(step, zero)
+        return step * where(size > reach, reach / maximum(size, reach), 1.0)
 
     def _stiff(self, s: State) -> Array:
         """The penalty of the full step: large near the solution, where it makes the step Newton's on the KKT system.
@@ -403,7 +421,7 @@ class Lockstep:
         endless = taken
         first_c = p.c
         for i, trial in enumerate(trials):
-            there, c = self._phi(s, s.y, s.beta, trial)
+            there, c = staged(s.steps[0] >= 0, self._phi, s, s.y, s.beta, trial)
             if i == 0:
                 first_c = c
             slope = total(p.gradient * (trial - s.x), 0.0 * s.beta)
@@ -421,19 +439,18 @@ class Lockstep:
         new = self._without_floor(s, new, endless & ~taken)
         if not (self.options.accelerate and not self.options.memory):
             return new
-        return self._accelerated(s, p, trials[0], first_c, new, stiff)
+        taken_or_better: State = staged(s.steps[0] >= 0, self._accelerated, s, p, trials[0], first_c, new, stiff)
+        return taken_or_better
 
     def _without_floor(self, s: State, new: State, endless: Array) -> State:
-        """A subproblem with no lower bound: x and y stay and beta grows; UNBOUNDED if that does not help."""
-        times = s.endless + 1
-        over = (times >= UNBOUNDED_IN_A_ROW) if self.m else (times >= 1)
+        """A subproblem with no lower bound: x and y stay and beta grows; UNBOUNDED if no penalty helps."""
         beta = max(self.rules.gamma, 10.0) * s.beta
+        over = (beta > UNBOUNDED_PENALTY) if self.m else (beta == beta)
         return new._replace(
             x=where(endless, s.x, new.x),
             beta=where(endless, beta, new.beta),
             eta=where(endless, self.rules.eta(s.k, beta, self._target(s)), new.eta),
             length=where(endless, 1.0, new.length),
-            endless=where(endless, times, new.endless),
             status=where(endless & over, int(Status.UNBOUNDED), new.status),
         )
 
@@ -461,7 +478,6 @@ class Lockstep:
             best=where(better, residual, new.best),
             length=where(better, 1.0, new.length),
             idle=where(better, 0, new.idle),
-            endless=where(better, s.endless, new.endless),
             status=where(solved, int(Status.SOLVED), where(better, s.status, new.status)),
         )
 

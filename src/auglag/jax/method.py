@@ -71,7 +71,7 @@ def method(
         accelerate=accelerate,
         scaling=scaling,
         max_outer=int(max_outer),
-        max_steps=int(max_steps) if max_steps is not None else (5000 if memory else 300),
+        max_steps=int(max_steps) if max_steps is not None else (5000 if memory else 500),
         largest_penalty=settings.largest_penalty,
         memory=memory,
         record=int(record),

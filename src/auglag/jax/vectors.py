@@ -184,3 +184,23 @@ def as_array(v: Vector, batch: int, dtype: Any) -> Array:
     if not v.entries:
         return jnp.zeros((0, batch), dtype)
     return jnp.stack([jnp.broadcast_to(jnp.asarray(entry, dtype), (batch,)) for entry in v.entries])
+
+
+def staged(always: Array, function: Callable[..., Any], *arguments: Any) -> Any:
+    """function(*arguments), computed as a whole before anything that uses it. `always` must be true at run time.
+
+    On a CPU the compiler would otherwise repeat long chains of arithmetic in every loop that needs one of their
+    results; a branch whose outcome it cannot know stops it. A GPU's compiler weighs this by itself.
+    """
+    if jax.default_backend() != "cpu":
+        return function(*arguments)
+    numbers: list[Any] = []  # plain numbers among the results (structural zeros) stay what they are
+
+    def arrays() -> list[Array]:
+        leaves, tree = jax.tree_util.tree_flatten(function(*arguments))
+        numbers[:] = [tree, [None if isinstance(leaf, jax.Array) else leaf for leaf in leaves]]
+        return [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
+
+    shapes = jax.eval_shape(arrays)
+    found = iter(jax.lax.cond(always, arrays, lambda: [jnp.zeros(a.shape, a.dtype) for a in shapes]))
+    return jax.tree_util.tree_unflatten(numbers[0], [next(found) if leaf is None else leaf for leaf in numbers[1]])
