@@ -1,8 +1,8 @@
-"""Newton directions for many small systems at once: a modified LDL' factorisation that always gives descent."""
+"""Newton directions for many systems at once, from factorisations that always give descent."""
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import jax
@@ -10,23 +10,31 @@ import jax.numpy as jnp
 
 from auglag.jax.vectors import Array, Rows, Vector, maximum, where
 
-#: Systems up to this size are written out number by number; larger ones are arrays worked on in loops.
+#: Systems up to this size are written out number by number; larger ones are arrays.
 UNROLLED = 8
+#: What is first added to a diagonal that is not positive definite (relative), its growth, and how often.
+FIRST_SHIFT = 1e-4
+GROWTH = 8.0
+ATTEMPTS = 12
 
 
-def free_step(hessian: Any, gradient: Vector, free: Vector, held: Vector) -> Vector:
+def free_step(hessian: Any, gradient: Vector, free: Vector, held: Vector, shift: Array) -> tuple[Vector, Array]:
     """d with d = held on the variables that are not free and H_FF d_F = -(g_F + H_FA held_A) on the free ones.
 
-    H_FF is factorised as LDL' with the pivots max(|d_j|, theta_j^2 / bound, smallest) of Gill and Murray (1974), where
-    theta_j is the largest entry of the column to come: a sufficiently positive definite matrix is left as it is, any
-    other becomes positive definite without the huge steps that a mere |d_j| makes of a pivot near zero.
+    Where H_FF is not positive definite it is replaced by a matrix that is, so that d is a direction of descent on the
+    free variables. Returns d and what was added to the diagonal, from which the next search for it starts.
     """
     if isinstance(gradient, Rows):
-        return _unrolled(hessian, gradient, free, held)
-    return _looped(hessian, gradient, free, held)
+        return _unrolled(hessian, gradient, free, held), shift
+    return _by_cholesky(hessian, gradient, free, held, shift)
 
 
 def _unrolled(h: list[list[Array]], gradient: Rows, free: Rows, held: Rows) -> Rows:
+    """Small systems: LDL' with the pivots max(|d_j|, theta_j^2 / bound, smallest) of Gill and Murray (1974).
+
+    theta_j is the largest entry of the column to come: a sufficiently positive definite matrix is left as it is, any
+    other becomes positive definite without the huge steps that a mere |d_j| makes of a pivot near zero.
+    """
     n = len(gradient)
     tiny = jnp.finfo(jnp.result_type(gradient[0])).eps
     a = [[where(free[i] & free[j], h[i][j], 0.0) for j in range(i)] for i in range(n)]
@@ -75,40 +83,33 @@ def _entry(h: list[list[Array]], i: int, j: int) -> Array:
     return h[i][j] if j <= i else h[j][i]
 
 
-def _looped(h: Array, gradient: Array, free: Array, held: Array) -> Array:
+def _by_cholesky(h: Array, gradient: Array, free: Array, held: Array, shift: Array) -> tuple[Array, Array]:
+    """Larger systems: Cholesky factors of H_FF + shift I, the shift 0 or the first of a growing sequence that works."""
     n = gradient.shape[0]
-    tiny = jnp.finfo(gradient.dtype).eps
     pair = free[:, None] & free[None, :]
-    eye = jnp.eye(n, dtype=h.dtype)[:, :, None]
-    rhs = where(free, -(gradient + jnp.sum(h * held[None], axis=1)), held)
-    a = where(pair, h, eye)
-    diagonal = jnp.abs(jnp.diagonal(a)).max(axis=-1)
-    bound = maximum(maximum(diagonal, jnp.abs(a * (1.0 - eye)).max(axis=(0, 1)) / n), tiny)
-    smallest = maximum(10.0 * tiny * bound, 1e4 * tiny)
-    index = jnp.arange(n)[:, None]
+    eye = jnp.eye(n, dtype=h.dtype)
+    right = where(free, -(gradient + jnp.sum(h * held[None], axis=1)), held)
+    a = jnp.moveaxis(where(pair, h, eye[:, :, None]), -1, 0)
+    diagonal = jnp.abs(jnp.diagonal(a, axis1=1, axis2=2)).max(axis=-1)
+    least = FIRST_SHIFT * maximum(diagonal, jnp.finfo(h.dtype).tiny)
 
-    def eliminate(j: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        """Column j of L into its place, and the Schur complement behind it; the right-hand side goes along."""
-        a, z, inverses = carry
-        column = jax.lax.dynamic_index_in_dim(a, j, 1, keepdims=False)
-        pivot = jax.lax.dynamic_index_in_dim(column, j, 0, keepdims=False)
-        below = where(index > j, column, 0.0)
-        theta = jnp.abs(below).max(axis=0)
-        pivot = maximum(maximum(jnp.abs(pivot), smallest), theta * theta / bound)
-        low = below / pivot
-        z = z - low * jax.lax.dynamic_index_in_dim(z, j, 0, keepdims=False)
-        a = a - low[:, None] * below[None]
-        a = jax.lax.dynamic_update_index_in_dim(a, low, j, 1)
-        return a, z, jax.lax.dynamic_update_index_in_dim(inverses, 1.0 / pivot, j, 0)
+    def attempt(shift: Array) -> tuple[Array, Array]:
+        factor = jax.lax.linalg.cholesky(a + shift[:, None, None] * eye)
+        return factor, ~jnp.isfinite(jnp.sum(factor, axis=(1, 2)))
 
-    def back(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, z = carry
-        j = n - 1 - i
-        column = jax.lax.dynamic_index_in_dim(low, j, 1, keepdims=False)
-        update = jnp.sum(where(index > j, column * z, 0.0), axis=0)
-        value = jax.lax.dynamic_index_in_dim(z, j, 0, keepdims=False) - update
-        return low, jax.lax.dynamic_update_index_in_dim(z, value, j, 0)
+    def failing(carry: tuple[Array, Array, Array, Array]) -> Array:
+        return jnp.any(carry[2]) & (carry[3] < ATTEMPTS)
 
-    low, z, inverses = jax.lax.fori_loop(0, n, eliminate, (a, rhs, jnp.ones_like(rhs)))
-    _, z = jax.lax.fori_loop(0, n, back, (low, z * inverses))
-    return where(free, z, held)
+    def again(carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+        factor, used, failed, count = carry
+        used = where(failed, maximum(GROWTH * used, maximum(least, shift / 3.0)), used)
+        new, still = attempt(used)
+        return where(failed[:, None, None], new, factor), used, failed & still, count + 1
+
+    none = jnp.zeros_like(shift)
+    factor, failed = attempt(none)
+    factor, used, failed, _ = jax.lax.while_loop(failing, again, (factor, none, failed, 0))
+    solve = partial(jax.lax.linalg.triangular_solve, factor, left_side=True, lower=True)
+    step = solve(solve(jnp.moveaxis(right, -1, 0)[..., None]), transpose_a=True)[..., 0]
+    step = jnp.moveaxis(where(failed[:, None], jnp.moveaxis(right, -1, 0), step), 0, -1)
+    return where(free, step, held), used

@@ -88,6 +88,10 @@ class Evaluation(ABC):
         """H + J' diag(weight) J."""
 
     @abstractmethod
+    def size(self, jac: Any) -> Array:
+        """The Frobenius norm of J."""
+
+    @abstractmethod
     def scaled_rows(self, jac: Any, factors: Vector) -> Any:
         """diag(factors) J."""
 
@@ -166,6 +170,11 @@ class ByNumbers(Evaluation):
             ]
             for i, entries in enumerate(hessian)
         ]
+
+    def size(self, jac: Any) -> Array:
+        """The Frobenius norm of J."""
+        squares = reduce(add, [mul(entry, entry) for row in jac for entry in row.entries], 0.0)
+        return jnp.sqrt(jnp.asarray(squares, self.dtype))
 
     def scaled_rows(self, jac: Any, factors: Vector) -> Any:
         """diag(factors) J."""
@@ -249,6 +258,10 @@ class ByArrays(Evaluation):
     def add_squares(self, hessian: Any, jac: Any, weight: Vector) -> Any:
         """H + J' diag(weight) J."""
         return hessian + jnp.einsum("ijb,ikb->jkb", jac * weight[:, None], jac)
+
+    def size(self, jac: Any) -> Array:
+        """The Frobenius norm of J."""
+        return jnp.sqrt(jnp.sum(jac * jac, axis=(0, 1)))
 
     def scaled_rows(self, jac: Any, factors: Vector) -> Any:
         """diag(factors) J."""

@@ -30,7 +30,7 @@ IDLE = 4
 SHORTEST = 1e-10
 #: Longest step, relative to max(1, ||x||).
 FARTHEST = 10.0
-#: Subproblems in a row that stalled before a run counts as stuck.
+#: Subproblems in a row that stalled without a better residual before a run counts as stuck.
 STALLS = 6
 #: Increases of the penalty in a row without less violation that raise the question of infeasibility; how stationary the
 #: violation must then be.
@@ -99,6 +99,7 @@ class State(NamedTuple):
     level: Array  #: max(1, |phi at the start|)
     best: Array  #: the smallest residual so far
     length: Array  #: step length of the line search
+    shift: Any  #: what was last added to the diagonal of the Hessian; None where it is written out
     k: Array
     steps: Array
     idle: Array  #: steps in a row that changed nothing but rounding; IDLE marks a stalled subproblem
@@ -147,6 +148,7 @@ class Lockstep:
             sc = self._row_factors(jac, zero)
         state = State(
             x=x, y=y, beta=zero, eta=zero, before=zero, first=zero, level=zero, best=zero + jnp.inf, length=zero + 1.0,
+            shift=None if isinstance(jac, list) else zero,
             k=count + 1, steps=count, idle=count, stalls=count, vain=count, status=count + RUNNING, sf=sf, sc=sc,
             pairs=None, record=None,
         )  # fmt: skip
@@ -288,7 +290,7 @@ class Lockstep:
         status = where(solved, int(Status.SOLVED), s.status)
         status = where(update & (k > options.max_outer), int(Status.ITERATION_LIMIT), status)
         stalled = s.idle >= IDLE
-        stalls = where(update, where(stalled, s.stalls + 1, 0), s.stalls)
+        stalls = where(update, where(stalled & (residual > 0.9 * s.best), s.stalls + 1, 0), s.stalls)
         stuck = update & ((beta > options.largest_penalty) | (stalls >= (STALLS if self.m else 1)))
         status = where(stuck, int(Status.STUCK), status)
         if self.m:
@@ -354,8 +356,9 @@ class Lockstep:
             active = (w > 0.0) | (w < 0.0) | _equal(cl, cu)
             hessian = staged(always, self.evaluation.add_squares, curvature, jac, where(active, s.beta, 0.0))
         free, held = self._held(s.x, p.gradient, p.distance)
-        first = self._capped(staged(always, free_step, hessian, p.gradient, free, held), s.x)
-        stiff = self._stiff(s)
+        first, shift = staged(always, free_step, hessian, p.gradient, free, held, s.shift)
+        first, s = self._capped(first, s.x), s._replace(shift=shift)
+        stiff = self._stiff(s, p)
         full = self._capped(staged(always, self._second_look, s, p, curvature, hessian, first, free, held, stiff), s.x)
         return self._searched(s, p, first, full, stiff)
 
@@ -366,14 +369,20 @@ class Lockstep:
         size = norm(step, zero)
         return step * where(size > reach, reach / maximum(size, reach), 1.0)
 
-    def _stiff(self, s: State) -> Array:
+    def _stiff(self, s: State, p: Point) -> Array:
         """The penalty of the full step: large near the solution, where it makes the step Newton's on the KKT system.
 
         The paper's loop (no acceleration) has only one penalty.
         """
         if not (self.options.accelerate and self.m):
             return s.beta
-        return maximum(s.beta, minimum(s.beta * maximum(STIFFER, 1.0 / s.best), STIFFEST))
+        largest = self.options.tol / (100.0 * self.eps * self._size(s.x, p.jac))  # beyond it rounding in c spoils y
+        wanted = minimum(s.beta * maximum(STIFFER, 1.0 / s.best), STIFFEST)
+        return minimum(maximum(s.beta, wanted), maximum(largest, STIFFER))
+
+    def _size(self, x: Vector, jac: Any) -> Array:
+        """A bound for the terms that make up c near x."""
+        return maximum(1.0, norm(x, 0.0)) * maximum(1.0, self.evaluation.size(jac))
 
     def _held(self, x: Vector, gradient: Vector, distance: Array) -> tuple[Vector, Vector]:
         """Which variables are not held by a bound that the gradient pushes against; the way there for the others."""
@@ -395,7 +404,7 @@ class Lockstep:
         stay = free & ~(below | above)
         reach = where(below, lower - s.x, where(above, upper - s.x, held))
         if not self.m:
-            return free_step(hessian, p.gradient, stay, reach)
+            return free_step(hessian, p.gradient, stay, reach, s.shift)[0]
         cl, cu = self._scaled(s, p.f, p.c)[2:]
         ahead = self.evaluation.product(p.jac, clip(end, lower, upper) - s.x)
         over, under = s.y + (p.c - cu) * s.beta, s.y + (p.c - cl) * s.beta
@@ -407,7 +416,7 @@ class Lockstep:
         gradient = p.g + self.evaluation.transposed(p.jac, weights)
         held_rows = where(equal | is_over | is_under, stiff, 0.0)
         hessian = self.evaluation.add_squares(curvature, p.jac, held_rows)
-        return free_step(hessian, gradient, stay, reach)
+        return free_step(hessian, gradient, stay, reach, s.shift)[0]
 
     def _searched(self, s: State, p: Point, direction: Vector, full: Vector, stiff: Array) -> State:
         """The first of four trial points with sufficient decrease; the accelerated point goes before them all."""
@@ -425,6 +434,8 @@ class Lockstep:
             if i == 0:
                 first_c = c
             slope = total(p.gradient * (trial - s.x), 0.0 * s.beta)
+            if i == 0:  # it has to do as well as the other direction promises: a step that leads nowhere does not
+                slope = minimum(slope, total(p.gradient * direction, 0.0 * s.beta))
             low = there < floor
             endless = endless | low
             good = ~low & (there <= value + minimum(1e-4 * slope, 0.0) + noise) & ~taken
