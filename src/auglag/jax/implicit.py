@@ -35,6 +35,7 @@ def tangents(
     """(dx, dy) for changes dp of the parameters and dsides of bounds and rows."""
     n, m = functions.n, functions.m
     one = jnp.ones((), x.dtype)
+    known = jnp.where(solved, 1.0, jnp.nan)  # as a factor, so that it also counts backwards
     gradient, d_gradient = jax.jvp(lambda q: functions.gradient(x, q, one, y), (p,), (dp,))
     hessian = functions.hessian(x, p, one, y)
     free, d_bound = _bounds(x, gradient, sides, dsides)
@@ -43,8 +44,7 @@ def tangents(
     top = jnp.where(free[:, None] & free[None, :], hessian, jnp.eye(n, dtype=x.dtype))
     right = jnp.where(free, -(d_gradient + hessian @ moved), d_bound)
     if not m:
-        dx = jnp.linalg.solve(top, right)
-        return jnp.where(solved, dx, jnp.nan), jnp.zeros(0, x.dtype)
+        return known * jnp.linalg.solve(top, right), jnp.zeros(0, x.dtype)
     jac = jax.jacrev(functions.rows)(x, p)
     _, d_rows = jax.jvp(lambda q: functions.rows(x, q), (p,), (dp,))
     active, d_side = _rows(y, sides, dsides)
@@ -54,8 +54,7 @@ def tangents(
     corner = jnp.diag(jnp.where(active, -size, 1.0))
     low = jnp.where(active, -(d_rows - d_side + jac @ moved), 0.0)
     system = jnp.block([[top, block.T], [block, corner]])
-    found = jnp.linalg.solve(system, jnp.concatenate([right, low]))
-    found = jnp.where(solved, found, jnp.nan)
+    found = known * jnp.linalg.solve(system, jnp.concatenate([right, low]))
     return found[:n], found[n:]
 
 

@@ -27,6 +27,7 @@ STIFFER = 10.0
 STIFFEST = 1e6
 #: Steps in a row that change the value by rounding only, and step lengths, at which a subproblem counts as stalled.
 IDLE = 4
+MANY_IDLE = 40  # for limited-memory steps, which gain little at a time
 SHORTEST = 1e-10
 #: Longest step, relative to max(1, ||x||).
 FARTHEST = 10.0
@@ -102,7 +103,7 @@ class State(NamedTuple):
     shift: Any  #: what was last added to the diagonal of the Hessian; None where it is written out
     k: Array
     steps: Array
-    idle: Array  #: steps in a row that changed nothing but rounding; IDLE marks a stalled subproblem
+    idle: Array  #: steps in a row that changed nothing but rounding; `patience` marks a stalled subproblem
     stalls: Array  #: subproblems in a row that stalled
     vain: Array  #: increases of beta in a row without less violation
     status: Array
@@ -133,6 +134,7 @@ class Lockstep:
     ) -> None:
         self.evaluation, self.sides, self.rules, self.options, self.m = evaluation, sides, rules, options, m
         self.eps = float(jnp.finfo(dtype).eps)
+        self.patience = MANY_IDLE if options.memory else IDLE
 
     # ------------------------------------------------------------------------------------------------------ start
 
@@ -279,7 +281,7 @@ class Lockstep:
         residual = p.distance / (1.0 if s.sf is None else s.sf) + violation
         finite = jnp.isfinite(residual) & jnp.isfinite(p.f)
         solved = residual <= options.tol
-        inner = (p.distance <= s.eta) | (s.idle >= IDLE)
+        inner = (p.distance <= s.eta) | (s.idle >= self.patience)
         update = inner & ~solved & finite & (s.status == RUNNING)
         negligible = violation <= options.negligible * options.tol
         grow = update & self.rules.raises(s.before, now, negligible)
@@ -289,7 +291,7 @@ class Lockstep:
         k = where(update, s.k + 1, s.k)
         status = where(solved, int(Status.SOLVED), s.status)
         status = where(update & (k > options.max_outer), int(Status.ITERATION_LIMIT), status)
-        stalled = s.idle >= IDLE
+        stalled = s.idle >= self.patience
         stalls = where(update, where(stalled & (residual > 0.9 * s.best), s.stalls + 1, 0), s.stalls)
         stuck = update & ((beta > options.largest_penalty) | (stalls >= (STALLS if self.m else 1)))
         status = where(stuck, int(Status.STUCK), status)
@@ -441,11 +443,11 @@ class Lockstep:
             good = ~low & (there <= value + minimum(1e-4 * slope, 0.0) + noise) & ~taken
             x, best = where(good, trial, x), where(good, there, best)
             number, taken = where(good, i, number), taken | good
-        growth = where(number <= 1, 4.0, where(number == 2, 1.0, 0.25))
-        length = where(taken, minimum(1.0, s.length * growth), 0.02 * s.length)
+        next_length = where(number <= 1, 4.0 * s.length, where(number == 2, s.length, 0.25 * s.length))
+        length = where(taken, minimum(1.0, next_length), 0.02 * s.length)
         quiet = taken & (value - best <= noise)
         idle = where(quiet, s.idle + 1, where(taken, 0, s.idle))
-        idle = where(~taken & (length < SHORTEST), IDLE, idle)
+        idle = where(~taken & (length < SHORTEST), self.patience, idle)
         new = s._replace(x=x, length=length, idle=idle)
         new = self._without_floor(s, new, endless & ~taken)
         if not (self.options.accelerate and not self.options.memory):

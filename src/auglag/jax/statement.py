@@ -113,7 +113,7 @@ def require_dtype(dtype: Any) -> Any:
         raise InputError(f"dtype must be float64 or float32, got {dtype!r}") from None
     if wanted not in (np.float64, np.float32):
         raise InputError(f"dtype must be float64 or float32, got {wanted}")
-    if wanted == np.float64 and jnp.zeros(0, jnp.float64).dtype != jnp.float64:
+    if wanted == np.float64 and jax.dtypes.canonicalize_dtype(np.float64) != np.float64:
         raise InputError(
             "dtype float64 needs JAX's 64-bit mode, which is off: call jax.config.update('jax_enable_x64', True) before"
             " the first array is made (auglag does not flip it behind your back), or pass dtype='float32', which meets "

@@ -98,8 +98,6 @@ def each(function: Callable[..., Any], *vectors: Any) -> Vector:
 def _alike(*parts: Any) -> list[Array]:
     """Numbers and arrays brought to one shape and dtype: `jax.numpy` does the same with a good deal more tracing."""
     arrays = [part for part in parts if isinstance(part, jax.Array | jax.core.Tracer)]
-    if not arrays:
-        return [jnp.asarray(part, float) for part in parts]
     shape, dtype = np.broadcast_shapes(*[part.shape for part in arrays]), arrays[0].dtype
     out = []
     for part in parts:
@@ -115,7 +113,13 @@ def _alike(*parts: Any) -> list[Array]:
     return out
 
 
+def _is_array(*parts: Any) -> bool:
+    return any(isinstance(part, jax.Array | jax.core.Tracer) for part in parts)
+
+
 def _where(mask: Array, yes: Any, no: Any) -> Array:
+    if not _is_array(yes, no):
+        return jnp.where(mask, yes, no)  # plain numbers, which leave the precision to what they meet
     yes, no = _alike(yes, no)
     if not isinstance(mask, jax.Array | jax.core.Tracer):
         mask = jnp.asarray(mask)
@@ -125,11 +129,11 @@ def _where(mask: Array, yes: Any, no: Any) -> Array:
 
 
 def _larger(a: Any, b: Any) -> Array:
-    return jax.lax.max(*_alike(a, b))
+    return jax.lax.max(*_alike(a, b)) if _is_array(a, b) else jnp.maximum(a, b)
 
 
 def _smaller(a: Any, b: Any) -> Array:
-    return jax.lax.min(*_alike(a, b))
+    return jax.lax.min(*_alike(a, b)) if _is_array(a, b) else jnp.minimum(a, b)
 
 
 def where(mask: Vector, yes: Any, no: Any) -> Vector:
