@@ -496,10 +496,10 @@ def main():
         against_ipopt("hs71", HS71, HS71_X0, hs71_parameters(300)),
         against_ipopt("pendulum", PENDULUM, PENDULUM_X0, pendulum_parameters(50)),
     ])  # fmt: skip
-    part("slsqp", "slsqp", lambda: against_slsqp(pendulum_parameters(10_000 if gpu else 100)))
-    part("batch", "growth_in_batch", lambda: growth_in_batch([10**k for k in range(0, 7 if gpu else 5)]))
+    part("batch", "growth_in_batch", lambda: growth_in_batch([10**k for k in range(7 if gpu else 5)]))
     part("n", "growth_in_n", lambda: growth_in_n([4, 8, 16, 32, 64, 100], 10_000 if gpu else 500))
     part("gradient", "gradient", lambda: gradient_section(10_000 if gpu else 500))
+    part("slsqp", "slsqp", lambda: against_slsqp(pendulum_parameters(10_000 if gpu else 100)))
     if options.output:
         results["plot"] = (
             plot(results, options.output) if results["growth_in_batch"] and results["growth_in_n"] else "none"
