@@ -35,7 +35,8 @@ def test_cutest_problems_written_in_jax_take_the_same_iterates(name):
     for column, tolerance in (("beta", 1e-12), ("eta", 1e-12), ("objective", 1e-6), ("user_violation", 1e-5)):
         left, right = ([row[column] for row in r.history[:rows]] for r in (a, b))
         np.testing.assert_allclose(left, right, rtol=tolerance, atol=1e-6 if tolerance > 1e-9 else 0.0)
-    np.testing.assert_allclose(a.x, b.x, atol=1e-5)
+    # The Hessian of HS26 vanishes along a direction at its solution, which determines x to a few digits only.
+    np.testing.assert_allclose(a.x, b.x, atol=1e-3 if name == "HS26" else 1e-5)
 
 
 def surface(x):

@@ -9,7 +9,8 @@ jax = pytest.importorskip("jax")
 jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp  # noqa: E402
 
-from auglag.jax.scalars import NotScalar, scalarised  # noqa: E402
+from auglag.jax.folding import NotScalar  # noqa: E402
+from auglag.jax.scalars import scalarised  # noqa: E402
 from auglag.jax.vectors import Rows, clip, norm, total, where  # noqa: E402
 
 

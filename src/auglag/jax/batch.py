@@ -11,11 +11,12 @@ import numpy as np
 
 from auglag.errors import InputError
 from auglag.jax.certificate import Residuals
-from auglag.jax.lockstep import RUNNING, Sides, State
 from auglag.jax.method import PROGRAMS, key_of, method, program, sides_of
 from auglag.jax.program import Program
 from auglag.jax.solution import Solution
-from auglag.jax.statement import Shape, Statement, require_dtype, require_tol, state
+from auglag.jax.state import RUNNING, Sides, State
+from auglag.jax.statement import Statement, state
+from auglag.jax.structure import Shape, require_dtype, require_tol
 from auglag.jax.vectors import Array
 from auglag.result import Status
 

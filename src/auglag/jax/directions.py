@@ -13,9 +13,9 @@ from auglag.jax.vectors import Array, Rows, Vector, maximum, where
 #: Systems up to this size are written out number by number; larger ones are arrays.
 UNROLLED = 8
 #: What is first added to a diagonal that is not positive definite (relative), its growth, and how often.
-FIRST_SHIFT = 1e-4
-GROWTH = 8.0
-ATTEMPTS = 12
+FIRST_SHIFT = 1e-8
+GROWTH = 10.0
+ATTEMPTS = 14
 
 
 def free_step(hessian: Any, gradient: Vector, free: Vector, held: Vector, shift: Array) -> tuple[Vector, Array]:

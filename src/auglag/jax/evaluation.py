@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from auglag.jax.directions import UNROLLED
-from auglag.jax.scalars import NotScalar, add, mul, scalarised
+from auglag.jax.folding import NotScalar, add, mul
+from auglag.jax.scalars import scalarised
 from auglag.jax.vectors import Array, Rows, Vector
 
 #: m * n up to which a problem is written out number by number.

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from auglag.jax.evaluation import Functions
-from auglag.jax.lockstep import Sides
+from auglag.jax.state import Sides
 from auglag.jax.vectors import Array
 
 #: Multipliers up to this (relative to the largest) count as 0, bounds within this distance (relative) as touched.

@@ -10,9 +10,9 @@ import numpy as np
 
 from auglag.errors import InputError, OptionError
 from auglag.jax.directions import UNROLLED
-from auglag.jax.lockstep import Options, Sides
 from auglag.jax.program import Program
 from auglag.jax.rules import Rules
+from auglag.jax.state import Options, Sides
 from auglag.jax.statement import Statement
 from auglag.problems.constraints import nearest
 from auglag.settings import resolve

@@ -11,7 +11,8 @@ from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Jacobian, Vector
 from auglag.errors import InputError
-from auglag.jax.statement import Statement, flat_x, require_dtype, state
+from auglag.jax.statement import Statement, flat_x, state
+from auglag.jax.structure import require_dtype
 from auglag.problems.arguments import check_term
 from auglag.problems.base import AbstractProblem, Group, Point
 from auglag.prox import as_term

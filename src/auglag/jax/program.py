@@ -10,8 +10,9 @@ import numpy as np
 
 from auglag.jax.certificate import Residuals, residuals
 from auglag.jax.evaluation import ByArrays, ByNumbers, Evaluation, Functions, written
-from auglag.jax.lockstep import RUNNING, Lockstep, Options, Sides, State
+from auglag.jax.lockstep import Lockstep
 from auglag.jax.rules import Rules
+from auglag.jax.state import RUNNING, Options, Sides, State
 from auglag.jax.vectors import Array, Rows, as_array, as_rows
 
 

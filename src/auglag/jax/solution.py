@@ -8,7 +8,7 @@ from typing import Any, final
 import jax
 import numpy as np
 
-from auglag.jax.lockstep import Record
+from auglag.jax.state import Record
 from auglag.jax.vectors import Array
 from auglag.result import Status
 

@@ -13,11 +13,12 @@ from auglag.errors import InputError
 from auglag.jax.batch import judged
 from auglag.jax.certificate import residuals
 from auglag.jax.implicit import tangents
-from auglag.jax.lockstep import Sides
 from auglag.jax.method import PROGRAMS, key_of, method, program, sides_of
 from auglag.jax.program import Program
 from auglag.jax.solution import Solution
-from auglag.jax.statement import Statement, flat_x, require_dtype, require_tol, state
+from auglag.jax.state import Sides
+from auglag.jax.statement import Statement, flat_x, state
+from auglag.jax.structure import require_dtype, require_tol
 from auglag.jax.vectors import Array
 from auglag.result import Status
 
