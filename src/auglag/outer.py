@@ -54,6 +54,14 @@ class Watch(Protocol):
         ...
 
 
+class Accelerate(Protocol):
+    """Looks for a better (x_k, y_k) by other means, judged by the residual; Algorithm 1 goes on from what it returns."""
+
+    def __call__(self, history: History, x: Vector, y: Vector) -> tuple[Vector, Vector, Status | None]:
+        """(x, y, None), or with a status if the search is over."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Where Algorithm 1 ended, and why."""
@@ -77,9 +85,14 @@ def augmented_lagrangian(
     stop: Stop,
     watch: Watch,
     inner_limit: int,
+    accelerate: Accelerate | None = None,
 ) -> Outcome:
     """Run Algorithm 1 from (x_k, y_k), k the length of the history, until `stop` says so."""
     while True:
+        if accelerate is not None:  # not in the paper: before the first and after every iteration
+            x, y, over = accelerate(history, x, y)
+            if over is not None:
+                return Outcome(x, y, y, over)
         k = history.k
         beta = checked(penalty.next(history), penalty)  # line 5 (of iteration k - 1; beta_1 at the start)
         eta = min(1.0 / beta, checked(tolerance.next(history), tolerance))  # line 2

@@ -12,14 +12,19 @@ from typing import Any, final
 
 import numpy as np
 
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
+
 from auglag import checkpoint as checkpoints
 from auglag._typing import Vector
+from auglag.acceleration import Attempt
 from auglag.budget import Budget, Guard
 from auglag.certificate import Certificate, certificate
 from auglag.errors import CheckpointError, OutOfBudget, StoppedByCallback
 from auglag.feasibility import Restoration, least_violation, restore
 from auglag.inner import InnerResult, InnerSolver, InnerStatus, choose
 from auglag.inner.base import UNBOUNDED
+from auglag.inner.qp import QPModel
 from auglag.lagrangian import AugmentedLagrangian
 from auglag.multipliers import best_multipliers
 from auglag.outer import Outcome, augmented_lagrangian
@@ -30,10 +35,15 @@ from auglag.reporting import advice, message
 from auglag.result import Result, Status, row
 from auglag.rules import Constant, Geometric, History, Iteration, ToleranceRule
 from auglag.settings import Settings
+from auglag.sqp import Memory
 from auglag.stopping import UNBOUNDED_PENALTY, Stopping
 
 #: A run turns to restoration at most this often.
 RESTORATIONS = 2
+#: The acceleration aims at this fraction of tol (relative to the gradient of f): its last step costs little.
+AIM = 4e-3
+#: Accelerations that met the tolerance but not their aim before it is let be.
+EXTRA = 1
 #: Least-squares multipliers are tried at the end only while their matrix has at most this many entries.
 LARGEST_FIT = 100_000
 
@@ -87,6 +97,9 @@ class Run:
         self.unbounded = UNBOUNDED  #: relative depth at which a subproblem counts as unbounded
         self.evidence: tuple[float, float] | None = None  #: objective and violation of a point that shows unboundedness
         self.history = History(math.nan, math.nan)
+        self.memory = Memory()
+        self.steps_now = 0  #: steps of the acceleration before the iteration to come
+        self.finishes = 0  #: accelerations that met the tolerance, or all but its absolute size, but not their aim
 
     def used(self) -> Counts:
         """Calls made by this run, those before a resume included."""
@@ -140,6 +153,8 @@ class Run:
         else:
             scaling = Scaling.none(self.problem.m)
         self.form = StandardForm(self.problem, scaling, slacks=self.settings.slacks)
+        jac = self.problem.at(x).jac if self.problem.m else None
+        self.form.jacobian = "sparse" if sparse.issparse(jac) else "operator" if isinstance(jac, LinearOperator) else "dense"
         self.inner: InnerSolver = choose(self.settings.inner, self.form.traits)
 
     def _iterate(self, z: Vector, y: Vector, verdict: Status | None) -> Status:
@@ -197,6 +212,7 @@ class Run:
             stop=lambda history, found: self._stop(history, found.status, found.limit),
             watch=self.watch,
             inner_limit=self.budget.inner_limit,
+            accelerate=self.accelerate if self._accelerates() else None,
         )
 
     def _stopping(self) -> Stopping:
@@ -226,7 +242,7 @@ class Run:
     def subproblem(self, y: Vector, beta: float) -> AugmentedLagrangian:
         """L_beta(., y) + g."""
         assert self.form is not None
-        return AugmentedLagrangian(self.form, y, beta, unbounded=self.unbounded)
+        return AugmentedLagrangian(self.form, y, beta, unbounded=self.unbounded, memory=self.memory)
 
     def record(self, k: int, beta: float, eta: float, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
         """The row of the history, with R in the user's units."""
@@ -249,11 +265,95 @@ class Run:
             inner_iterations=found.iterations,
             evaluations=found.evaluations,
             undefined=found.undefined,
+            acceleration_steps=self.steps_now,
         )
 
     def _objective(self, x: Vector) -> float:
         g = self.problem.g
         return float(self.problem.at(x).f + (g.value(x) if g is not None else 0.0))
+
+    # --------------------------------------------------------------------------------------------------- acceleration
+
+    def _accelerates(self) -> bool:
+        return self.settings.acceleration is not None and isinstance(self.inner, QPModel) and self.problem.m > 0
+
+    def accelerate(self, history: History, x: Vector, y: Vector) -> tuple[Vector, Vector, Status | None]:
+        """SQP from (x, y); adopted if it halved the error, and the end if it met the target."""
+        sqp, form, memory = self.settings.acceleration, self.form, self.memory
+        assert sqp is not None
+        assert form is not None
+        self.steps_now = 0
+        k, start = history.k, form.error(x, y)
+        if not (memory.failures < 2 or start < 0.1 * memory.tried_at or k % 3 == 1):
+            return x, y, None
+        patience = max(0, sqp.patience - memory.failures)
+        target = max(AIM * self.tol, min(self.tol, 1e-9))
+        found = sqp.run(form, memory, x, y, target=target, patience=patience, seen=self._seen)
+        memory.tried_at, self.steps_now = start, found.steps
+        memory.failures = 0 if found.error < 0.5 * start else memory.failures + 1
+        if found.error <= target or self._check_best().meets(self.tol):
+            self.finishes += 1
+            over = self._end(history, found, target)
+            if over is not None:
+                return found.x, found.y, over
+        if found.error < 1e-2 and found.error < 0.5 * start:
+            return found.x, found.y, None
+        if not history.iterations and self._lower(found.x, x, y):
+            return found.x, y, None
+        return x, y, None
+
+    def _lower(self, new: Vector, x: Vector, y: Vector) -> bool:
+        """Whether the first augmented Lagrangian is lower at a new starting point."""
+        subproblem = self.subproblem(y, self.settings.penalty.next(self.history))
+        return subproblem.value(new) < subproblem.value(x)
+
+    def _seen(self, x: Vector, y: Vector, error: float) -> bool:
+        """Keep the best point of an acceleration; whether it meets the tolerance in the user's units."""
+        assert self.form is not None
+        if not error <= 1e3 * self.tol:
+            return False
+        if self._refine(1):
+            return False
+        user_x, user_y = self.form.user_x(x), self.form.user_y(y)
+        check = certificate(self.problem, user_x, user_y)
+        if check.residual < self.best_residual:
+            self.best_residual, self.best_x, self.best_y = check.residual, user_x.copy(), user_y
+            self.best_point = self.problem.at(self.best_x)
+        return check.meets(self.tol)
+
+    def _end(self, history: History, found: Attempt, target: float) -> Status | None:
+        """The verdict on an acceleration that came to an end; its point becomes a row of the history."""
+        if self._refine(2) and not self._check_best().meets(self.tol):
+            return None
+        solved = self._check_best().meets(self.tol)
+        if self.finishes <= EXTRA and not (solved and found.error <= target):
+            return None
+        self._append_acceleration(history, found)
+        self.watch(history, found.x, found.y, found.y)
+        return Status.SOLVED if solved else Status.STUCK
+
+    def _append_acceleration(self, history: History, found: Attempt) -> None:
+        assert self.form is not None
+        check = self._check_best()
+        scaling = self.form.scaling
+        history.iterations.append(
+            Iteration(
+                k=history.k,
+                beta=self.settings.penalty.next(history),
+                eta=self.tol,
+                usable=True,
+                violation=float(np.linalg.norm(self.form.distance(found.x))),
+                stationarity=check.stationarity * scaling.sf,
+                residual=check.residual,
+                user_violation=math.hypot(check.violation, check.complementarity),
+                objective=check.objective,
+                multiplier_norm=float(np.linalg.norm(check.multipliers)),
+                inner_status="ACCELERATED",
+                inner_iterations=found.steps,
+                evaluations=found.steps,
+                acceleration_steps=found.steps,
+            )
+        )
 
     def watch(self, history: History, x: Vector, y: Vector, y_hat: Vector) -> None:
         """Keep the best point, save, print, and let the caller look."""

@@ -9,13 +9,14 @@ from auglag.inner.newton import NewtonCG
 from auglag.inner.panoc import Panoc
 from auglag.inner.proximal_gradient import ProximalGradient, SpectralProximalGradient
 from auglag.inner.proximal_point import ProximalPoint
+from auglag.inner.qp import QPModel
 
 #: name -> solver with its default options; `inner="auto"` takes the first of AUTO that accepts the problem.
 SOLVERS: dict[str, InnerSolver] = {
     solver.name: solver
-    for solver in (LBFGSB(), NewtonCG(), Panoc(), SpectralProximalGradient(), ProximalGradient(), ProximalPoint())
+    for solver in (QPModel(), LBFGSB(), NewtonCG(), Panoc(), SpectralProximalGradient(), ProximalGradient(), ProximalPoint())
 }
-AUTO = ("newton-cg", "lbfgsb", "panoc")
+AUTO = ("qp", "newton-cg", "lbfgsb", "panoc")
 
 
 def choose(inner: InnerSolver | str, traits: Traits) -> InnerSolver:
@@ -41,6 +42,7 @@ __all__ = [
     "Panoc",
     "ProximalGradient",
     "ProximalPoint",
+    "QPModel",
     "SpectralProximalGradient",
     "Subproblem",
     "Traits",

@@ -1,0 +1,65 @@
+"""Making a Hessian convex where the constraints leave room, by turning negative curvature around."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from auglag._typing import Vector
+
+#: Up to so many free variables eigenvalues are computed; beyond it the Hessian is shifted.
+EIGENVALUES = 700
+#: Eigenvalues below this multiple of |H| count as not positive; turned ones are at least the second multiple.
+FLAT, LEAST = 1e-9, 1e-7
+
+
+def flipped(h: Any, j: Any, beta: float, free: NDArray[np.intp], active: NDArray[np.intp], floor: float = 1.0) -> Any:
+    """H plus a low-rank correction that makes H_FF + beta J_AF'J_AF positive definite, or None if it cannot be had.
+
+    Each negative eigenvalue is replaced by its absolute value: the step along it stays as long as its curvature says,
+    where a shift of all eigenvalues would shorten steps in every direction.
+    """
+    if free.size > EIGENVALUES or free.size == 0:
+        return None
+    hff = _block(h, free, free)
+    jaf = _block(j, active, free)
+    size = max(1e-8, float(np.max(np.abs(hff), initial=0.0)))
+    slope = float(np.max(np.abs(jaf), initial=0.0)) ** 2
+    weight = min(beta, 1e4 * max(size, 1e-2) / max(slope, 1e-8)) if slope > 0 else 0.0
+    try:
+        values, vectors = np.linalg.eigh(hff + weight * (jaf.T @ jaf) if weight else hff)
+    except np.linalg.LinAlgError:
+        return None
+    bad = values < FLAT * floor * size
+    if not bad.any():
+        return None
+    vectors = vectors[:, bad]
+    correction = np.maximum(np.abs(values[bad]), LEAST * floor * size) - values[bad]
+    update = (vectors * correction) @ vectors.T
+    if sparse.issparse(h):
+        spread = sparse.coo_array(update)
+        full = sparse.coo_array((spread.data, (free[spread.row], free[spread.col])), shape=h.shape)
+        return sparse.csc_array(h + full)
+    h = h.copy()
+    h[np.ix_(free, free)] += update
+    return h
+
+
+def _block(matrix: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Any:
+    if sparse.issparse(matrix):
+        return matrix[rows][:, columns].toarray()
+    return matrix[np.ix_(rows, columns)]
+
+
+def diagonal_size(h: Any) -> float:
+    """The largest diagonal entry in absolute value, at least 1e-8."""
+    diagonal: Vector = h.diagonal()
+    return max(1e-8, float(np.max(np.abs(diagonal), initial=0.0)))
+
+
+def larger_shift(shift: float, size: float) -> float:
+    """The next multiple of the identity to try: quickly up from almost nothing."""
+    return max(4.0 * shift, 1e-8 * size) if shift < 1e-4 * size else 8.0 * shift
