@@ -16,6 +16,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
 from auglag import checkpoint as checkpoints
+from auglag import stopping
 from auglag._typing import Vector
 from auglag.acceleration import Attempt
 from auglag.budget import Budget, Guard
@@ -36,14 +37,14 @@ from auglag.result import Result, Status, row
 from auglag.rules import Constant, Geometric, History, Iteration, ToleranceRule
 from auglag.settings import Settings
 from auglag.sqp import Memory
-from auglag.stopping import UNBOUNDED_PENALTY, Stopping
+from auglag.stopping import MORE, UNBOUNDED_PENALTY, Stopping
 
 #: A run turns to restoration at most this often.
 RESTORATIONS = 2
 #: The acceleration aims at this fraction of tol (relative to the gradient of f): its last step costs little.
 AIM = 4e-3
-#: Accelerations that met the tolerance but not their aim before it is let be.
-EXTRA = 1
+#: Accelerations that met the tolerance but not their aim, and got no nearer to it, before it is let be.
+EXTRA = 2
 #: Least-squares multipliers are tried at the end only while their matrix has at most this many entries.
 LARGEST_FIT = 100_000
 
@@ -99,7 +100,8 @@ class Run:
         self.history = History(math.nan, math.nan)
         self.memory = Memory()
         self.steps_now = 0  #: steps of the acceleration before the iteration to come
-        self.finishes = 0  #: accelerations that met the tolerance, or all but its absolute size, but not their aim
+        self.finishes = 0  #: accelerations that came near the end but not to it, and no nearer than the one before
+        self.finish_error = math.inf  #: the smallest error of those
 
     def used(self) -> Counts:
         """Calls made by this run, those before a resume included."""
@@ -217,8 +219,15 @@ class Run:
 
     def _stopping(self) -> Stopping:
         constrained = self.problem.m > 0
-        aim = self.settings.aim if constrained else 1.0  # without constraints the inner tolerance is the tolerance
-        return Stopping(self.tol, self.budget, constrained, aim, self.settings.largest_penalty, self._suspicion())
+        aim, extra = self._aim(), MORE if self._accelerates() else stopping.EXTRA
+        largest = self.settings.largest_penalty
+        return Stopping(self.tol, self.budget, constrained, aim, largest, extra, self._suspicion())
+
+    def _aim(self) -> float:
+        """The fraction of tol that the loop aims at."""
+        if not self.problem.m:
+            return 1.0  # without constraints the inner tolerance is the tolerance
+        return min(self.settings.aim, AIM) if self._accelerates() else self.settings.aim
 
     def _suspicion(self) -> int | None:
         """Penalty increases in vain that call for a feasibility check; twice as many after the first, then no more."""
@@ -234,7 +243,7 @@ class Run:
             return Constant(0.5 * scaled)
         if self.settings.tolerance is not None:
             return self.settings.tolerance
-        target = 0.5 * self.settings.aim * scaled
+        target = 0.5 * self._aim() * scaled
         return Geometric(first=max(0.1, target), ratio=0.1, floor=target)
 
     # ---------------------------------------------------------------------------------------- what the outer loop asks
@@ -292,7 +301,8 @@ class Run:
         memory.tried_at, self.steps_now = start, found.steps
         memory.failures = 0 if found.error < 0.5 * start else memory.failures + 1
         if found.error <= target or self._check_best().meets(self.tol):
-            self.finishes += 1
+            self.finishes += found.error > 0.5 * self.finish_error
+            self.finish_error = min(self.finish_error, found.error)
             over = self._end(history, found, target)
             if over is not None:
                 return found.x, found.y, over
@@ -326,7 +336,7 @@ class Run:
         if self._refine(2) and not self._check_best().meets(self.tol):
             return None
         solved = self._check_best().meets(self.tol)
-        if self.finishes <= EXTRA and not (solved and found.error <= target):
+        if self.finishes < EXTRA and not (solved and found.error <= target):
             return None
         self._append_acceleration(history, found)
         self.watch(history, found.x, found.y, found.y)
@@ -444,6 +454,9 @@ class Run:
             level=self.level,
             refined_now=self.refined_now,
             unbounded=self.unbounded,
+            finishes=self.finishes,
+            finish_error=self.finish_error,
+            memory=self.memory.arrays(),
         )
 
     def _resume(self, saved: checkpoints.State) -> tuple[Vector, Vector]:
@@ -457,6 +470,8 @@ class Run:
         self.best_x, self.best_y, self.best_residual = saved.best_x, saved.best_y, saved.best_residual
         self.diverged = saved.diverged if saved.diverged.size else None
         self.unbounded = saved.unbounded
+        self.finishes, self.finish_error = saved.finishes, saved.finish_error
+        self.memory = Memory.restored(saved.memory)
         self.problem.refine(saved.level)
         self.level, self.refined_now = saved.level, saved.refined_now
         point = self.problem.at(self.form.user_x(saved.x))  # the interrupted run knew its values: not counted again

@@ -11,14 +11,14 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
-from auglag.sqp import Curvature, Model, Sets, Step, solve
+from auglag.sqp import Curvature, Hessian, Model, Sets, Step, solve
 
 #: Iterations in a row that change neither value nor residual before the solve is called stalled.
 PATIENCE = 4
 #: How often a solve may shrink its trust region because no step was found.
 CUTS = 10
 #: Up to n + m = DENSE matrices are dense, whatever the problem returns.
-DENSE = 600
+DENSE = 150
 #: The Hessian learnt from first derivatives is a dense matrix, so n is limited.
 LARGEST_LEARNT = 1500
 
@@ -26,7 +26,7 @@ LARGEST_LEARNT = 1500
 def curvature_for(traits: Traits) -> Curvature:
     """Exact Hessians where there are any; sparse matrices where the problem is large and has them."""
     small = traits.n + traits.m <= DENSE
-    return Curvature(traits.has_hess, dense=small or not (traits.sparse and traits.has_hess))
+    return Curvature(traits.has_hess, dense=small or not traits.sparse)
 
 
 @final
@@ -187,5 +187,5 @@ def free_of_radius(sets: Sets, model: Model, radius: float) -> Sets:
 def diagonal(model: Model) -> Model:
     """The model with a positive diagonal for a Hessian: the last resort."""
     entries = np.nan_to_num(np.abs(model.hessian.diagonal())) + 1e-3
-    h: Any = sparse.diags_array(entries, format="csc") if model.is_sparse else np.diag(entries)
-    return replace(model, hessian=h)
+    matrix: Any = sparse.diags_array(entries, format="csc") if model.is_sparse else np.diag(entries)
+    return replace(model, hessian=Hessian(matrix))

@@ -7,7 +7,8 @@ has the symmetric indefinite systems behind both, `curvature` the Hessian (exact
 from __future__ import annotations
 
 from auglag.sqp.curvature import Curvature, Memory
+from auglag.sqp.hessian import Hessian
 from auglag.sqp.model import Model, Sets, Step
 from auglag.sqp.solver import solve
 
-__all__ = ["Curvature", "Memory", "Model", "Sets", "Step", "solve"]
+__all__ = ["Curvature", "Hessian", "Memory", "Model", "Sets", "Step", "solve"]

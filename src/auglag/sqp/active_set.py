@@ -27,13 +27,13 @@ class _System:
         self.shift, self.floor, self.flips = shift, floor, 0
         self.size = diagonal_size(self.h)
 
-    def factor(self, free: NDArray[np.intp], active: NDArray[np.intp]) -> tuple[Factor, Any, Any] | None:
-        """(factors on the free variables and active rows, H_FF, J_AF), with the right inertia."""
+    def factor(self, free: NDArray[np.intp], active: NDArray[np.intp]) -> Factor | None:
+        """The factors on the free variables and active rows, with the right inertia."""
+        jaf = part(self.j, active, free)
         while True:
-            hff, jaf = part(self.h, free, free), part(self.j, active, free)
-            factor = factorise(hff, jaf, self.shift, 1.0 / self.beta)
+            factor = factorise(self.h.on(free), jaf, self.shift, 1.0 / self.beta)
             if factor.negative == active.size:
-                return factor, hff, jaf
+                return factor
             if self.flips < FLIPS:
                 self.flips += 1
                 h = flipped(self.h, self.j, self.beta, free, active, self.floor)
@@ -89,15 +89,15 @@ def _solve(model: Model, system: _System, rows: Side, variables: Side) -> tuple[
     d = np.where(variables < 0, model.lower, np.where(variables > 0, model.upper, 0.0))
     side = np.where(rows[active] > 0, model.cu[active], model.cl[active])
     w = np.zeros(model.m)
-    ready = system.factor(free, active)
-    if ready is None:
+    factor = system.factor(free, active)
+    if factor is None:
         return None
     r1, r2 = model.gradient, model.t
     if held:
         r1, r2 = r1 + system.h @ d, r2 + model.jacobian @ d
     rhs = np.concatenate([-r1[free], side - r2[active]])
     if rhs.size:
-        z = ready[0].solve(rhs)
+        z = factor.solve(rhs)
         if not np.isfinite(z).all():
             return None
         d[free] = z[: free.size]

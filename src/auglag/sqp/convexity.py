@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from auglag._typing import Vector
+from auglag.sqp.hessian import Hessian
 
 #: Up to so many free variables eigenvalues are computed; beyond it the Hessian is shifted.
 EIGENVALUES = 700
@@ -16,7 +16,9 @@ EIGENVALUES = 700
 FLAT, LEAST = 1e-9, 1e-7
 
 
-def flipped(h: Any, j: Any, beta: float, free: NDArray[np.intp], active: NDArray[np.intp], floor: float = 1.0) -> Any:
+def flipped(
+    h: Hessian, j: Any, beta: float, free: NDArray[np.intp], active: NDArray[np.intp], floor: float = 1.0
+) -> Hessian | None:
     """H plus a low-rank correction that makes H_FF + beta J_AF'J_AF positive definite, or None if it cannot be had.
 
     Each negative eigenvalue is replaced by its absolute value: the step along it stays as long as its curvature says,
@@ -24,7 +26,7 @@ def flipped(h: Any, j: Any, beta: float, free: NDArray[np.intp], active: NDArray
     """
     if free.size > EIGENVALUES or free.size == 0:
         return None
-    hff = _block(h, free, free)
+    hff = h.on(free).toarray()
     jaf = _block(j, active, free)
     size = max(1e-8, float(np.max(np.abs(hff), initial=0.0)))
     slope = float(np.max(np.abs(jaf), initial=0.0)) ** 2
@@ -36,16 +38,9 @@ def flipped(h: Any, j: Any, beta: float, free: NDArray[np.intp], active: NDArray
     bad = values < FLAT * floor * size
     if not bad.any():
         return None
-    vectors = vectors[:, bad]
-    correction = np.maximum(np.abs(values[bad]), LEAST * floor * size) - values[bad]
-    update = (vectors * correction) @ vectors.T
-    if sparse.issparse(h):
-        spread = sparse.coo_array(update)
-        full = sparse.coo_array((spread.data, (free[spread.row], free[spread.col])), shape=h.shape)
-        return sparse.csc_array(h + full)
-    h = h.copy()
-    h[np.ix_(free, free)] += update
-    return h
+    full = np.zeros((h.matrix.shape[0], int(bad.sum())))
+    full[free] = vectors[:, bad]
+    return h.plus(full, np.maximum(np.abs(values[bad]), LEAST * floor * size) - values[bad])
 
 
 def _block(matrix: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Any:
@@ -54,10 +49,9 @@ def _block(matrix: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> An
     return matrix[np.ix_(rows, columns)]
 
 
-def diagonal_size(h: Any) -> float:
+def diagonal_size(h: Hessian) -> float:
     """The largest diagonal entry in absolute value, at least 1e-8."""
-    diagonal: Vector = h.diagonal()
-    return max(1e-8, float(np.max(np.abs(diagonal), initial=0.0)))
+    return max(1e-8, float(np.max(np.abs(h.diagonal()), initial=0.0)))
 
 
 def larger_shift(shift: float, size: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -10,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from auglag._typing import Vector
+from auglag.sqp.hessian import Hessian
 from auglag.sqp.model import Sets
 
 #: Pairs kept for the quasi-Newton Hessian.
@@ -36,7 +38,7 @@ class Memory:
         if self.last is not None:
             s = x - self.last[0]
             if float(np.linalg.norm(s)) > 1e-14 * max(1.0, float(np.linalg.norm(x))):
-                self.pairs.append((s, gradient - self.last[1], jacobian - self.last[2]))
+                self.pairs.append((s, gradient - self.last[1], _packed(jacobian - self.last[2])))
                 del self.pairs[:-PAIRS]
         self.last = (x.copy(), gradient, jacobian)
 
@@ -50,8 +52,59 @@ class Memory:
         if self.last is not None:
             self.last = (self.last[0], factor * self.last[1], self.last[2])
 
+    def arrays(self) -> dict[str, Vector]:
+        """Everything as arrays of numbers, for a checkpoint."""
+        out: dict[str, Vector] = {
+            "numbers": np.array([math.nan if self.radius is None else self.radius, self.failures, self.tried_at]),
+            "pairs": np.array([np.concatenate([s, dg]) for s, dg, _ in self.pairs]),
+        }
+        if self.sets is not None:
+            out |= {"rows": self.sets.rows, "variables": self.sets.variables}
+        if self.multipliers is not None:
+            out["multipliers"] = self.multipliers
+        if self.last is not None:
+            out |= {"last": np.concatenate(self.last[:2]), "last_jacobian": _unpacked(self.last[2])}
+        if self.pairs:
+            stacked = sparse.csr_array(sparse.vstack([sparse.csr_array(dj) for _, _, dj in self.pairs]))
+            out |= {"data": stacked.data, "indices": stacked.indices, "indptr": stacked.indptr}
+        return out
 
-def structured_sr1(memory: Memory, w: Vector, gradient: Vector) -> Any:
+    @staticmethod
+    def restored(saved: Mapping[str, Vector]) -> Memory:
+        """The memory that `arrays` described."""
+        radius, failures, tried_at = saved["numbers"]
+        memory = Memory(radius=None if math.isnan(radius) else float(radius), failures=int(failures))
+        memory.tried_at = float(tried_at)
+        if "rows" in saved:
+            memory.sets = Sets(saved["rows"].astype(np.int8), saved["variables"].astype(np.int8))
+        memory.multipliers = saved.get("multipliers")
+        if "last" in saved:
+            x, gradient = np.split(saved["last"], 2)
+            memory.last = (x, gradient, saved["last_jacobian"])
+        if saved["pairs"].size:
+            m, n = saved["last_jacobian"].shape
+            parts = saved["data"], saved["indices"].astype(np.int32), saved["indptr"].astype(np.int32)
+            stacked = sparse.csr_array(parts, shape=(m * len(saved["pairs"]), n))
+            for k, pair in enumerate(saved["pairs"]):
+                s, dg = np.split(pair, 2)
+                memory.pairs.append((s, dg, _packed(stacked[k * m : (k + 1) * m].toarray())))
+        return memory
+
+
+def _unpacked(jacobian: Any) -> Any:
+    return jacobian.toarray() if sparse.issparse(jacobian) else jacobian
+
+
+def _packed(difference: Any) -> Any:
+    """A difference of Jacobians as it is kept: sparse where that is much smaller."""
+    if sparse.issparse(difference):
+        return difference
+    if difference.size > 2000 and np.count_nonzero(difference) < 0.2 * difference.size:
+        return sparse.csr_array(difference)
+    return difference
+
+
+def structured_sr1(memory: Memory, w: Vector, gradient: Vector, as_dense: bool) -> Hessian:
     """A symmetric rank-one Hessian of f + w'c, rebuilt from all pairs with the multipliers of now.
 
     beta J'J is exact in the model, so that only the Lagrangian's curvature is learnt; and since (s, dg, dJ) are kept
@@ -60,15 +113,27 @@ def structured_sr1(memory: Memory, w: Vector, gradient: Vector) -> Any:
     n = gradient.size
     pairs = [(s, dg + (dj.T @ w if w.size else 0.0)) for s, dg, dj in memory.pairs]
     if not pairs:
-        return max(1e-3, min(1.0, float(np.max(np.abs(gradient), initial=0.0)))) * np.eye(n)
+        return _multiple(max(1e-3, min(1.0, float(np.max(np.abs(gradient), initial=0.0)))), n, as_dense)
     s, r = pairs[-1]
-    h = min(max(abs(float(s @ r)) / float(s @ s), 1e-6), 1e6) * np.eye(n)
+    first = min(max(abs(float(s @ r)) / float(s @ s), 1e-6), 1e6)
+    vectors, signs = np.zeros((len(pairs), n)), np.zeros(len(pairs))
+    used = 0
     for s, r in pairs:
-        u = r - h @ s
+        u = r - first * s
+        if used:
+            u -= vectors[:used].T @ (signs[:used] * (vectors[:used] @ s))
         denominator = float(u @ s)
         if abs(denominator) > SKIP * float(np.linalg.norm(s)) * float(np.linalg.norm(u)):
-            h += np.outer(u, u / denominator)
-    return h if np.isfinite(h).all() else np.eye(n)
+            vectors[used], signs[used] = u / math.sqrt(abs(denominator)), math.copysign(1.0, denominator)
+            used += 1
+    if not np.isfinite(vectors[:used]).all():
+        return _multiple(1.0, n, as_dense)
+    v, c = vectors[:used].T, signs[:used]
+    return _multiple(first, n, as_dense).plus(v if as_dense else np.ascontiguousarray(v), c)
+
+
+def _multiple(factor: float, n: int, as_dense: bool) -> Hessian:
+    return Hessian(factor * np.eye(n) if as_dense else sparse.diags_array(np.full(n, factor), format="csc"))
 
 
 @final
@@ -79,15 +144,15 @@ class Curvature:
     exact: bool
     dense: bool  #: matrices are kept dense
 
-    def hessian(self, point: Any, x: Vector, w: Vector, memory: Memory) -> Any:
+    def hessian(self, point: Any, x: Vector, w: Vector, memory: Memory) -> Hessian:
         """The Hessian of f + w'c at the point, in the units of the form."""
         if not self.exact:
             memory.see(x, point.grad, self.jacobian(point))
-            return structured_sr1(memory, w, point.grad)
+            return structured_sr1(memory, w, point.grad, self.dense)
         h = point.hess(w)
         if self.dense:
-            return h.toarray() if sparse.issparse(h) else np.asarray(h)
-        return sparse.csc_array(h)
+            return Hessian(h.toarray() if sparse.issparse(h) else np.asarray(h))
+        return Hessian(sparse.csc_array(h))
 
     def jacobian(self, point: Any) -> Any:
         """The Jacobian of c at the point."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from auglag._typing import Vector
+from auglag.sqp.hessian import Hessian
 
 Side = NDArray[np.int8]
 
@@ -25,7 +26,7 @@ class Model:
     (csc and csr). H may be indefinite.
     """
 
-    hessian: Any
+    hessian: Hessian
     gradient: Vector
     jacobian: Any
     t: Vector
@@ -49,14 +50,14 @@ class Model:
     @property
     def is_sparse(self) -> bool:
         """Whether the matrices are sparse."""
-        return bool(sparse.issparse(self.hessian))
+        return bool(sparse.issparse(self.jacobian))
 
     @property
     def finite(self) -> bool:
         """Whether all entries are."""
-        h, j = self.hessian, self.jacobian
-        data = (h.data, j.data) if self.is_sparse else (h, j)
-        return all(math.isfinite(float(np.sum(part))) for part in (*data, self.gradient, self.t))
+        entries = self.jacobian.data if self.is_sparse else self.jacobian
+        parts = (entries, self.gradient, self.t)
+        return self.hessian.finite() and all(math.isfinite(float(np.sum(part))) for part in parts)
 
     def value(self, d: Vector) -> float:
         """The model at d."""
