@@ -114,9 +114,7 @@ class SQP:
             fraction *= 0.25
         return None
 
-    def _solve(
-        self, subproblem: AugmentedLagrangian, model: Model, radius: float, last_length: float
-    ) -> Step | None:
+    def _solve(self, subproblem: AugmentedLagrangian, model: Model, radius: float, last_length: float) -> Step | None:
         """The model's step; with more regularisation or a smaller penalty where it looks degenerate."""
         memory, y = subproblem.memory, subproblem.y
         sets = memory.sets if memory.sets is not None else Sets.none(model.n, model.m)

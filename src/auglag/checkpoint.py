@@ -43,7 +43,7 @@ class State:
     restorations: int
     level: int  #: accuracy of finite differences
     unbounded: float  #: relative depth at which a subproblem counts as unbounded
-    memory: dict[str, Vector]  #: of solvers by models, see `auglag.sqp.Memory.arrays`
+    memory: dict[str, Any]  #: of solvers by models, see `auglag.sqp.Memory.arrays`
     finishes: int  #: accelerations that met the tolerance but not their aim, in vain
     finish_error: float  #: the smallest error of those
     refined_now: bool  #: it was raised at x, whose derivatives are not known at that level yet
@@ -73,6 +73,7 @@ def save(path: str | os.PathLike[str], state: State) -> None:
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
+            kept: dict[str, Any] = {f"memory_{name}": array for name, array in state.memory.items()}
             np.savez(
                 file,
                 meta=np.array(json.dumps(meta)),
@@ -83,7 +84,7 @@ def save(path: str | os.PathLike[str], state: State) -> None:
                 sc=state.sc,
                 start_x=state.start_x,
                 diverged=state.diverged,
-                **{f"memory_{name}": array for name, array in state.memory.items()},
+                **kept,
             )
             file.flush()
             os.fsync(file.fileno())

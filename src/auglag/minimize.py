@@ -91,7 +91,8 @@ def minimize(
     penalty, dual, tolerance, inner
         Rules and inner solver instead of those of the preset: penalty "adaptive", "always" or an object such as
         `Adaptive(initial=10.0)`; dual "full", "short" or `Full(y_max=1e6)`; tolerance `Geometric()` or `PowerLaw()`;
-        inner "auto", "qp", "lbfgsb", "newton-cg", "panoc", "spectral", "proximal-gradient", "proximal-point" or `Panoc()`.
+        inner "auto", "qp", "lbfgsb", "newton-cg", "panoc", "spectral", "proximal-gradient", "proximal-point" or an
+        object such as `Panoc()`.
     slacks : str
         "closed" (inequality slacks minimised out, the default) or "explicit" (slacks are variables).
     scaling, restoration : bool

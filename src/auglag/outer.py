@@ -55,7 +55,7 @@ class Watch(Protocol):
 
 
 class Accelerate(Protocol):
-    """Looks for a better (x_k, y_k) by other means, judged by the residual; Algorithm 1 goes on from what it returns."""
+    """Looks for a better (x_k, y_k) by other means; Algorithm 1 goes on from what it returns."""
 
     def __call__(self, history: History, x: Vector, y: Vector) -> tuple[Vector, Vector, Status | None]:
         """(x, y, None), or with a status if the search is over."""

@@ -12,9 +12,6 @@ from typing import Any, final
 
 import numpy as np
 
-from scipy import sparse
-from scipy.sparse.linalg import LinearOperator
-
 from auglag import checkpoint as checkpoints
 from auglag import stopping
 from auglag._typing import Vector
@@ -31,6 +28,7 @@ from auglag.multipliers import best_multipliers
 from auglag.outer import Outcome, augmented_lagrangian
 from auglag.problems.base import AbstractProblem, Counts, Point
 from auglag.problems.constraints import nearby
+from auglag.problems.jacobians import kind
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.reporting import advice, message
 from auglag.result import Result, Status, row
@@ -155,8 +153,8 @@ class Run:
         else:
             scaling = Scaling.none(self.problem.m)
         self.form = StandardForm(self.problem, scaling, slacks=self.settings.slacks)
-        jac = self.problem.at(x).jac if self.problem.m else None
-        self.form.jacobian = "sparse" if sparse.issparse(jac) else "operator" if isinstance(jac, LinearOperator) else "dense"
+        if self.problem.m:
+            self.form.jacobian = kind(self.problem.at(x).jac)
         self.inner: InnerSolver = choose(self.settings.inner, self.form.traits)
 
     def _iterate(self, z: Vector, y: Vector, verdict: Status | None) -> Status:

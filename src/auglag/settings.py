@@ -73,12 +73,18 @@ PRESETS: dict[str, Settings] = {
     ),
     # iALM, Sahin et al. (2019): beta_k = 2^k, eta_k = 1/beta_k, short dual steps, a first-order inner solver.
     "ialm": Settings(
-        penalty=Always(initial=1.0, gamma=2.0), dual=Short(), tolerance=PowerLaw(1.0, 0.5), inner="spectral",
+        penalty=Always(initial=1.0, gamma=2.0),
+        dual=Short(),
+        tolerance=PowerLaw(1.0, 0.5),
+        inner="spectral",
         acceleration=None,
     ),
     # iPPM, Li et al. (2021): beta_k = 0.01 * 3^k, short dual steps, inexact proximal point inside.
     "ippm": Settings(
-        penalty=Always(initial=0.01, gamma=3.0), dual=Short(), tolerance=PowerLaw(1.0, 1.0), inner="proximal-point",
+        penalty=Always(initial=0.01, gamma=3.0),
+        dual=Short(),
+        tolerance=PowerLaw(1.0, 1.0),
+        inner="proximal-point",
         acceleration=None,
     ),
     # ALGENCAN's outer parameters (Birgin and Martinez 2020): beta_1 from scale, gamma = 10, tau = 0.5.

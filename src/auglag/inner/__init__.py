@@ -14,7 +14,15 @@ from auglag.inner.qp import QPModel
 #: name -> solver with its default options; `inner="auto"` takes the first of AUTO that accepts the problem.
 SOLVERS: dict[str, InnerSolver] = {
     solver.name: solver
-    for solver in (QPModel(), LBFGSB(), NewtonCG(), Panoc(), SpectralProximalGradient(), ProximalGradient(), ProximalPoint())
+    for solver in (
+        QPModel(),
+        LBFGSB(),
+        NewtonCG(),
+        Panoc(),
+        SpectralProximalGradient(),
+        ProximalGradient(),
+        ProximalPoint(),
+    )
 }
 AUTO = ("qp", "newton-cg", "lbfgsb", "panoc")
 
@@ -22,7 +30,9 @@ AUTO = ("qp", "newton-cg", "lbfgsb", "panoc")
 def choose(inner: InnerSolver | str, traits: Traits) -> InnerSolver:
     """The solver to use; raises `InputError` with the solver's own sentence if it cannot take the problem."""
     if inner == "auto":
-        return next(SOLVERS[name] for name in AUTO if SOLVERS[name].refuses(traits) is None)
+        products_only = traits.has_hessp and not traits.has_hess  # which a quasi-Newton method would not use
+        order = ("newton-cg", *AUTO) if products_only else AUTO
+        return next(SOLVERS[name] for name in order if SOLVERS[name].refuses(traits) is None)
     solver = SOLVERS[inner] if isinstance(inner, str) else inner
     refusal = solver.refuses(traits)
     if refusal is not None:

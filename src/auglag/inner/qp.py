@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
-from auglag.sqp import Curvature, Hessian, Model, Sets, Step, solve
+from auglag.sqp import Curvature, Hessian, Memory, Model, Sets, Step, solve
 
 #: Iterations in a row that change neither value nor residual before the solve is called stalled.
 PATIENCE = 4
@@ -78,8 +78,8 @@ class _Walk:
 
     def __init__(self, oracle: Oracle, x: Vector, value: float, gradient: Vector) -> None:
         self.oracle, self.x, self.value, self.gradient = oracle, x, value, gradient
-        self.subproblem: Any = oracle.subproblem
-        self.memory = self.subproblem.memory
+        self.subproblem = cast("Any", oracle.subproblem)  # an AugmentedLagrangian: see `refuses`
+        self.memory: Memory = self.subproblem.memory
         self.curvature = curvature_for(self.subproblem.form.traits)
         assert oracle.box is not None
         self.lower, self.upper = oracle.box
@@ -95,7 +95,7 @@ class _Walk:
         estimate = self.subproblem.multipliers(self.x)
         model = self.subproblem.model(self.x, estimate if self.w is None else self.w, self.curvature, self.radius)
         if model is None:
-            return InnerStatus.STALLED if self.w is None else self._without_multipliers()
+            return self._retry()
         sets = memory.sets if memory.sets is not None else Sets.none(model.n, model.m)
         step = solve(model, sets) or solve(diagonal(model), sets)
         if step is None:
@@ -105,7 +105,7 @@ class _Walk:
         found = self._search(model, step)
         if found is None:
             if self.w is not None:
-                return self._without_multipliers()
+                return self._retry()
             if self.cuts < CUTS and self.radius > 1e-6 * self.size and length_of_step > 1e-8:
                 self.radius, self.cuts = 0.1 * min(length_of_step, self.radius), self.cuts + 1
                 return None
@@ -124,9 +124,12 @@ class _Walk:
         self.w = w if length == 1.0 else None
         return InnerStatus.STALLED if self.idle >= PATIENCE else None
 
-    def _without_multipliers(self) -> None:
-        """Next time the Hessian is taken at the multipliers that the subproblem itself estimates."""
+    def _retry(self) -> InnerStatus | None:
+        """Next time the Hessian is taken at the multipliers that the subproblem itself estimates, if it was not."""
+        if self.w is None:
+            return InnerStatus.STALLED
         self.w = None
+        return None
 
     def _new_radius(self, length: float, size: float) -> None:
         if length < 0.2:
@@ -154,9 +157,7 @@ class _Walk:
             length *= 0.5 if attempt < 3 else 0.25
         return None
 
-    def _correction(
-        self, model: Model, step: Step, trial: Vector, slope: float
-    ) -> tuple[Vector, Vector, float] | None:
+    def _correction(self, model: Model, step: Step, trial: Vector, slope: float) -> tuple[Vector, Vector, float] | None:
         """A second-order correction of the full step, if it helps."""
         model = self.subproblem.corrected(model, trial, trial - self.x)
         step2 = solve(model, step.sets)

@@ -407,7 +407,7 @@ class Problem(AbstractProblem):
     @property
     def has_hess(self) -> bool:
         """Whether f and every constraint came with Hessian matrices (products and operators do not count)."""
-        if not self.has_hessp or self._hessp is not None and self._hess is None:
+        if not self.has_hessp or (self._hessp is not None and self._hess is None):
             return False
         if self.n <= SMALL:  # an operator can be applied to the unit vectors
             return True

@@ -11,7 +11,7 @@ from scipy import sparse
 from auglag._typing import Vector
 from auglag.sqp.convexity import diagonal_size, flipped, larger_shift
 from auglag.sqp.factorisation import Factor, factorise
-from auglag.sqp.model import Model, Side, Sets, Step
+from auglag.sqp.model import Model, Sets, Side, Step
 
 #: A shift beyond this multiple of |H| means that the matrix cannot be used.
 HOPELESS = 1e12
@@ -106,7 +106,7 @@ def _solve(model: Model, system: _System, rows: Side, variables: Side) -> tuple[
 
 
 def _new_rows(model: Model, rows: Side, d: Vector, w: Vector) -> Side:
-    """Active rows stay while their multiplier has the sign of their side; others enter where they leave the interval."""
+    """Active rows stay while their multiplier has the sign of their side; others enter where they leave theirs."""
     t = model.t + model.jacobian @ d
     tolerance = 1e-11 * np.maximum(1.0, np.abs(t))
     entering = (t > model.cu + tolerance).astype(np.int8) - (t < model.cl - tolerance).astype(np.int8)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import eigh
 
 from auglag.sqp.hessian import Hessian
 
@@ -31,16 +32,16 @@ def flipped(
     size = max(1e-8, float(np.max(np.abs(hff), initial=0.0)))
     slope = float(np.max(np.abs(jaf), initial=0.0)) ** 2
     weight = min(beta, 1e4 * max(size, 1e-2) / max(slope, 1e-8)) if slope > 0 else 0.0
+    matrix = hff + weight * (jaf.T @ jaf) if weight else hff
     try:
-        values, vectors = np.linalg.eigh(hff + weight * (jaf.T @ jaf) if weight else hff)
+        values, vectors = eigh(matrix, subset_by_value=(-np.inf, FLAT * floor * size), driver="evr", check_finite=False)
     except np.linalg.LinAlgError:
         return None
-    bad = values < FLAT * floor * size
-    if not bad.any():
+    if not values.size:
         return None
-    full = np.zeros((h.matrix.shape[0], int(bad.sum())))
-    full[free] = vectors[:, bad]
-    return h.plus(full, np.maximum(np.abs(values[bad]), LEAST * floor * size) - values[bad])
+    full = np.zeros((h.matrix.shape[0], values.size))
+    full[free] = vectors
+    return h.plus(full, np.maximum(np.abs(values), LEAST * floor * size) - values)
 
 
 def _block(matrix: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Any:

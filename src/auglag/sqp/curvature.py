@@ -52,9 +52,9 @@ class Memory:
         if self.last is not None:
             self.last = (self.last[0], factor * self.last[1], self.last[2])
 
-    def arrays(self) -> dict[str, Vector]:
+    def arrays(self) -> dict[str, Any]:
         """Everything as arrays of numbers, for a checkpoint."""
-        out: dict[str, Vector] = {
+        out: dict[str, Any] = {
             "numbers": np.array([math.nan if self.radius is None else self.radius, self.failures, self.tried_at]),
             "pairs": np.array([np.concatenate([s, dg]) for s, dg, _ in self.pairs]),
         }

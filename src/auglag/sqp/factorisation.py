@@ -138,7 +138,7 @@ def factorise(h: Hessian, j: Any, first: Vector | float, second: Vector | float)
     if h.is_sparse:
         corner = h.matrix + sparse.diags_array(np.broadcast_to(first, n), format="csc")
         below, extra = np.broadcast_to(second, m), 0
-        if h.v is not None:
+        if h.v is not None and h.c is not None:
             j = sparse.vstack([j, sparse.csr_array(h.v.T)], format="csr")
             below, extra = np.concatenate([below, 1.0 / h.c]), int(np.count_nonzero(h.c > 0))
         if not j.shape[0]:

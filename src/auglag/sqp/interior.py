@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import final
 
 import numpy as np
@@ -86,8 +87,11 @@ class _Interior:
                 return None
 
 
-def interior_point(model: Model, shift: float, *, tol: float = 1e-9, limit: int = 60) -> Step | None:
-    """An approximate solution whose sets are a good start for the active-set method; None if it breaks down."""
+def interior_point(model: Model, shift: float, *, tol: float = 1e-9, limit: int = 60) -> tuple[Step, Model] | None:
+    """(an approximate solution, the convex model it solves); None if it breaks down.
+
+    Its sets are a good start for the active-set method.
+    """
     it = _Interior(model, shift)
     errors: list[float] = []
     for _ in range(limit):
@@ -107,7 +111,8 @@ def interior_point(model: Model, shift: float, *, tol: float = 1e-9, limit: int 
     rows = np.ones(model.m, np.int8)
     rows[it.rows] = side[model.n :]
     d = np.clip(it.v[: model.n], model.lower, model.upper)
-    return Step(d, it.w, Sets(rows, side[: model.n].astype(np.int8)), it.shift, exact=False)
+    step = Step(d, it.w, Sets(rows, side[: model.n].astype(np.int8)), it.shift, exact=False)
+    return step, replace(model, hessian=it.h)
 
 
 def _advance(it: _Interior, p: Vector, q: Vector, mu: float) -> bool:

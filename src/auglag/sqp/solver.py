@@ -20,14 +20,20 @@ def solve(model: Model, sets: Sets, *, prox: float = PROX, floor: float = 1.0) -
     cycle, and their sets are polished by the active-set method. The tiny multiple of the identity is relative to the
     Hessian's size but kept within sensible limits: huge multipliers make huge Hessians.
     """
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # what is not finite is not taken
+        return _solve(model, sets, prox, floor)
+
+
+def _solve(model: Model, sets: Sets, prox: float, floor: float) -> Step | None:
     shift = prox * min(100.0, max(1e-3, diagonal_size(model.hessian)))
     step, _ = active_set(model, sets, shift, floor=floor)
     if step is not None:
         return step
-    rough = interior_point(model, shift)
-    if rough is None:
+    found = interior_point(model, shift)
+    if found is None:
         return None
-    exact, _ = active_set(model, rough.sets, rough.shift, floor=floor, sweeps=4)
+    rough, convex = found
+    exact, _ = active_set(convex, rough.sets, rough.shift, floor=floor, sweeps=4)
     if exact is not None:
         return exact
     return rough if np.isfinite(rough.d).all() and np.isfinite(rough.w).all() else None
