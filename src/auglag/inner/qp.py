@@ -18,7 +18,7 @@ PATIENCE = 4
 #: How often a solve may shrink its trust region because no step was found.
 CUTS = 10
 #: Up to n + m = DENSE matrices are dense, whatever the problem returns.
-DENSE = 150
+DENSE = 450
 #: The Hessian learnt from first derivatives is a dense matrix, so n is limited.
 LARGEST_LEARNT = 1500
 
@@ -102,6 +102,8 @@ class _Walk:
             return InnerStatus.STALLED
         memory.sets = free_of_radius(step.sets, model, self.radius)
         length_of_step = float(np.max(np.abs(step.d), initial=0.0))
+        if length_of_step <= 1e-15 * self.size:
+            return self._retry()  # x is where the model wants it, to the last digit
         found = self._search(model, step)
         if found is None:
             if self.w is not None:

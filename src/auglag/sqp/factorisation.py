@@ -14,6 +14,9 @@ from auglag.sqp.hessian import Hessian
 
 #: Dense systems with more rows than variables are condensed from this size on.
 CONDENSED = 60
+#: Added to the diagonal of sparse systems before they are factorised, and the most steps to take it back.
+REGULARISATION = 1e-9
+REFINEMENTS = 8
 
 
 class Factor(Protocol):
@@ -92,16 +95,27 @@ class CondensedFactor:
 
 @final
 class SparseFactor:
-    """SuperLU without row exchanges: of a quasi-definite matrix that is L D L', and D has its inertia."""
+    """SuperLU without row exchanges: of a quasi-definite matrix that is L D L', and D has its inertia.
+
+    Without exchanges tiny pivots would be fatal, so that a little is added to the diagonal, with the sign it should
+    have, and taken back by iterative refinement.
+    """
 
     __slots__ = ("_k", "_lu", "_size", "negative")
 
-    def __init__(self, k: Any, size: int, extra: int) -> None:
-        """K's first `size` rows are wanted; `extra` of its negative eigenvalues belong to the other ones."""
+    def __init__(self, k: Any, n: int, size: int, extra: int) -> None:
+        """K has n columns of H; its first `size` rows are wanted, `extra` negative eigenvalues belong to the others."""
         self._k, self._size = k, size
         self.negative = -1
+        signs = np.where(np.arange(k.shape[0]) < n, REGULARISATION, -REGULARISATION)
+        signs[size:] = 0.0
         try:
-            self._lu = splu(k, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+            self._lu = splu(
+                sparse.csc_array(k + sparse.diags_array(signs, format="csc")),
+                permc_spec="MMD_AT_PLUS_A",
+                diag_pivot_thresh=0.0,
+                options={"SymmetricMode": True},
+            )
         except RuntimeError:  # exactly singular
             self._lu = None
             return
@@ -111,12 +125,22 @@ class SparseFactor:
                 self.negative = int(np.count_nonzero(diagonal < 0)) - extra
 
     def solve(self, b: Vector) -> Vector:
-        """K^-1 b."""
+        """K^-1 b, refined as long as that helps."""
         if self._lu is None:
             return np.full(b.size, np.nan)
         b = np.concatenate([b, np.zeros(self._k.shape[0] - b.size)])
-        x = self._lu.solve(b)
-        return np.asarray(x + self._lu.solve(b - self._k @ x))[: self._size]
+        x, error = np.zeros(b.size), float(np.max(np.abs(b), initial=0.0))
+        target, residual = 1e-14 * error, b
+        for _ in range(REFINEMENTS):
+            trial = x + self._lu.solve(residual)
+            residual = b - self._k @ trial
+            now = float(np.max(np.abs(residual), initial=0.0))
+            if not now < error:
+                break
+            x, error = trial, now
+            if error <= target:
+                break
+        return x[: self._size]
 
 
 _lwork: dict[int, int] = {}
@@ -142,9 +166,9 @@ def factorise(h: Hessian, j: Any, first: Vector | float, second: Vector | float)
             j = sparse.vstack([j, sparse.csr_array(h.v.T)], format="csr")
             below, extra = np.concatenate([below, 1.0 / h.c]), int(np.count_nonzero(h.c > 0))
         if not j.shape[0]:
-            return SparseFactor(sparse.csc_array(corner), n, 0)
+            return SparseFactor(sparse.csc_array(corner), n, n, 0)
         k = sparse.block_array([[corner, j.T], [j, sparse.diags_array(-below, format="csc")]], format="csc")
-        return SparseFactor(k, n + m, extra)
+        return SparseFactor(k, n, n + m, extra)
     if m > n > 0 and n + m > CONDENSED:
         corner = h.matrix.copy()
         corner.reshape(-1)[:: n + 1] += first
