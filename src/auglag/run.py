@@ -39,6 +39,8 @@ from auglag.stopping import MORE, UNBOUNDED_PENALTY, Stopping
 
 #: A run turns to restoration at most this often.
 RESTORATIONS = 2
+#: The status of a row of the history that an acceleration ended.
+ACCELERATED = "ACCELERATED"
 #: The acceleration aims at this fraction of tol (relative to the gradient of f): its last step costs little.
 AIM = 4e-3
 #: Accelerations that met the tolerance but not their aim, and got no nearer to it, before it is let be.
@@ -298,7 +300,7 @@ class Run:
         found = sqp.run(form, memory, x, y, target=target, patience=patience, seen=self._seen)
         memory.tried_at, self.steps_now = start, found.steps
         memory.failures = 0 if found.error < 0.5 * start else memory.failures + 1
-        if found.error <= target or self._check_best().meets(self.tol):
+        if found.error <= target or self.best_residual <= self.tol:
             self.finishes += found.error > 0.5 * self.finish_error
             self.finish_error = min(self.finish_error, found.error)
             over = self._end(history, found, target)
@@ -356,7 +358,7 @@ class Run:
                 user_violation=math.hypot(check.violation, check.complementarity),
                 objective=check.objective,
                 multiplier_norm=float(np.linalg.norm(check.multipliers)),
-                inner_status="ACCELERATED",
+                inner_status=ACCELERATED,
                 inner_iterations=found.steps,
                 evaluations=found.steps,
                 acceleration_steps=found.steps,
@@ -472,10 +474,11 @@ class Run:
         self.memory = Memory.restored(saved.memory)
         self.problem.refine(saved.level)
         self.level, self.refined_now = saved.level, saved.refined_now
-        point = self.problem.at(self.form.user_x(saved.x))  # the interrupted run knew its values: not counted again
-        _ = point.f, point.c
-        if not saved.refined_now:
-            _ = point.grad, point.jac if self.problem.m else None
+        self.best_point = self.problem.at(self.best_x)
+        for point in (self.best_point, self.problem.at(self.form.user_x(saved.x))):  # known before: not counted again
+            _ = point.f, point.c
+            if not saved.refined_now:
+                _ = point.grad, point.jac if self.problem.m else None
         self.counts_before, self.counts_start = Counts(**saved.counts), self.problem.counts.copy()
         self.guard = Guard(self.budget, self.used, saved.seconds)
         return saved.x, saved.y
@@ -484,6 +487,8 @@ class Run:
         """What the interrupted run was to say of its last iteration, had it lived."""
         if not self.history.iterations:
             return None
+        if self.history.last.inner_status == ACCELERATED:
+            return Status.SOLVED if self._check_best().meets(self.tol) else Status.STUCK
         return self._stop(self.history, InnerStatus[self.history.last.inner_status])
 
     # -------------------------------------------------------------------------------------------------------- the end

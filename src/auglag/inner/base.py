@@ -143,6 +143,9 @@ class Oracle:
     def value(self, x: Vector) -> float:
         """phi(x), +inf where it is not defined."""
         value = self.subproblem.value(x)
+        if value == -math.inf:
+            self.best = (x.copy(), value, math.inf)
+            raise Diverged
         return value if math.isfinite(value) else math.inf
 
     def visit(self, x: Vector) -> tuple[float, Vector]:
