@@ -225,8 +225,8 @@ class Run:
 
     def _aim(self) -> float:
         """The fraction of tol that the loop aims at."""
-        if not self.problem.m:
-            return 1.0  # without constraints the inner tolerance is the tolerance
+        if not self.problem.m:  # the inner tolerance is the tolerance; Newton's last steps cost little
+            return AIM if isinstance(self.inner, QPModel) else 1.0
         return min(self.settings.aim, AIM) if self._accelerates() else self.settings.aim
 
     def _suspicion(self) -> int | None:
@@ -240,7 +240,7 @@ class Run:
         assert self.form is not None
         scaled = self.tol * min(1.0, self.form.scaling.sf)
         if self.problem.m == 0:
-            return Constant(0.5 * scaled)
+            return Constant(0.5 * self._aim() * scaled)
         if self.settings.tolerance is not None:
             return self.settings.tolerance
         target = 0.5 * self._aim() * scaled
