@@ -85,7 +85,8 @@ def minimize(
     tol : float
         Success means certificate.residual <= tol, in the user's units.
     variant : str
-        "adaptive-full" (the paper's Algorithm 1, the default), "always-full", "adaptive-short", "always-short".
+        "adaptive-full" (the paper's Algorithm 1), "always-full", "adaptive-short", "always-short"; a variant that is
+        named is run without acceleration, which would hide what tells them apart. The default is "adaptive-full" with.
     preset : str
         "default", "paper" (the settings of the paper's experiments), or a rival: "ialm", "ippm", "algencan".
     penalty, dual, tolerance, inner
@@ -98,8 +99,8 @@ def minimize(
     scaling, restoration : bool
         Whether f and c are scaled by their gradients at x0; whether infeasibility is checked for on suspicion.
     acceleration : bool or SQP
-        Whether Newton's method on the KKT conditions is tried between the iterations of Algorithm 1 (where the inner
-        solver works with models, that is "qp"); False for Algorithm 1 alone.
+        Whether Newton's method on the KKT conditions is tried between the iterations of Algorithm 1, whose inner solver
+        then is "qp" where that can be; False for Algorithm 1 alone, with another inner solver unless inner="qp".
     budget : Budget
         Limits; see `auglag.Budget`.
     warm_start : Result, mapping or tuple

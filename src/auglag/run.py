@@ -157,7 +157,9 @@ class Run:
         self.form = StandardForm(self.problem, scaling, slacks=self.settings.slacks)
         if self.problem.m:
             self.form.jacobian = kind(self.problem.at(x).jac)
-        self.inner: InnerSolver = choose(self.settings.inner, self.form.traits)
+        self.inner: InnerSolver = choose(
+            self.settings.inner, self.form.traits, models=self.settings.acceleration is not None
+        )
 
     def _iterate(self, z: Vector, y: Vector, verdict: Status | None) -> Status:
         """Algorithm 1, with restoration where it suspects that there is no feasible point.

@@ -108,13 +108,17 @@ def resolve(
     restoration: bool | None = None,
     acceleration: SQP | bool | None = None,
 ) -> Settings:
-    """The settings of a preset, changed by what was given. A variant keeps the preset's gamma, tau and beta_1."""
+    """The settings of a preset, changed by what was given.
+
+    A variant keeps the preset's gamma, tau and beta_1, and is run without acceleration unless that is asked for.
+    """
     settings = PRESETS[_known("default" if preset is None else preset, PRESETS, "preset")]
     if variant is not None:
         if penalty is not None or dual is not None:
             raise InputError("variant already names the penalty and the dual rule; give either variant or penalty/dual")
         kind, step = _known(variant, VARIANTS, "variant").split("-")
         penalty, dual = kind, step
+        acceleration = False if acceleration is None else acceleration  # it would hide what tells variants apart
     changes: dict[str, Any] = {}
     if penalty is not None:
         changes["penalty"] = _penalty(penalty, settings.penalty)

@@ -739,7 +739,7 @@ def case(name, style):
         cons[1]["jac"] = lambda x: np.array([x[1], x[0], 0.0, 0.0])
     return {"fun": rosenbrock, "x0": X0, "jac": rosenbrock_grad if style == "exact" else None, "constraints": cons} | {
         "default": {},
-        "alone": {"acceleration": False},
+        "alone": {"acceleration": False, "inner": "qp"},
         "first-order": {"inner": "lbfgsb"},
         "explicit": {"slacks": "explicit"},
         "short": {"variant": "adaptive-short", "tol": 1e-4},

@@ -27,11 +27,15 @@ SOLVERS: dict[str, InnerSolver] = {
 AUTO = ("qp", "newton-cg", "lbfgsb", "panoc")
 
 
-def choose(inner: InnerSolver | str, traits: Traits) -> InnerSolver:
-    """The solver to use; raises `InputError` with the solver's own sentence if it cannot take the problem."""
+def choose(inner: InnerSolver | str, traits: Traits, models: bool = True) -> InnerSolver:
+    """The solver to use; raises `InputError` with the solver's own sentence if it cannot take the problem.
+
+    "auto" takes the one by models only if `models` says so: it belongs to the acceleration.
+    """
     if inner == "auto":
         products_only = traits.has_hessp and not traits.has_hess  # which a quasi-Newton method would not use
-        order = ("newton-cg", *AUTO) if products_only else AUTO
+        order = [name for name in AUTO if models or name != "qp"]
+        order = ["newton-cg", *order] if products_only else order
         return next(SOLVERS[name] for name in order if SOLVERS[name].refuses(traits) is None)
     solver = SOLVERS[inner] if isinstance(inner, str) else inner
     refusal = solver.refuses(traits)
