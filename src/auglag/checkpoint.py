@@ -73,7 +73,9 @@ def save(path: str | os.PathLike[str], state: State) -> None:
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
-            kept: dict[str, Any] = {f"memory_{name}": array for name, array in state.memory.items()}
+            kept: dict[str, Any] = {
+                f"memory_{name}": np.asarray(a, dtype=np.float64) for name, a in state.memory.items()
+            }
             np.savez(
                 file,
                 meta=np.array(json.dumps(meta)),

@@ -89,13 +89,13 @@ def augmented_lagrangian(
 ) -> Outcome:
     """Run Algorithm 1 from (x_k, y_k), k the length of the history, until `stop` says so."""
     while True:
+        k = history.k
+        beta = checked(penalty.next(history), penalty)  # line 5 (of iteration k - 1; beta_1 at the start)
+        eta = min(1.0 / beta, checked(tolerance.next(history), tolerance))  # line 2
         if accelerate is not None:  # not in the paper: before the first and after every iteration
             x, y, over = accelerate(history, x, y)
             if over is not None:
                 return Outcome(x, y, y, over)
-        k = history.k
-        beta = checked(penalty.next(history), penalty)  # line 5 (of iteration k - 1; beta_1 at the start)
-        eta = min(1.0 / beta, checked(tolerance.next(history), tolerance))  # line 2
         subproblem = problem.subproblem(y, beta)
         found = inner.solve(subproblem, x, eta, limit=inner_limit)  # line 3
         c = subproblem.constraint(found.x)

@@ -11,8 +11,9 @@ from scipy.linalg import eigh
 
 from auglag.sqp.hessian import Hessian
 
-#: Up to so many free variables eigenvalues are computed; beyond it the Hessian is shifted.
-EIGENVALUES = 700
+#: Up to so many free variables eigenvalues are computed; beyond it the Hessian is shifted. Beside sparse factors, which
+#: cost little, eigenvalues are dear.
+EIGENVALUES, BESIDE_SPARSE = 700, 200
 #: Eigenvalues below this multiple of |H| count as not positive; turned ones are at least the second multiple.
 FLAT, LEAST = 1e-9, 1e-7
 
@@ -25,7 +26,7 @@ def flipped(
     Each negative eigenvalue is replaced by its absolute value: the step along it stays as long as its curvature says,
     where a shift of all eigenvalues would shorten steps in every direction.
     """
-    if free.size > EIGENVALUES or free.size == 0:
+    if free.size > (BESIDE_SPARSE if h.is_sparse else EIGENVALUES) or free.size == 0:
         return None
     hff = h.on(free).toarray()
     jaf = _block(j, active, free)
