@@ -20,7 +20,7 @@ SOLVERS = ("auglag", "ipopt")
 
 
 def pendulum(size):
-    """Swing up with |u| <= 3 in 4 seconds; states are angle and speed. n = 3 (N + 1), m = 2 N + 4."""
+    """Swing up with |u| <= 5 in 4 seconds; states are angle and speed. n = 3 (N + 1), m = 2 N + 4."""
     import casadi as ca
 
     steps = max(2, size // 3 - 1)
@@ -34,7 +34,7 @@ def pendulum(size):
     ]
     x, c = ca.vertcat(q, v, u), ca.vertcat(*rows)
     start = np.concatenate([np.linspace(0, np.pi, steps + 1), np.zeros(2 * steps + 2)])
-    bound = np.concatenate([np.full(2 * steps + 2, np.inf), np.full(steps + 1, 3.0)])
+    bound = np.concatenate([np.full(2 * steps + 2, np.inf), np.full(steps + 1, 5.0)])
     return x, h * ca.sumsqr(u), c, start, -bound, bound, np.zeros(c.numel()), np.zeros(c.numel())
 
 
