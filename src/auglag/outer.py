@@ -62,6 +62,14 @@ class Watch(Protocol):
         ...
 
 
+class Accelerate(Protocol):
+    """Looks for a better (x_k, y_k) by other means; Algorithm 1 goes on from what it returns."""
+
+    def __call__(self, history: History, x: Vector, y: Vector) -> tuple[Vector, Vector, Status | None]:
+        """(x, y, None), or with a status if the search is over."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Where Algorithm 1 ended, and why."""
@@ -85,12 +93,17 @@ def augmented_lagrangian(
     stop: Stop,
     watch: Watch,
     inner_limit: int,
+    accelerate: Accelerate | None = None,
 ) -> Outcome:
     """Run Algorithm 1 from (x_k, y_k), k the length of the history, until `stop` says so."""
     while True:
         k = history.k
         beta = checked(penalty.next(history), penalty)  # line 5 (of iteration k - 1; beta_1 at the start)
         eta = min(1.0 / beta, checked(tolerance.next(history), tolerance))  # line 2
+        if accelerate is not None:  # not in the paper: before the first and after every iteration
+            x, y, over = accelerate(history, x, y)
+            if over is not None:
+                return Outcome(x, y, y, over)
         subproblem = problem.subproblem(y, beta)
         found = inner.solve(subproblem, x, eta, limit=inner_limit)  # line 3
         c = subproblem.constraint(found.x)

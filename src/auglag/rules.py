@@ -52,6 +52,7 @@ class Iteration:
     inner_iterations: int
     evaluations: int  #: gradients of the augmented Lagrangian in this iteration
     undefined: int = 0  #: among them, points at which a function was not finite
+    acceleration_steps: int = 0  #: steps of the acceleration just before this iteration
 
 
 @dataclass(slots=True)

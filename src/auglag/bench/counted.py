@@ -74,6 +74,11 @@ class CountedProblem(AbstractProblem):
         """Whether there are second derivatives."""
         return self.inner.has_hessp and not self.hide_hessians
 
+    @property
+    def has_hess(self) -> bool:
+        """Whether there are Hessian matrices."""
+        return self.inner.has_hess and not self.hide_hessians
+
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         """The Hessian of f + y'c at x times v; every product counts."""
         self._check()
@@ -84,8 +89,7 @@ class CountedProblem(AbstractProblem):
     def hess(self, x: Vector, y: Vector) -> Any:
         """The Hessian of f + y'c at x, a csr_array with both triangles."""
         self._hessian_at(x)
-        inner: Any = self.inner
-        return inner.hess(x, y)
+        return self.inner.hess(x, y)
 
     def weighted_hess(self, x: Vector, weight: float, y: Vector) -> Any:
         """The Hessian of weight * f + y'c, as IPOPT and others ask for it."""
