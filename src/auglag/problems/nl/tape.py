@@ -1,0 +1,185 @@
+"""The graph as a tape: nodes sorted by depth and operator, so that one NumPy call evaluates many of them.
+
+Node numbers: variables, constants, then operators; arguments come before what uses them. An edge leads from a node to
+one of its arguments and carries the partial derivative; edges to constants, and those on which nothing depends, have
+none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auglag._typing import Vector
+from auglag.problems.nl.expressions import Form, Graph
+from auglag.problems.nl.operators import BRANCHES, OPERATORS, Operator
+
+Indices = NDArray[np.intp]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Nodes start to stop, which share a depth and an operator; None: linear combinations."""
+
+    start: int
+    stop: int
+    operator: Operator | None
+    arguments: tuple[Indices, ...]  #: for linear nodes: all arguments in one array
+    parameter: Vector
+    edges: tuple[slice, ...]  #: the edges of each differentiable argument; for linear nodes: one slice
+    row: Indices  #: for linear nodes: the node of each argument, from 0
+    pairs: tuple[slice, ...]  #: where the second derivatives of each pair of arguments go
+
+
+@final
+class Tape:
+    """Values, partial derivatives and second partial derivatives of all nodes."""
+
+    def __init__(self, graph: Graph, roots: list[int]) -> None:
+        used = _reachable(graph, roots)
+        order, keys = _sorted(graph, used)
+        self.n = graph.n
+        number = {node: k for k, node in enumerate(order, start=self.n)}
+        self.roots: Indices = np.array([number[root] for root in roots], dtype=np.intp)
+        self.constants = np.array([graph.parameters[node - self.n] for node in order if not keys[node][0]], dtype=float)
+        self.first = self.n + self.constants.size  #: the first operator node
+        self.size = self.n + len(order)
+        self.branches = any(graph.operators[node - self.n] in BRANCHES for node in order)
+        self._layout(graph, order, keys, number)
+
+    def _layout(self, graph: Graph, order: list[int], keys: dict[int, tuple[int, str]], number: dict[int, int]) -> None:
+        self.groups: list[Group] = []
+        nodes: list[Indices] = []
+        args: list[Indices] = []
+        second: list[tuple[Indices, Indices, Indices, bool]] = []
+        fixed: list[tuple[slice, Vector]] = []
+        edge_count = pair_count = 0
+        k = self.first - self.n
+        while k < len(order):
+            stop = k
+            while stop < len(order) and keys[order[stop]] == keys[order[k]]:
+                stop += 1
+            members, start = order[k:stop], self.n + k
+            own = np.arange(start, self.n + stop, dtype=np.intp)
+            name = keys[members[0]][1]
+            operator = None if name == "linear" else OPERATORS[name]
+            edges: list[slice] = []
+            pairs: list[slice] = []
+            if operator is None:
+                row, flat, weights, parameter = _linear(graph, members, number)
+                arguments: tuple[Indices, ...] = (flat,)
+                found = [(own[row], flat)]
+            else:
+                row, weights = np.zeros(0, dtype=np.intp), np.zeros(0)
+                parameter = np.array([graph.parameters[node - self.n] for node in members])
+                table = np.array([[number.get(a, a) for a in graph.arguments[node - self.n]] for node in members])
+                arguments = tuple(np.ascontiguousarray(column, dtype=np.intp) for column in table.T)
+                found = [(own, arguments[i]) for i in operator.differentiable]
+                for i, j in operator.pairs:
+                    pairs.append(slice(pair_count, pair_count + own.size))
+                    pair_count += own.size
+                    second.append((own, arguments[i], arguments[j], i != j))
+            for source, target in found:
+                edges.append(slice(edge_count, edge_count + target.size))
+                edge_count += target.size
+                nodes.append(source)
+                args.append(target)
+            group = Group(start, self.n + stop, operator, arguments, parameter, tuple(edges), row, tuple(pairs))
+            self.groups.append(group)
+            if operator is None:
+                fixed.append((edges[0], weights))
+            k = stop
+        self.edge_node, self.edge_argument = _join(nodes), _join(args)
+        self._fixed_partials = np.zeros(edge_count)
+        for where, values in fixed:
+            self._fixed_partials[where] = values
+        self.pair_node = _join([entry[0] for entry in second])
+        self.pair_left, self.pair_right = _join([e[1] for e in second]), _join([e[2] for e in second])
+        self.pair_mixed = np.concatenate([np.zeros(0, bool), *[np.full(e[0].size, e[3]) for e in second]])
+
+    def values(self, x: Vector) -> Vector:
+        """All nodes at x."""
+        v = np.empty(self.size)
+        v[: self.n] = x
+        v[self.n : self.first] = self.constants
+        for group in self.groups:
+            if group.operator is None:
+                terms = self._fixed_partials[group.edges[0]] * v[group.arguments[0]]
+                v[group.start : group.stop] = np.bincount(group.row, terms, group.stop - group.start)
+                v[group.start : group.stop] += group.parameter
+            else:
+                v[group.start : group.stop] = group.operator.value(group.parameter, *[v[a] for a in group.arguments])
+        return v
+
+    def partials(self, v: Vector) -> Vector:
+        """The partial derivative on every edge."""
+        p = self._fixed_partials.copy()
+        for group in self.groups:
+            operator = group.operator
+            if operator is not None and operator.first is not None:
+                own = v[group.start : group.stop]
+                found = operator.first(group.parameter, own, *[v[a] for a in group.arguments])
+                for where, partial in zip(group.edges, found, strict=True):
+                    p[where] = partial
+        return p
+
+    def second_partials(self, v: Vector) -> Vector:
+        """The second partial derivative of every pair."""
+        q = np.empty(self.pair_node.size)
+        for group in self.groups:
+            operator = group.operator
+            if operator is not None and operator.second is not None:
+                own = v[group.start : group.stop]
+                found = operator.second(group.parameter, own, *[v[a] for a in group.arguments])
+                for where, partial in zip(group.pairs, found, strict=True):
+                    q[where] = partial
+        return q
+
+    def times(self, weight: Vector, derivative: Vector) -> Vector:
+        """weight * derivative, in which a branch that was not taken (weight 0) counts as 0 even where it is NaN."""
+        product = weight * derivative
+        if self.branches:
+            product[weight == 0.0] = 0.0
+        return product
+
+
+def _reachable(graph: Graph, roots: list[int]) -> list[int]:
+    """The nodes from n on that the roots need, in order."""
+    n = graph.n
+    needed = bytearray(len(graph.operators))
+    for root in roots:
+        needed[root - n] = 1
+    for k in range(len(graph.operators) - 1, -1, -1):
+        if needed[k]:
+            for a in graph.arguments[k]:
+                if a >= n:
+                    needed[a - n] = 1
+    return [n + k for k, flag in enumerate(needed) if flag]
+
+
+def _sorted(graph: Graph, used: list[int]) -> tuple[list[int], dict[int, tuple[int, str]]]:
+    """The nodes by (depth, operator), and these keys; constants have depth 0."""
+    n = graph.n
+    depth: dict[int, int] = {}
+    for node in used:
+        arguments = graph.arguments[node - n]
+        constant = graph.operators[node - n] == "constant"
+        depth[node] = 0 if constant else 1 + max((depth[a] for a in arguments if a >= n), default=0)
+    keys = {node: (depth[node], graph.operators[node - n]) for node in used}
+    return sorted(used, key=keys.__getitem__), keys
+
+
+def _linear(graph: Graph, members: list[int], number: dict[int, int]) -> tuple[Indices, Indices, Vector, Vector]:
+    forms: list[Form] = [graph.forms[node] for node in members]
+    row = np.repeat(np.arange(len(forms), dtype=np.intp), [len(form.nodes) for form in forms])
+    flat = np.array([number.get(a, a) for form in forms for a in form.nodes], dtype=np.intp)
+    weights = np.array([c for form in forms for c in form.coefficients], dtype=float)
+    return row, flat, weights, np.array([form.constant for form in forms])
+
+
+def _join(parts: list[Indices]) -> Indices:
+    return np.concatenate([np.zeros(0, dtype=np.intp), *parts])
