@@ -38,7 +38,7 @@ def solve(
 ) -> dict[str, Any]:
     """Minimise nlp["f"] over nlp["x"] subject to lbx <= x <= ubx and lbg <= nlp["g"] <= ubg, for parameters p.
 
-    `nlp` is CasADi's dictionary with SX or MX expressions ("g" and "p" may be missing). Numbers are spread over vectors.
+    `nlp` is CasADi's dictionary with SX or MX expressions (without "g" or "p" too). Numbers are spread over vectors.
     `options` are keywords of `auglag.minimize`: tol, variant, inner, budget, ...; `lam_g0` starts from multipliers.
 
     Returns x, f, g, lam_g, lam_x and lam_p as DM, in CasADi's signs, and the `auglag.Result` as "result".

@@ -44,6 +44,8 @@ GRACE = 60.0
 class AuglagSolver(ASL):
     """Pyomo's interface to AMPL solvers, which calls `python -m auglag.ampl` with the Python that runs now."""
 
+    _timelimit: Any
+
     def __init__(self, **keywords: Any) -> None:
         keywords["type"] = "auglag"
         super().__init__(**keywords)
