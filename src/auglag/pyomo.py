@@ -61,6 +61,7 @@ class AuglagSolver(ASL):
     def create_command_line(self, executable: str, problem_files: list[str]) -> Any:
         """`python -m auglag.ampl MODEL.nl -AMPL key=value ...`; Pyomo's `timelimit` becomes an option."""
         command = super().create_command_line(executable, problem_files)
+        command.env.setdefault("OPENBLAS_NUM_THREADS", "1")  # for vectors, threads cost more than they bring
         first = command.cmd.index(executable)
         if executable == sys.executable:
             command.cmd[first + 1 : first + 1] = ["-m", "auglag.ampl"]

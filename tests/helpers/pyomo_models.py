@@ -233,7 +233,7 @@ def linear_maximum() -> pyo.ConcreteModel:
     m = _start([0, 0], (0, None))
     m.f = pyo.Objective(expr=3 * m.x[1] + 2 * m.x[2], sense=pyo.maximize)
     m.c.add(m.x[1] + m.x[2] <= 4)
-    m.c.add(m.x[1] + 3 * m.x[2] <= 6)
+    m.c.add(m.x[1] + 3 * m.x[2] <= 9)
     m.c.add(m.x[1] <= 3)
     return m
 
