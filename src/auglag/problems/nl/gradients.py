@@ -17,7 +17,7 @@ from auglag.errors import InputError
 from auglag.problems.nl.tape import Indices, Tape
 
 #: More entries, or more products in the chain rule, are refused.
-LARGEST_FILL = 20_000_000
+LARGEST_FILL = 10_000_000
 
 
 class FillError(InputError):
