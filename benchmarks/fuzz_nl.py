@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from auglag import ampl
 from helpers.nl import binary
-from helpers.nl_fuzz import MODEL, evaluated, mutate
+from helpers.nl_fuzz import MODEL, evaluated, gently, mutate
 from helpers.pyomo_models import MODELS
 
 WRITTEN = ("hs71", "hs100", "ranges", "named_expressions", "chain", "control", "chemical_equilibrium", "packing")
@@ -70,7 +70,11 @@ def main() -> int:
         files = seeds(folder)
         for k in range(given.inputs):
             rng = random.Random(f"{given.seed}-{k}")
-            data = mutate(rng.choice(files), rng)
+            data = rng.choice(files)
+            if data[:1] == b"g" and rng.random() < 0.7:
+                data = gently(data, rng)
+            if data[:1] == b"b" or rng.random() < 0.3:
+                data = mutate(data, rng)
             begun = time.monotonic()
             signal.alarm(given.seconds)
             try:

@@ -58,6 +58,34 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
     return data
 
 
+#: Operators of one and of two arguments.
+_UNARY = (13, 14, 15, 16, 34, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 49, 50, 51, 52, 53, 77)
+_BINARY = (0, 1, 2, 3, 4, 5, 6, 20, 21, 22, 23, 24, 28, 29, 30, 48, 55, 57, 58, 73, 76, 78)
+_NUMBERS = (b"0", b"-0", b"1", b"-1", b"2", b"1e308", b"-1e308", b"1e-320", b"inf", b"0.5", b"1e20", b"-3.7")
+
+
+def gently(text: bytes, rng: random.Random) -> bytes:
+    """Other operators, variables and numbers in a text file that stays well formed: hard on what evaluates it."""
+    lines = text.split(b"\n")
+    places = [i for i, line in enumerate(lines) if i > 9 and line[:1] in (b"o", b"n", b"v")]
+    variables = int(lines[1].split()[0])
+    for i in rng.sample(places, min(len(places), rng.choice((1, 2, 5, 20)))):
+        code = lines[i].partition(b"#")[0].strip()[1:]
+        if lines[i][:1] == b"n":
+            lines[i] = b"n" + rng.choice(_NUMBERS)
+        elif lines[i][:1] == b"v":
+            lines[i] = rng.choice(
+                (b"v%d" % rng.randrange(variables), b"n" + rng.choice(_NUMBERS), lines[rng.choice(places)])
+            )
+            if lines[i][:1] == b"o":
+                lines[i] = b"v0"
+        elif int(code) in _UNARY:
+            lines[i] = b"o%d" % rng.choice(_UNARY)
+        elif int(code) in _BINARY:
+            lines[i] = b"o%d" % rng.choice(_BINARY)
+    return b"\n".join(lines)
+
+
 def evaluated(data: bytes) -> bool:
     """Whether a file can be read; what can be read can be evaluated, everything else is an `NlError`."""
     try:

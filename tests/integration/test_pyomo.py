@@ -69,6 +69,28 @@ def test_a_model_ends_as_with_ipopt_and_has_its_objective_and_duals(name, tmp_pa
         np.testing.assert_allclose(duals(model), ordered(model, path, reference.duals), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["hs77", "hs100", "chemical_equilibrium", "control", "chain", "named_expressions"])
+def test_derivatives_of_a_model_are_those_of_casadi(name, tmp_path):
+    import casadi
+
+    path = tmp_path / "model.nl"
+    MODELS[name].build().write(str(path))
+    ours, builder = load(path), casadi.NlpBuilder()
+    builder.import_nl(str(path))
+    x, f, g = casadi.vertcat(*builder.x), builder.f, casadi.vertcat(*builder.g)
+    y = type(x).sym("y", ours.m)
+    hessian = casadi.hessian(f + casadi.dot(y, g), x)[0]
+    theirs = casadi.Function("all", [x, y], [f, g, casadi.gradient(f, x), casadi.jacobian(g, x), hessian])
+    rng = np.random.default_rng(2)
+    at, w = ours.x0 + rng.uniform(0.1, 0.3, ours.n), rng.standard_normal(ours.m)
+    mine = [ours.f(at), ours.c(at), ours.grad(at), ours.jac(at).toarray(), ours.hess(at, w).toarray()]
+    for a, b in zip(mine, theirs(at, w), strict=True):
+        expected = casadi.DM(b).full()
+        np.testing.assert_allclose(np.reshape(a, expected.shape), expected, rtol=1e-10, atol=1e-10)
+    v = rng.standard_normal(ours.n)
+    np.testing.assert_allclose(ours.hessp(at, w, v), mine[-1] @ v, rtol=1e-10, atol=1e-10)
+
+
 def hs71():
     model = MODELS["hs71"].build()
     for name in ("dual", "auglag_zL_out", "ipopt_zL_out", "auglag_zU_out"):

@@ -75,42 +75,31 @@ class SparseGradients:
         source = self._owner[tape.edge_node[self._to_cut]]
         target = self.number[tape.edge_argument[self._to_cut]]
         depth = _depths(source, target, self.nodes.size)
-        direct_row, direct_column = (
-            self._owner[tape.edge_node[self._to_variable]],
-            tape.edge_argument[self._to_variable],
-        )
-        by_depth = _Levels(depth[source]), _Levels(depth[direct_row]), _Levels(depth)
-        start = np.zeros(self.nodes.size + 1, dtype=np.intp)  # entries of each row of the depths done so far
+        row, column = self._owner[tape.edge_node[self._to_variable]], tape.edge_argument[self._to_variable]
+        by_depth = _Levels(depth[source]), _Levels(depth[row]), _Levels(depth)
         columns: list[Indices] = [np.zeros(0, dtype=np.intp)] * self.nodes.size
-        products: list[tuple[Indices, Indices, Indices, Indices]] = []  # (edge, row of the argument, its entry, key)
+        lengths = np.zeros(self.nodes.size, dtype=np.intp)
+        products: list[tuple[Indices, Indices, Indices]] = []  # (edge, entry in the row of its argument, key)
         total = 0
         for level in range(int(depth.max(initial=-1)) + 1):
-            edges, here, rows = (levels.at(level) for levels in by_depth)
-            lengths = start[target[edges] + 1]
-            total += int(lengths.sum())
-            if total > LARGEST_FILL:
-                raise FillError(
-                    f"defined variables must not be shared so widely: their gradients would need more than "
-                    f"{LARGEST_FILL} products"
-                )
-            which = np.repeat(edges, lengths)
-            entry = np.arange(which.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            edges, direct, rows = (levels.at(level) for levels in by_depth)
+            total = _within_limit(total + int(lengths[target[edges]].sum()))
+            edge, entry = _ragged(edges, lengths[target[edges]])
             chained = np.concatenate([np.zeros(0, dtype=np.intp), *[columns[target[e]] for e in edges]])
-            keys = np.concatenate([direct_row[here] * n + direct_column[here], source[which] * n + chained])
-            unique = np.unique(keys)
+            keys = source[edge] * n + chained
+            unique = np.unique(np.concatenate([row[direct] * n + column[direct], keys]))
             ends = np.searchsorted(unique, np.concatenate([rows * n, rows * n + n])).reshape(2, -1)
             for r, first, stop in zip(rows, *ends, strict=True):
                 columns[r] = unique[first:stop] % n
-                start[r + 1] = stop - first
-            products.append((which, target[which], entry, source[which] * n + chained))
-        self.start = np.cumsum(start)
+            lengths[rows] = ends[1] - ends[0]
+            products.append((edge, entry, keys))
+        self.start = np.concatenate([[0], np.cumsum(lengths)])
         self.column: Indices = np.concatenate([np.zeros(0, dtype=np.intp), *columns])
-        row_of_entry = np.repeat(np.arange(self.nodes.size), np.diff(self.start))
-        all_keys = row_of_entry * n + self.column
-        self._direct = np.searchsorted(all_keys, direct_row * n + direct_column)
+        every = np.repeat(np.arange(self.nodes.size), lengths) * n + self.column
+        self._direct = np.searchsorted(every, row * n + column)
         self._products = [
-            (edge, self.start[row] + entry, np.searchsorted(all_keys, key))
-            for edge, row, entry, key in products
+            (edge, self.start[target[edge]] + entry, np.searchsorted(every, keys))
+            for edge, entry, keys in products
             if edge.size
         ]
 
@@ -144,6 +133,21 @@ class _Levels:
         """Those of this depth."""
         first, stop = np.searchsorted(self._sorted, [level, level + 1])
         return self._order[first:stop]
+
+
+def _within_limit(products: int) -> int:
+    if products > LARGEST_FILL:
+        raise FillError(
+            f"defined variables must not be shared so widely: their gradients would need more than {LARGEST_FILL} "
+            "products"
+        )
+    return products
+
+
+def _ragged(items: Indices, lengths: Indices) -> tuple[Indices, Indices]:
+    """Each item as often as its length says, and a count from 0 within each."""
+    which = np.repeat(items, lengths)
+    return which, np.arange(which.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 
 def _below(tape: Tape, nodes: Indices) -> NDArray[np.bool_]:

@@ -7,6 +7,7 @@ none.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
@@ -49,57 +50,24 @@ class Tape:
         self.first = self.n + self.constants.size  #: the first operator node
         self.size = self.n + len(order)
         self.branches = any(graph.operators[node - self.n] in BRANCHES for node in order)
-        self._layout(graph, order, keys, number)
-
-    def _layout(self, graph: Graph, order: list[int], keys: dict[int, tuple[int, str]], number: dict[int, int]) -> None:
+        collected = _Collected()
         self.groups: list[Group] = []
-        nodes: list[Indices] = []
-        args: list[Indices] = []
-        second: list[tuple[Indices, Indices, Indices, bool]] = []
-        fixed: list[tuple[slice, Vector]] = []
-        edge_count = pair_count = 0
-        k = self.first - self.n
-        while k < len(order):
-            stop = k
-            while stop < len(order) and keys[order[stop]] == keys[order[k]]:
-                stop += 1
-            members, start = order[k:stop], self.n + k
-            own = np.arange(start, self.n + stop, dtype=np.intp)
+        for start, stop in _runs([keys[node] for node in order], self.first - self.n):
+            members, first = order[start:stop], self.n + start
             name = keys[members[0]][1]
-            operator = None if name == "linear" else OPERATORS[name]
-            edges: list[slice] = []
-            pairs: list[slice] = []
-            if operator is None:
-                row, flat, weights, parameter = _linear(graph, members, number)
-                arguments: tuple[Indices, ...] = (flat,)
-                found = [(own[row], flat)]
+            if name == "linear":
+                self.groups.append(_linear_group(graph, members, number, first, collected))
             else:
-                row, weights = np.zeros(0, dtype=np.intp), np.zeros(0)
-                parameter = np.array([graph.parameters[node - self.n] for node in members])
-                table = np.array([[number.get(a, a) for a in graph.arguments[node - self.n]] for node in members])
-                arguments = tuple(np.ascontiguousarray(column, dtype=np.intp) for column in table.T)
-                found = [(own, arguments[i]) for i in operator.differentiable]
-                for i, j in operator.pairs:
-                    pairs.append(slice(pair_count, pair_count + own.size))
-                    pair_count += own.size
-                    second.append((own, arguments[i], arguments[j], i != j))
-            for source, target in found:
-                edges.append(slice(edge_count, edge_count + target.size))
-                edge_count += target.size
-                nodes.append(source)
-                args.append(target)
-            group = Group(start, self.n + stop, operator, arguments, parameter, tuple(edges), row, tuple(pairs))
-            self.groups.append(group)
-            if operator is None:
-                fixed.append((edges[0], weights))
-            k = stop
-        self.edge_node, self.edge_argument = _join(nodes), _join(args)
-        self._fixed_partials = np.zeros(edge_count)
-        for where, values in fixed:
-            self._fixed_partials[where] = values
-        self.pair_node = _join([entry[0] for entry in second])
-        self.pair_left, self.pair_right = _join([e[1] for e in second]), _join([e[2] for e in second])
-        self.pair_mixed = np.concatenate([np.zeros(0, bool), *[np.full(e[0].size, e[3]) for e in second]])
+                self.groups.append(_function_group(graph, members, number, first, OPERATORS[name], collected))
+        self.edge_node, self.edge_argument = _join(collected.nodes), _join(collected.arguments)
+        self._fixed_partials = np.zeros(self.edge_node.size)
+        for where, weights in collected.fixed:
+            self._fixed_partials[where] = weights
+        self.pair_node = _join([pair[0] for pair in collected.pairs])
+        self.pair_left = _join([pair[1] for pair in collected.pairs])
+        self.pair_right = _join([pair[2] for pair in collected.pairs])
+        mixed = [np.full(pair[0].size, pair[3]) for pair in collected.pairs]
+        self.pair_mixed = np.concatenate([np.zeros(0, dtype=bool), *mixed])
 
     def values(self, x: Vector) -> Vector:
         """All nodes at x."""
@@ -173,12 +141,62 @@ def _sorted(graph: Graph, used: list[int]) -> tuple[list[int], dict[int, tuple[i
     return sorted(used, key=keys.__getitem__), keys
 
 
-def _linear(graph: Graph, members: list[int], number: dict[int, int]) -> tuple[Indices, Indices, Vector, Vector]:
+@final
+class _Collected:
+    """Edges and pairs of the groups so far."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Indices] = []
+        self.arguments: list[Indices] = []
+        self.fixed: list[tuple[slice, Vector]] = []  #: derivatives that do not depend on x
+        self.pairs: list[tuple[Indices, Indices, Indices, bool]] = []
+        self._edges = self._second = 0
+
+    def edges(self, nodes: Indices, arguments: Indices) -> slice:
+        """Take these in, and say where."""
+        self.nodes.append(nodes)
+        self.arguments.append(arguments)
+        self._edges += nodes.size
+        return slice(self._edges - nodes.size, self._edges)
+
+    def pair(self, nodes: Indices, left: Indices, right: Indices, mixed: bool) -> slice:
+        """Take these in, and say where."""
+        self.pairs.append((nodes, left, right, mixed))
+        self._second += nodes.size
+        return slice(self._second - nodes.size, self._second)
+
+
+def _runs(keys: list[tuple[int, str]], first: int) -> Iterator[tuple[int, int]]:
+    """(start, stop) of each run of equal keys from `first` on."""
+    start = first
+    while start < len(keys):
+        stop = start + 1
+        while stop < len(keys) and keys[stop] == keys[start]:
+            stop += 1
+        yield start, stop
+        start = stop
+
+
+def _linear_group(graph: Graph, members: list[int], number: dict[int, int], first: int, collected: _Collected) -> Group:
     forms: list[Form] = [graph.forms[node] for node in members]
     row = np.repeat(np.arange(len(forms), dtype=np.intp), [len(form.nodes) for form in forms])
-    flat = np.array([number.get(a, a) for form in forms for a in form.nodes], dtype=np.intp)
-    weights = np.array([c for form in forms for c in form.coefficients], dtype=float)
-    return row, flat, weights, np.array([form.constant for form in forms])
+    arguments = np.array([number.get(a, a) for form in forms for a in form.nodes], dtype=np.intp)
+    edges = collected.edges(first + row, arguments)
+    collected.fixed.append((edges, np.array([c for form in forms for c in form.coefficients], dtype=float)))
+    constants = np.array([form.constant for form in forms])
+    return Group(first, first + len(members), None, (arguments,), constants, (edges,), row, ())
+
+
+def _function_group(
+    graph: Graph, members: list[int], number: dict[int, int], first: int, operator: Operator, collected: _Collected
+) -> Group:
+    own = np.arange(first, first + len(members), dtype=np.intp)
+    parameter = np.array([graph.parameters[node - graph.n] for node in members])
+    table = np.array([[number.get(a, a) for a in graph.arguments[node - graph.n]] for node in members], dtype=np.intp)
+    arguments = tuple(np.ascontiguousarray(column) for column in table.T)
+    edges = tuple(collected.edges(own, arguments[i]) for i in operator.differentiable)
+    pairs = tuple(collected.pair(own, arguments[i], arguments[j], i != j) for i, j in operator.pairs)
+    return Group(first, first + len(members), operator, arguments, parameter, edges, np.zeros(0, dtype=np.intp), pairs)
 
 
 def _join(parts: list[Indices]) -> Indices:
