@@ -245,7 +245,7 @@ def answer(problem: NlProblem, result: Result) -> Solution:
             lines.append(f"{int(fractional.sum())} of them are not integer in the solution, {name} among them.")
     lines += [f"Try: {advice}" for advice in result.advice]
     index = -1 if problem.objective is None else problem.objective
-    return Solution("\n".join(lines), result.x, -sign * result.y, code, max(index, 0), suffixes)
+    return Solution("\n".join(lines), result.x, 0.0 - sign * result.y, code, max(index, 0), suffixes)
 
 
 def _crossed(stub: Path, error: NlInfeasible) -> Solution:

@@ -197,6 +197,20 @@ def test_a_hessian_beyond_what_is_kept_is_assembled_in_chunks(monkeypatch):
     np.testing.assert_allclose(given.hess(np.ones(3), np.array([5.0])).toarray(), expected)
 
 
+def test_a_linear_model_and_an_empty_row_have_derivatives_too():
+    given = problem(nl_text(2, gradient=[(0, 3.0)], rows=[["n2"], ["n0"]], jacobian=[[], [(0, 1.0), (1, -1.0)]]))
+    x, y = np.array([5.0, 7.0]), np.array([2.0, 3.0])
+    assert given.f(x) == 15.0
+    np.testing.assert_array_equal(given.c(x), [2.0, -2.0])
+    np.testing.assert_array_equal(given.jac(x).toarray(), [[0, 0], [1, -1]])
+    np.testing.assert_array_equal(given.at(x).vjp(y), [3, -3])
+    np.testing.assert_array_equal(given.hessp(x, y, x), [0, 0])
+    assert given.hess(x, y).nnz == 0
+    empty = problem(nl_text(1, rows=[["n2"]]))
+    np.testing.assert_array_equal(empty.at(x[:1]).vjp(y[:1]), [0.0])
+    np.testing.assert_array_equal(empty.grad(x[:1]), [0.0])
+
+
 def test_a_maximisation_is_the_minimisation_of_its_negative(tmp_path):
     path = tmp_path / "max.nl"
     path.write_bytes(nl_text(2, objective=["o2", "v0", "v1"], gradient=[(0, 3.0)], sense=1))

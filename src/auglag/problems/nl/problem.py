@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, TypeAlias, final
 
 import numpy as np
-from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.errors import InputError
@@ -14,7 +13,7 @@ from auglag.problems.base import AbstractProblem, Group, Point
 from auglag.problems.nl.expressions import Form
 from auglag.problems.nl.gradients import FillError, SparseGradients
 from auglag.problems.nl.reader import Model, read
-from auglag.problems.nl.second_order import LARGEST, SecondOrder
+from auglag.problems.nl.second_order import LARGEST, FixedPattern, SecondOrder
 from auglag.problems.nl.source import NlError, NlInfeasible
 from auglag.problems.nl.tape import Tape
 
@@ -78,9 +77,10 @@ class NlProblem(AbstractProblem):
         start, column = self._first.start, self._first.column
         first = start.size - 2 - self.m
         self._jac_part = slice(start[first], start[first + self.m])
-        self._jac_indices = column[self._jac_part].astype(np.int32)
-        self._jac_indptr = (start[first : first + self.m + 1] - start[first]).astype(np.int32)
-        self._jac_indices.flags.writeable = self._jac_indptr.flags.writeable = False
+        self._jac_column = column[self._jac_part]
+        self._jac_row = np.repeat(np.arange(self.m), np.diff(start[first : first + self.m + 1]))
+        indptr = (start[first : first + self.m + 1] - start[first]).astype(np.int32)
+        self._jac_pattern = FixedPattern(self._jac_column.astype(np.int32), indptr, (self.m, self.n))
         self._grad_part = slice(start[-2], start[-1])
         self._grad_column = column[self._grad_part]
 
@@ -114,14 +114,14 @@ class NlProblem(AbstractProblem):
     def jac(self, x: Vector) -> Any:
         """The Jacobian of c."""
         self.counts.constr_njev += 1
-        data = self._rows(x)[self._jac_part].copy()
-        jac = sparse.csr_array((data, self._jac_indices, self._jac_indptr), shape=(self.m, self.n))
-        jac.has_canonical_format = True
-        return jac
+        return self._jac_pattern.matrix(self._rows(x)[self._jac_part].copy())
 
     def vjp(self, point: Point, w: Vector) -> Vector:
         """J(x)'w."""
-        return np.asarray(point.jac.T @ w)
+        if not self.m:
+            return np.zeros(self.n)
+        entries: Any = point.jac
+        return np.asarray(np.bincount(self._jac_column, entries.data * w[self._jac_row], self.n), dtype=float)
 
     # ---------------------------------------------------------------------------------------------- second derivatives
 

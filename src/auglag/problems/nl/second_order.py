@@ -19,10 +19,28 @@ from auglag.errors import InputError
 from auglag.problems.nl.gradients import SparseGradients
 from auglag.problems.nl.tape import Indices, Tape
 
+_Matrix: Any = sparse.csr_array
 #: Places of so many triple products are kept; beyond, they are computed again at each evaluation.
 KEPT = 2_000_000
 #: A Hessian with more triple products than this is not assembled.
 LARGEST = 20_000_000
+
+
+@final
+class FixedPattern:
+    """Makes csr_arrays that share their indices: SciPy's constructor would cost more than an evaluation."""
+
+    def __init__(self, indices: Any, indptr: Any, shape: tuple[int, int]) -> None:
+        first = _Matrix((np.zeros(indices.size), indices, indptr), shape=shape)
+        assert first.has_canonical_format  # sets the flags that the copies inherit
+        first.indices.flags.writeable = first.indptr.flags.writeable = False
+        self._state: dict[str, Any] = first.__dict__
+
+    def matrix(self, data: Vector) -> Any:
+        """A matrix with these entries."""
+        new = _Matrix.__new__(_Matrix)
+        new.__dict__ = self._state | {"data": data}
+        return new
 
 
 @final
@@ -71,7 +89,7 @@ class SecondOrder:
         along = gradients @ v
         size = along.size
         back = np.bincount(self._left, d * along[self._right], size)
-        back += np.bincount(self._right, np.where(self._mixed, d * along[self._left], 0.0), size)
+        back = back + np.bincount(self._right, np.where(self._mixed, d * along[self._left], 0.0), size)
         return np.asarray(gradients.T @ back)
 
     # -------------------------------------------------------------------------------------------------------- entries
@@ -85,9 +103,7 @@ class SecondOrder:
         for pair, left, right, where in self._kept if self._kept is not None else self._triples():
             terms = self.tape.times(d[pair], gradients.data[left] * gradients.data[right])
             data += np.bincount(where, terms, data.size)
-        hessian = sparse.csr_array((data, self._indices, self._indptr), shape=(self.tape.n, self.tape.n))
-        hessian.has_canonical_format = True
-        return hessian
+        return self._pattern.matrix(data)
 
     def _plan(self) -> None:
         n, total = self.tape.n, self.products
@@ -98,7 +114,8 @@ class SecondOrder:
         for _, left, right, _ in self._triples():
             key = np.union1d(key, self._row_of(left, right))
         self._key = key
-        self._indices, self._indptr = key % n, np.searchsorted(key, n * np.arange(n + 1))
+        indptr = np.searchsorted(key, n * np.arange(n + 1)).astype(np.int32)
+        self._pattern = FixedPattern((key % n).astype(np.int32), indptr, (n, n))
         self._kept = list(self._triples()) if total <= KEPT else None
 
     def _lengths(self, rows: Indices) -> Indices:
