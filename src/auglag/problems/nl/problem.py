@@ -13,7 +13,7 @@ from auglag.problems.base import AbstractProblem, Group, Point
 from auglag.problems.nl.expressions import Form
 from auglag.problems.nl.gradients import FillError, SparseGradients
 from auglag.problems.nl.reader import Model, read
-from auglag.problems.nl.second_order import LARGEST, FixedPattern, SecondOrder
+from auglag.problems.nl.second_order import KEPT, LARGEST, FixedPattern, SecondOrder
 from auglag.problems.nl.source import NlError, NlInfeasible
 from auglag.problems.nl.tape import Tape
 
@@ -36,6 +36,7 @@ class _Evaluated:
         self.q: Vector | None = None
         self.arguments: Any = None
         self.weighted: tuple[bytes, Vector] | None = None
+        self.hessian: tuple[Vector, Any] | None = None
 
 
 @final
@@ -143,14 +144,23 @@ class NlProblem(AbstractProblem):
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         """The Hessian of f + y'c at x times v."""
         second, at, weights = self._weighted(x, y)
+        v = _vector(v, self.n, "v")
         with np.errstate(all="ignore"):
-            return second.product(at.arguments, weights, _vector(v, self.n, "v"))
+            if second.products <= KEPT:  # further products at this point cost next to nothing then
+                return np.asarray(self._assembled(second, at, weights) @ v)
+            return second.product(at.arguments, weights, v)
 
     def hess(self, x: Vector, y: Vector) -> Any:
         """The Hessian of f + y'c at x, a csr_array with both triangles."""
         second, at, weights = self._weighted(x, y)
         with np.errstate(all="ignore"):
-            return second.assemble(at.arguments, weights)
+            kept = self._assembled(second, at, weights)
+        return second.pattern.matrix(kept.data.copy())
+
+    def _assembled(self, second: SecondOrder, at: _Evaluated, weights: Vector) -> Any:
+        if at.hessian is None or at.hessian[0] is not weights:
+            at.hessian = (weights, second.assemble(at.arguments, weights))
+        return at.hessian[1]
 
     def _second_order(self) -> SecondOrder:
         if not self.has_hessp:

@@ -103,7 +103,7 @@ class SecondOrder:
         for pair, left, right, where in self._kept if self._kept is not None else self._triples():
             terms = self.tape.times(d[pair], gradients.data[left] * gradients.data[right])
             data += np.bincount(where, terms, data.size)
-        return self._pattern.matrix(data)
+        return self.pattern.matrix(data)
 
     def _plan(self) -> None:
         n, total = self.tape.n, self.products
@@ -115,7 +115,7 @@ class SecondOrder:
             key = np.union1d(key, self._row_of(left, right))
         self._key = key
         indptr = np.searchsorted(key, n * np.arange(n + 1)).astype(np.int32)
-        self._pattern = FixedPattern((key % n).astype(np.int32), indptr, (n, n))
+        self.pattern = FixedPattern((key % n).astype(np.int32), indptr, (n, n))
         self._kept = list(self._triples()) if total <= KEPT else None
 
     def _lengths(self, rows: Indices) -> Indices:
