@@ -101,7 +101,9 @@ def hs71():
 def test_the_executable_on_the_path_works_as_an_asl_solver(monkeypatch):
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     solver = pyo.SolverFactory("asl:auglag")
-    assert solver.available()
+    assert any(
+        solver.available() for _ in range(5)
+    )  # Pyomo gives it five seconds to start, which a busy machine misses
     assert solver.version()[:2] == tuple(int(part) for part in auglag.__version__.split(".")[:2])
     model = hs71()
     pyo.assert_optimal_termination(solver.solve(model, options={"tol": 1e-7, "variant": "adaptive-full"}))
