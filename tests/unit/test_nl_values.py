@@ -156,6 +156,22 @@ def test_a_branch_that_is_not_taken_may_be_undefined():
     assert given.f(x) == 4.0
     assert given.grad(x) == pytest.approx([-4.0])
     assert given.hess(x, np.zeros(0)).toarray() == pytest.approx(2.0)
+    second, at, weights = given._weighted(x, np.zeros(0))
+    assert second.product(at.arguments, weights, np.ones(1)) == pytest.approx(2.0)
+
+
+def test_a_branch_that_is_not_taken_may_be_undefined_below_another_function():
+    root = ["o35", "o29", "v0", "n0", "o2", "o39", "v0", "o44", "o43", "v0", "o5", "v0", "n3"]
+    given = problem(nl_text(2, objective=["o41", *root], rows=[["o2", "v1", *root]]))
+    x, y, v = np.array([-0.5, 2.0]), np.array([1.5]), np.array([1.0, -1.0])
+    inside, slope, bend = -0.125, 0.75, -3.0
+    first = math.cos(inside) * slope + y[0] * 2.0 * slope
+    second = -math.sin(inside) * slope**2 + math.cos(inside) * bend + y[0] * 2.0 * bend
+    assert (given.grad(x) + given.jac(x).T @ y)[0] == pytest.approx(first)
+    expected = np.array([[second, y[0] * slope], [y[0] * slope, 0.0]])
+    np.testing.assert_allclose(given.hess(x, y).toarray(), expected, rtol=1e-12)
+    parts = given._weighted(x, y)
+    np.testing.assert_allclose(parts[0].product(parts[1].arguments, parts[2], v), expected @ v, rtol=1e-12)
 
 
 def test_a_function_that_is_not_defined_is_not_a_number_and_raises_nothing():

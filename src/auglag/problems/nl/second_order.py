@@ -61,6 +61,7 @@ class SecondOrder:
         self._mixed = tape.pair_mixed[self._pairs]
         self.start: Indices = np.concatenate([np.arange(tape.n), tape.n + self.gradients.start])
         self.column: Indices = np.concatenate([np.arange(tape.n), self.gradients.column])
+        self._row = np.repeat(np.arange(self.start.size - 1), np.diff(self.start))
         self._steps = _adjoint_steps(tape)
         sizes = self._lengths(self._left) * self._lengths(self._right)
         self.products = int(sizes.sum() + sizes[self._mixed].sum())  #: what `assemble` costs
@@ -86,11 +87,12 @@ class SecondOrder:
 
     def product(self, gradients: Any, d: Vector, v: Vector) -> Vector:
         """H v."""
-        along = gradients @ v
-        size = along.size
-        back = np.bincount(self._left, d * along[self._right], size)
-        back = back + np.bincount(self._right, np.where(self._mixed, d * along[self._left], 0.0), size)
-        return np.asarray(gradients.T @ back)
+        along, times = gradients @ v, self.tape.times
+        back = np.bincount(self._left, times(d, along[self._right]), along.size)
+        crossed = np.where(self._mixed, times(d, along[self._left]), 0.0)
+        both: Vector = np.asarray(back + np.bincount(self._right, crossed, along.size), dtype=float)
+        entries = times(both[self._row], gradients.data)
+        return np.asarray(np.bincount(self.column, entries, self.tape.n), dtype=float)
 
     # -------------------------------------------------------------------------------------------------------- entries
 
