@@ -21,11 +21,14 @@ $(VENV)/.stamp: pyproject.toml
 demo: $(VENV)/.stamp  ## solve real problems, redo the paper's Figure 1 on a sample; pictures and a report in demo-output/
 	$(BIN)/python examples/demo.py --output demo-output
 	$(BIN)/auglag paper fig1 --quick --output demo-output/paper
-	@echo 'Open demo-output/report.md and demo-output/paper/figure1.html'
+	$(BIN)/auglag paper fig2 --quick --output demo-output/paper
+	@echo 'Open demo-output/report.md and demo-output/paper/figure1.html; demo-output/paper/stochastic/fig2.png'
 
 paper: $(VENV)/.stamp  ## all of the paper's experiments on all problems; resumes where it was interrupted
 	$(BIN)/auglag paper fig1 --output paper-output
 	$(BIN)/auglag paper ablation --output paper-output
+	$(BIN)/auglag paper stochastic --output paper-output
+	$(BIN)/auglag paper complexity --output paper-output
 
 test: lint types unit  ## everything CI runs
 

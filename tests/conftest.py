@@ -8,6 +8,13 @@ from collections.abc import Iterator
 # One thread for each process: the matrices here are tiny, and threads of BLAS only get in each other's way. To be set
 # before NumPy is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Four virtual devices, so that spreading a batch over devices can be tested anywhere. Read when JAX is loaded.
+# What is compiled here runs for milliseconds: compiling it well would take longer.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0 "
+    "--xla_llvm_disable_expensive_passes=true",
+)
 
 import pytest
 from hypothesis import settings

@@ -5,8 +5,9 @@
 `auglag.minimize` is the front door; `auglag.certify` checks a point from any solver; `auglag.prox` holds the terms g.
 """
 
-from auglag import prox, theory
+from auglag import datasets, prox, stochastic, theory
 from auglag._version import __version__
+from auglag.acceleration import SQP
 from auglag.budget import Budget
 from auglag.certificate import Certificate
 from auglag.errors import (
@@ -23,6 +24,7 @@ from auglag.inner import (
     Panoc,
     ProximalGradient,
     ProximalPoint,
+    QPModel,
     SpectralProximalGradient,
 )
 from auglag.minimize import certify, minimize, scipy_method
@@ -50,6 +52,7 @@ from auglag.settings import PRESETS, VARIANTS
 __all__ = [
     "LBFGSB",
     "PRESETS",
+    "SQP",
     "VARIANTS",
     "AbstractProblem",
     "Adaptive",
@@ -77,6 +80,7 @@ __all__ = [
     "Problem",
     "ProximalGradient",
     "ProximalPoint",
+    "QPModel",
     "Result",
     "Short",
     "SpectralProximalGradient",
@@ -84,8 +88,10 @@ __all__ = [
     "ToleranceRule",
     "__version__",
     "certify",
+    "datasets",
     "minimize",
     "prox",
     "scipy_method",
+    "stochastic",
     "theory",
 ]

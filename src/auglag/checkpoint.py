@@ -18,7 +18,7 @@ from auglag.errors import CheckpointError
 from auglag.problems.base import Counts
 from auglag.rules import History, Iteration
 
-FORMAT = 1
+FORMAT = 2
 ARRAYS = ("x", "y", "best_x", "best_y", "sc", "start_x", "diverged")
 
 
@@ -43,6 +43,9 @@ class State:
     restorations: int
     level: int  #: accuracy of finite differences
     unbounded: float  #: relative depth at which a subproblem counts as unbounded
+    memory: dict[str, Any]  #: of solvers by models, see `auglag.sqp.Memory.arrays`
+    finishes: int  #: accelerations that met the tolerance but not their aim, in vain
+    finish_error: float  #: the smallest error of those
     refined_now: bool  #: it was raised at x, whose derivatives are not known at that level yet
 
 
@@ -64,10 +67,15 @@ def save(path: str | os.PathLike[str], state: State) -> None:
         "level": state.level,
         "refined_now": state.refined_now,
         "unbounded": state.unbounded,
+        "finishes": state.finishes,
+        "finish_error": state.finish_error,
     }
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
+            kept: dict[str, Any] = {
+                f"memory_{name}": np.asarray(a, dtype=np.float64) for name, a in state.memory.items()
+            }
             np.savez(
                 file,
                 meta=np.array(json.dumps(meta)),
@@ -78,6 +86,7 @@ def save(path: str | os.PathLike[str], state: State) -> None:
                 sc=state.sc,
                 start_x=state.start_x,
                 diverged=state.diverged,
+                **kept,
             )
             file.flush()
             os.fsync(file.fileno())
@@ -96,6 +105,8 @@ def load(path: str | os.PathLike[str]) -> State:
         with open(target, "rb") as file, np.load(file, allow_pickle=False) as data:
             meta = json.loads(str(data["meta"]))
             arrays = {name: np.array(data[name], dtype=np.float64) for name in ARRAYS}
+            kept = [name for name in data.files if name.startswith("memory_")]
+            memory = {name.removeprefix("memory_"): np.array(data[name], dtype=np.float64) for name in kept}
         if meta.get("format") != FORMAT:
             raise CheckpointError(f"{target} must have checkpoint format {FORMAT}, got {meta.get('format')!r}")
         iterations = [Iteration(**it) for it in meta["iterations"]]
@@ -110,6 +121,9 @@ def load(path: str | os.PathLike[str]) -> State:
             level=int(meta["level"]),
             refined_now=bool(meta["refined_now"]),
             unbounded=float(meta["unbounded"]),
+            finishes=int(meta["finishes"]),
+            finish_error=float(meta["finish_error"]),
+            memory=memory,
             **arrays,
         )
     except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, EOFError, OSError) as error:

@@ -178,6 +178,7 @@ def _plain(data: dict[str, Any]) -> dict[str, Any]:
 
 Workers = Annotated[int, typer.Option(help="Worker processes on this machine; 0 means one for each core.")]
 Cluster = Annotated[str, typer.Option(help="Address of a Dask scheduler, tcp://host:port, to run there instead.")]
+Redo = Annotated[bool, typer.Option("--redo", help="Do runs again that another version of their solver made.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A fixed sample of the problems, with smaller limits.")]
 
 
@@ -199,6 +200,7 @@ def bench(
     workers: Workers = 0,
     cluster: Cluster = "",
     source: Annotated[str, typer.Option(help="s2mpj or pycutest.")] = "s2mpj",
+    redo: Redo = False,
     listing: Annotated[bool, typer.Option("--list", help="List the solvers and which of them can run here.")] = False,
 ) -> None:
     """Compare solvers on CUTEst problems: solved-at table, profiles, report. Interrupted, it resumes."""
@@ -214,12 +216,12 @@ def bench(
         return
     if every < 1:
         raise InputError(f"--every must be at least 1, got {every}")
-    names = problem or cutest.select(max_size=max_size)[::every]
+    names = list(dict.fromkeys(problem or cutest.select(max_size=max_size)[::every]))
     for name in problem or ():
         if source == "s2mpj":
             problem_file(name)
-    limits = Limits(gradients=gradients, seconds=seconds, wall=3 * seconds + 30, memory=memory)
-    choices = [_solver(text) for text in solver or ["auglag"]]
+    limits = Limits(gradients=gradients, seconds=seconds, wall=10 * seconds + 60, memory=memory)
+    choices = [_solver(text) for text in dict.fromkeys(solver or ["auglag"])]
     runs = [
         Run(name, chosen, options, limits, source=source, label=label)
         for name in names
@@ -227,7 +229,7 @@ def bench(
     ]
     output.mkdir(parents=True, exist_ok=True)
     with Store(output / "records.sqlite") as store:
-        records = _run(runs, store, workers, cluster)
+        records = _run(runs, store, workers, cluster, redo)
     for line in summary.write(records, output, title="Solvers on CUTEst"):
         out.print(line, markup=False)
 
@@ -268,11 +270,18 @@ def _installed(choices: Sequence[tuple[str, dict[str, Any], str]]) -> list[tuple
     return found
 
 
-def _run(runs: Sequence[Run], store: Store, workers: int, cluster: str) -> list[Record]:
-    """Run them here or there, with progress."""
+def _run(runs: Sequence[Run], store: Store, workers: int, cluster: str, redo: bool = False) -> list[Record]:
+    """Run them here or there, with progress; records of other versions are named, or done again."""
     from auglag.bench.cluster import run_on_cluster
-    from auglag.bench.runner import run_all, unfinished
+    from auglag.bench.runner import outdated, run_all, stored, unfinished
 
+    old = outdated(stored(runs, store))
+    if old and redo:
+        store.remove(record.run.key for record in old)
+    elif old:
+        err.print(
+            f"{len(old)} records in the store were made by another version of their solver; --redo does them again"
+        )
     count = len(unfinished(runs, store))
     try:
         with _Show(count, len({run.key for run in runs}) - count) as show:
@@ -331,29 +340,41 @@ Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the sto
 
 @paper.command()
 def fig1(
-    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, cluster: Cluster = ""
+    quick: Quick = False,
+    output: Output = Path("paper-output"),
+    workers: Workers = 0,
+    cluster: Cluster = "",
+    redo: Redo = False,
 ) -> None:
     """Figure 1: performance profiles of the four variants in four settings, with the table and a report."""
-    _deterministic("fig1", quick, output, workers, cluster)
+    _deterministic("fig1", quick, output, workers, cluster, redo)
 
 
 @paper.command()
 def table2(
-    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, cluster: Cluster = ""
+    quick: Quick = False,
+    output: Output = Path("paper-output"),
+    workers: Workers = 0,
+    cluster: Cluster = "",
+    redo: Redo = False,
 ) -> None:
     """Table 2: where Always-Full fails and Adaptive-Full does not; gradients and last penalties."""
-    _deterministic("table2", quick, output, workers, cluster)
+    _deterministic("table2", quick, output, workers, cluster, redo)
 
 
 @paper.command()
 def ablation(
-    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, cluster: Cluster = ""
+    quick: Quick = False,
+    output: Output = Path("paper-output"),
+    workers: Workers = 0,
+    cluster: Cluster = "",
+    redo: Redo = False,
 ) -> None:
     """What the paper leaves open: inner tolerances eta'_k, and SciPy's own stopping test inside L-BFGS-B."""
-    _deterministic("ablation", quick, output, workers, cluster)
+    _deterministic("ablation", quick, output, workers, cluster, redo)
 
 
-def _deterministic(what: str, quick: bool, output: Path, workers: int, cluster: str) -> None:
+def _deterministic(what: str, quick: bool, output: Path, workers: int, cluster: str, redo: bool) -> None:
     from auglag.bench.store import Store
     from auglag.paper import deterministic, figure1
 
@@ -363,11 +384,74 @@ def _deterministic(what: str, quick: bool, output: Path, workers: int, cluster: 
     runs = figure1.RUNS[what](names, limits)
     started = time.monotonic()
     with Store(output / "deterministic.sqlite") as store:
-        records = _run(runs, store, workers, cluster)
+        records = _run(runs, store, workers, cluster, redo)
     for line in figure1.WRITE[what](records, output):
         out.print(line, markup=False)
     minutes, seconds = divmod(round(time.monotonic() - started), 60)
     out.print(f"{len(records)} runs on {len(names)} problems, {minutes}:{seconds:02d} in this call.")
+
+
+# ----------------------------------------------------------------------------------- the paper's stochastic section
+
+Work = Annotated[str, typer.Option(help="Horizontal axis: epochs (passes over the data), gradients or seconds.")]
+
+
+@paper.command()
+def fig2(
+    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
+) -> None:
+    """Figure 2: Neyman-Pearson with SGD, the four variants under Algorithm 2."""
+    _stochastic(("fig2",), quick, output, workers, work)
+
+
+@paper.command()
+def fig3(
+    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
+) -> None:
+    """Figure 3: SGD, Algorithm 2 against a fixed number of epochs."""
+    _stochastic(("fig3",), quick, output, workers, work)
+
+
+@paper.command()
+def fig4(
+    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
+) -> None:
+    """Figure 4: PStorm, the four variants under Algorithm 2."""
+    _stochastic(("fig4",), quick, output, workers, work)
+
+
+@paper.command()
+def fig5(
+    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
+) -> None:
+    """Figure 5: PStorm, Algorithm 2 against a fixed number of epochs."""
+    _stochastic(("fig5",), quick, output, workers, work)
+
+
+@paper.command()
+def stochastic(
+    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
+) -> None:
+    """Figures 2-5 together, with SVRG and our settings beside them, and one table."""
+    _stochastic(("fig2", "fig3", "fig4", "fig5", "more"), quick, output, workers, work)
+
+
+@paper.command()
+def complexity(quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0) -> None:
+    """Inner steps against eps, beside the exponents of the theory."""
+    from auglag.paper import complexity as experiment
+
+    out.print(
+        str(experiment.run(output / "complexity", quick=quick, workers=workers or os.cpu_count() or 1)), markup=False
+    )
+
+
+def _stochastic(figures: tuple[str, ...], quick: bool, output: Path, workers: int, work: str) -> None:
+    from auglag.paper import neyman_pearson
+
+    folder = output / "stochastic"
+    table = neyman_pearson.run(folder, quick=quick, workers=workers or os.cpu_count() or 1, figures=figures, work=work)
+    out.print(str(table), markup=False)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import final
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.inner.base import UNBOUNDED
 from auglag.problems.standard_form import StandardForm
+from auglag.sqp import Curvature, Memory, Model
 
 
 @final
@@ -26,8 +28,17 @@ class AugmentedLagrangian:
         phi = f + (||yhat||^2 - ||y||^2) / (2 beta),      grad phi = grad f + J' yhat = grad L(x, yhat).
     """
 
-    def __init__(self, form: StandardForm, y: Vector, beta: float, *, unbounded: float = UNBOUNDED) -> None:
+    def __init__(
+        self,
+        form: StandardForm,
+        y: Vector,
+        beta: float,
+        *,
+        unbounded: float = UNBOUNDED,
+        memory: Memory | None = None,
+    ) -> None:
         self.form, self.y, self.beta = form, y, beta
+        self.memory = Memory() if memory is None else memory  #: what solvers by models hand on to the next subproblem
         self.unbounded = unbounded  #: how low, relative to the start, values may fall
         self.g = form.g
         self._constant = float(y @ y) / (2.0 * beta)
@@ -84,3 +95,40 @@ class AugmentedLagrangian:
         active = (w != 0.0) | (form.cl == form.cu)
         product = np.where(active, self.beta * point.jvp(v), 0.0)
         return point.hessp(w, v) + point.vjp(product)
+
+    # What solvers by models ask for in addition
+
+    def multipliers(self, x: Vector) -> Vector:
+        """yhat(x)."""
+        return self.estimate(self.form.at(x).c)
+
+    def model(self, x: Vector, w: Vector, curvature: Curvature, radius: float) -> Model | None:
+        """phi around x with f and c expanded and the Hessian taken at the multipliers w, for steps within radius.
+
+        None where a derivative is not finite. The radius bounds the largest entry of the step.
+        """
+        form, box = self.form, self.form.box
+        assert box is not None
+        point = form.at(x)
+        model = Model(
+            hessian=curvature.hessian(point, x, w, self.memory),
+            gradient=point.grad,
+            jacobian=curvature.jacobian(point),
+            t=point.c + self.y / self.beta,
+            beta=self.beta,
+            cl=form.cl,
+            cu=form.cu,
+            lower=np.minimum(np.maximum(box[0] - x, -radius), 0.0),
+            upper=np.maximum(np.minimum(box[1] - x, radius), 0.0),
+            equal=form.equal,
+        )
+        return model if model.finite else None
+
+    def corrected(self, model: Model, trial: Vector, d: Vector) -> Model:
+        """The model with c(x) replaced by c(trial) - J d: the second-order correction of the step d = trial - x."""
+        return replace(model, t=self.form.at(trial).c - model.jacobian @ d + self.y / self.beta)
+
+    def restated(self, model: Model, beta: float) -> Model:
+        """A model of the same x and y with another penalty."""
+        c = model.t - self.y / self.beta
+        return replace(model, t=c + self.y / beta, beta=beta)

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from auglag._typing import Vector
+from auglag.acceleration import SQP
 from auglag.budget import Budget
 from auglag.certificate import Certificate, certificate
 from auglag.errors import InputError, OptionError, require_positive
@@ -52,6 +53,7 @@ def minimize(
     slacks: str | None = None,
     scaling: bool | None = None,
     restoration: bool | None = None,
+    acceleration: SQP | bool | None = None,
     budget: Budget | None = None,
     warm_start: Any = None,
     callback: Callable[..., Any] | None = None,
@@ -83,17 +85,22 @@ def minimize(
     tol : float
         Success means certificate.residual <= tol, in the user's units.
     variant : str
-        "adaptive-full" (the paper's Algorithm 1, the default), "always-full", "adaptive-short", "always-short".
+        "adaptive-full" (the paper's Algorithm 1), "always-full", "adaptive-short", "always-short"; a variant that is
+        named is run without acceleration, which would hide what tells them apart. The default is "adaptive-full" with.
     preset : str
         "default", "paper" (the settings of the paper's experiments), or a rival: "ialm", "ippm", "algencan".
     penalty, dual, tolerance, inner
         Rules and inner solver instead of those of the preset: penalty "adaptive", "always" or an object such as
         `Adaptive(initial=10.0)`; dual "full", "short" or `Full(y_max=1e6)`; tolerance `Geometric()` or `PowerLaw()`;
-        inner "auto", "lbfgsb", "newton-cg", "panoc", "spectral", "proximal-gradient", "proximal-point" or `Panoc()`.
+        inner "auto", "qp", "lbfgsb", "newton-cg", "panoc", "spectral", "proximal-gradient", "proximal-point" or an
+        object such as `Panoc()`.
     slacks : str
         "closed" (inequality slacks minimised out, the default) or "explicit" (slacks are variables).
     scaling, restoration : bool
         Whether f and c are scaled by their gradients at x0; whether infeasibility is checked for on suspicion.
+    acceleration : bool or SQP
+        Whether Newton's method on the KKT conditions is tried between the iterations of Algorithm 1, whose inner solver
+        then is "qp" where that can be; False for Algorithm 1 alone, with another inner solver unless inner="qp".
     budget : Budget
         Limits; see `auglag.Budget`.
     warm_start : Result, mapping or tuple
@@ -134,6 +141,7 @@ def minimize(
         slacks=slacks,
         scaling=scaling,
         restoration=restoration,
+        acceleration=acceleration,
     )
     if budget is not None and not isinstance(budget, Budget):
         raise InputError(f"budget must be an auglag.Budget, got {budget!r:.80}")

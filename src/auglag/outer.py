@@ -13,7 +13,7 @@ from typing import Protocol
 
 from auglag._typing import Vector
 from auglag.errors import require_positive
-from auglag.inner.base import InnerResult, InnerSolver, Subproblem
+from auglag.inner.base import InnerResult, Subproblem
 from auglag.result import Status
 from auglag.rules import DualRule, History, Iteration, PenaltyRule, ToleranceRule
 
@@ -38,6 +38,14 @@ class OuterProblem(Protocol):
         ...
 
 
+class Inner(Protocol):
+    """Line 3: anything that finds an approximate minimiser of a subproblem."""
+
+    def solve(self, subproblem: OuterSubproblem, x: Vector, tol: float, *, limit: int) -> InnerResult:
+        """A point with dist(-grad phi, dg) <= tol, or the best there is, and which of them it is."""
+        ...
+
+
 class Stop(Protocol):
     """Decides after each iteration whether to quit, and why."""
 
@@ -51,6 +59,14 @@ class Watch(Protocol):
 
     def __call__(self, history: History, x: Vector, y: Vector, y_hat: Vector) -> None:
         """x = x_{k+1}, y = the multipliers for the next subproblem, y_hat = the estimate that belongs to x."""
+        ...
+
+
+class Accelerate(Protocol):
+    """Looks for a better (x_k, y_k) by other means; Algorithm 1 goes on from what it returns."""
+
+    def __call__(self, history: History, x: Vector, y: Vector) -> tuple[Vector, Vector, Status | None]:
+        """(x, y, None), or with a status if the search is over."""
         ...
 
 
@@ -73,16 +89,21 @@ def augmented_lagrangian(
     penalty: PenaltyRule,
     dual: DualRule,
     tolerance: ToleranceRule,
-    inner: InnerSolver,
+    inner: Inner,
     stop: Stop,
     watch: Watch,
     inner_limit: int,
+    accelerate: Accelerate | None = None,
 ) -> Outcome:
     """Run Algorithm 1 from (x_k, y_k), k the length of the history, until `stop` says so."""
     while True:
         k = history.k
         beta = checked(penalty.next(history), penalty)  # line 5 (of iteration k - 1; beta_1 at the start)
         eta = min(1.0 / beta, checked(tolerance.next(history), tolerance))  # line 2
+        if accelerate is not None:  # not in the paper: before the first and after every iteration
+            x, y, over = accelerate(history, x, y)
+            if over is not None:
+                return Outcome(x, y, y, over)
         subproblem = problem.subproblem(y, beta)
         found = inner.solve(subproblem, x, eta, limit=inner_limit)  # line 3
         c = subproblem.constraint(found.x)

@@ -13,6 +13,7 @@ from typing import final
 
 import numpy as np
 
+from auglag import formulas
 from auglag._typing import Vector
 from auglag.errors import InputError, require_positive
 
@@ -51,6 +52,7 @@ class Iteration:
     inner_iterations: int
     evaluations: int  #: gradients of the augmented Lagrangian in this iteration
     undefined: int = 0  #: among them, points at which a function was not finite
+    acceleration_steps: int = 0  #: steps of the acceleration just before this iteration
 
 
 @dataclass(slots=True)
@@ -109,8 +111,8 @@ class FromScale(InitialPenalty):
 
     def value(self, history: History) -> float:
         """beta_1 from |f| and ||c|| at the starting point."""
-        beta = self.factor * max(1.0, abs(history.objective)) / max(1.0, 0.5 * history.violation**2)
-        return min(max(beta, self.lowest), self.highest)
+        scale = self.factor, self.lowest, self.highest
+        return float(formulas.from_scale(np, history.objective, history.violation, *scale))
 
 
 # ------------------------------------------------------------------------------------------------------ penalty rules
@@ -187,7 +189,7 @@ class Adaptive(PenaltyRule):
         if not history.last.usable:
             return after_failure(history, self.gamma)
         before, now = history.violations()[-2:]
-        enough = now <= self.tau * before or history.last.user_violation <= history.negligible
+        enough = formulas.shrank_enough(before, now, self.tau) or history.last.user_violation <= history.negligible
         enough = enough or (history.negligible > 0.0 and unfinished(history))
         return history.last.beta if enough else self.gamma * history.last.beta
 
@@ -247,10 +249,8 @@ class Short(DualRule):
 
     def step(self, history: History) -> float:
         """a_k."""
-        k, now = history.last.k, history.last.violation
-        if now == 0.0:
-            return 1.0
-        return min(history.violation * math.log(2) ** 2 / (now * (k + 1) * math.log(k + 2) ** 2), 1.0)
+        with np.errstate(over="ignore"):  # a violation near the smallest number: the step is 1
+            return float(formulas.short_step(np, history.violation, history.last.violation, history.last.k))
 
 
 # ----------------------------------------------------------------------------------------- inner tolerance sequences
@@ -278,7 +278,7 @@ class PowerLaw(ToleranceRule):
 
     def next(self, history: History) -> float:
         """scale / k^power."""
-        return float(self.scale / history.k**self.power)
+        return float(formulas.power_law(history.k, self.scale, self.power))
 
 
 @final
@@ -299,7 +299,7 @@ class Geometric(ToleranceRule):
 
     def next(self, history: History) -> float:
         """first * ratio^(k-1), not below the floor."""
-        return max(self.first * self.ratio ** (history.k - 1), self.floor)
+        return float(formulas.geometric(np, history.k, self.first, self.ratio, self.floor))
 
 
 @final

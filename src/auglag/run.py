@@ -13,27 +13,38 @@ from typing import Any, final
 import numpy as np
 
 from auglag import checkpoint as checkpoints
+from auglag import stopping
 from auglag._typing import Vector
+from auglag.acceleration import Attempt
 from auglag.budget import Budget, Guard
 from auglag.certificate import Certificate, certificate
 from auglag.errors import CheckpointError, OutOfBudget, StoppedByCallback
 from auglag.feasibility import Restoration, least_violation, restore
 from auglag.inner import InnerResult, InnerSolver, InnerStatus, choose
 from auglag.inner.base import UNBOUNDED
+from auglag.inner.qp import QPModel
 from auglag.lagrangian import AugmentedLagrangian
 from auglag.multipliers import best_multipliers
 from auglag.outer import Outcome, augmented_lagrangian
 from auglag.problems.base import AbstractProblem, Counts, Point
 from auglag.problems.constraints import nearby
+from auglag.problems.jacobians import kind
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.reporting import advice, message
 from auglag.result import Result, Status, row
 from auglag.rules import Constant, Geometric, History, Iteration, ToleranceRule
 from auglag.settings import Settings
-from auglag.stopping import UNBOUNDED_PENALTY, Stopping
+from auglag.sqp import Memory
+from auglag.stopping import MORE, UNBOUNDED_PENALTY, Stopping
 
 #: A run turns to restoration at most this often.
 RESTORATIONS = 2
+#: The status of a row of the history that an acceleration ended.
+ACCELERATED = "ACCELERATED"
+#: The acceleration aims at this fraction of tol (relative to the gradient of f): its last step costs little.
+AIM = 4e-3
+#: Accelerations that met the tolerance but not their aim, and got no nearer to it, before it is let be.
+EXTRA = 2
 #: Least-squares multipliers are tried at the end only while their matrix has at most this many entries.
 LARGEST_FIT = 100_000
 
@@ -87,6 +98,10 @@ class Run:
         self.unbounded = UNBOUNDED  #: relative depth at which a subproblem counts as unbounded
         self.evidence: tuple[float, float] | None = None  #: objective and violation of a point that shows unboundedness
         self.history = History(math.nan, math.nan)
+        self.memory = Memory()
+        self.steps_now = 0  #: steps of the acceleration before the iteration to come
+        self.finishes = 0  #: accelerations that came near the end but not to it, and no nearer than the one before
+        self.finish_error = math.inf  #: the smallest error of those
 
     def used(self) -> Counts:
         """Calls made by this run, those before a resume included."""
@@ -140,7 +155,11 @@ class Run:
         else:
             scaling = Scaling.none(self.problem.m)
         self.form = StandardForm(self.problem, scaling, slacks=self.settings.slacks)
-        self.inner: InnerSolver = choose(self.settings.inner, self.form.traits)
+        if self.problem.m:
+            self.form.jacobian = kind(self.problem.at(x).jac)
+        self.inner: InnerSolver = choose(
+            self.settings.inner, self.form.traits, models=self.settings.acceleration is not None
+        )
 
     def _iterate(self, z: Vector, y: Vector, verdict: Status | None) -> Status:
         """Algorithm 1, with restoration where it suspects that there is no feasible point.
@@ -197,12 +216,20 @@ class Run:
             stop=lambda history, found: self._stop(history, found.status, found.limit),
             watch=self.watch,
             inner_limit=self.budget.inner_limit,
+            accelerate=self.accelerate if self._accelerates() else None,
         )
 
     def _stopping(self) -> Stopping:
         constrained = self.problem.m > 0
-        aim = self.settings.aim if constrained else 1.0  # without constraints the inner tolerance is the tolerance
-        return Stopping(self.tol, self.budget, constrained, aim, self.settings.largest_penalty, self._suspicion())
+        aim, extra = self._aim(), MORE if self._accelerates() else stopping.EXTRA
+        largest = self.settings.largest_penalty
+        return Stopping(self.tol, self.budget, constrained, aim, largest, extra, self._suspicion())
+
+    def _aim(self) -> float:
+        """The fraction of tol that the loop aims at."""
+        if not self.problem.m:  # the inner tolerance is the tolerance; Newton's last steps cost little
+            return AIM if isinstance(self.inner, QPModel) else 1.0
+        return min(self.settings.aim, AIM) if self._accelerates() else self.settings.aim
 
     def _suspicion(self) -> int | None:
         """Penalty increases in vain that call for a feasibility check; twice as many after the first, then no more."""
@@ -215,10 +242,10 @@ class Run:
         assert self.form is not None
         scaled = self.tol * min(1.0, self.form.scaling.sf)
         if self.problem.m == 0:
-            return Constant(0.5 * scaled)
+            return Constant(0.5 * self._aim() * scaled)
         if self.settings.tolerance is not None:
             return self.settings.tolerance
-        target = 0.5 * self.settings.aim * scaled
+        target = 0.5 * self._aim() * scaled
         return Geometric(first=max(0.1, target), ratio=0.1, floor=target)
 
     # ---------------------------------------------------------------------------------------- what the outer loop asks
@@ -226,7 +253,7 @@ class Run:
     def subproblem(self, y: Vector, beta: float) -> AugmentedLagrangian:
         """L_beta(., y) + g."""
         assert self.form is not None
-        return AugmentedLagrangian(self.form, y, beta, unbounded=self.unbounded)
+        return AugmentedLagrangian(self.form, y, beta, unbounded=self.unbounded, memory=self.memory)
 
     def record(self, k: int, beta: float, eta: float, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
         """The row of the history, with R in the user's units."""
@@ -249,11 +276,96 @@ class Run:
             inner_iterations=found.iterations,
             evaluations=found.evaluations,
             undefined=found.undefined,
+            acceleration_steps=self.steps_now,
         )
 
     def _objective(self, x: Vector) -> float:
         g = self.problem.g
         return float(self.problem.at(x).f + (g.value(x) if g is not None else 0.0))
+
+    # --------------------------------------------------------------------------------------------------- acceleration
+
+    def _accelerates(self) -> bool:
+        return self.settings.acceleration is not None and isinstance(self.inner, QPModel) and self.problem.m > 0
+
+    def accelerate(self, history: History, x: Vector, y: Vector) -> tuple[Vector, Vector, Status | None]:
+        """SQP from (x, y); adopted if it halved the error, and the end if it met the target."""
+        sqp, form, memory = self.settings.acceleration, self.form, self.memory
+        assert sqp is not None
+        assert form is not None
+        self.steps_now = 0
+        k, start = history.k, form.error(x, y)
+        if not (memory.failures < 2 or start < 0.1 * memory.tried_at or k % 3 == 1):
+            return x, y, None
+        patience = max(0, sqp.patience - memory.failures)
+        target = max(AIM * self.tol, min(self.tol, 1e-9))
+        found = sqp.run(form, memory, x, y, target=target, patience=patience, seen=self._seen)
+        memory.tried_at, self.steps_now = start, found.steps
+        memory.failures = 0 if found.error < 0.5 * start else memory.failures + 1
+        if found.error <= target or self.best_residual <= self.tol:
+            self.finishes += found.error > 0.5 * self.finish_error
+            self.finish_error = min(self.finish_error, found.error)
+            over = self._end(history, found, target)
+            if over is not None:
+                return found.x, found.y, over
+        if found.error < 1e-2 and found.error < 0.5 * start:
+            return found.x, found.y, None
+        if not history.iterations and self._lower(found.x, x, y):
+            return found.x, y, None
+        return x, y, None
+
+    def _lower(self, new: Vector, x: Vector, y: Vector) -> bool:
+        """Whether the first augmented Lagrangian is lower at a new starting point."""
+        subproblem = self.subproblem(y, self.settings.penalty.next(self.history))
+        return subproblem.value(new) < subproblem.value(x)
+
+    def _seen(self, x: Vector, y: Vector, error: float) -> bool:
+        """Keep the best point of an acceleration; whether it meets the tolerance in the user's units."""
+        assert self.form is not None
+        if not error <= 1e3 * self.tol:
+            return False
+        if self._refine(1):
+            return False
+        user_x, user_y = self.form.user_x(x), self.form.user_y(y)
+        check = certificate(self.problem, user_x, user_y)
+        if check.residual < self.best_residual:
+            self.best_residual, self.best_x, self.best_y = check.residual, user_x.copy(), user_y
+            self.best_point = self.problem.at(self.best_x)
+        return check.meets(self.tol)
+
+    def _end(self, history: History, found: Attempt, target: float) -> Status | None:
+        """The verdict on an acceleration that came to an end; its point becomes a row of the history."""
+        if self._refine(2) and not self._check_best().meets(self.tol):
+            return None
+        solved = self._check_best().meets(self.tol)
+        if self.finishes < EXTRA and not (solved and found.error <= target):
+            return None
+        self._append_acceleration(history, found)
+        self.watch(history, found.x, found.y, found.y)
+        return Status.SOLVED if solved else Status.STUCK
+
+    def _append_acceleration(self, history: History, found: Attempt) -> None:
+        assert self.form is not None
+        check = self._check_best()
+        scaling = self.form.scaling
+        history.iterations.append(
+            Iteration(
+                k=history.k,
+                beta=self.settings.penalty.next(history),
+                eta=self.tol,
+                usable=True,
+                violation=float(np.linalg.norm(self.form.distance(found.x))),
+                stationarity=check.stationarity * scaling.sf,
+                residual=check.residual,
+                user_violation=math.hypot(check.violation, check.complementarity),
+                objective=check.objective,
+                multiplier_norm=float(np.linalg.norm(check.multipliers)),
+                inner_status=ACCELERATED,
+                inner_iterations=found.steps,
+                evaluations=found.steps,
+                acceleration_steps=found.steps,
+            )
+        )
 
     def watch(self, history: History, x: Vector, y: Vector, y_hat: Vector) -> None:
         """Keep the best point, save, print, and let the caller look."""
@@ -344,6 +456,9 @@ class Run:
             level=self.level,
             refined_now=self.refined_now,
             unbounded=self.unbounded,
+            finishes=self.finishes,
+            finish_error=self.finish_error,
+            memory=self.memory.arrays(),
         )
 
     def _resume(self, saved: checkpoints.State) -> tuple[Vector, Vector]:
@@ -357,12 +472,15 @@ class Run:
         self.best_x, self.best_y, self.best_residual = saved.best_x, saved.best_y, saved.best_residual
         self.diverged = saved.diverged if saved.diverged.size else None
         self.unbounded = saved.unbounded
+        self.finishes, self.finish_error = saved.finishes, saved.finish_error
+        self.memory = Memory.restored(saved.memory)
         self.problem.refine(saved.level)
         self.level, self.refined_now = saved.level, saved.refined_now
-        point = self.problem.at(self.form.user_x(saved.x))  # the interrupted run knew its values: not counted again
-        _ = point.f, point.c
-        if not saved.refined_now:
-            _ = point.grad, point.jac if self.problem.m else None
+        self.best_point = self.problem.at(self.best_x)
+        for point in (self.best_point, self.problem.at(self.form.user_x(saved.x))):  # known before: not counted again
+            _ = point.f, point.c
+            if not saved.refined_now:
+                _ = point.grad, point.jac if self.problem.m else None
         self.counts_before, self.counts_start = Counts(**saved.counts), self.problem.counts.copy()
         self.guard = Guard(self.budget, self.used, saved.seconds)
         return saved.x, saved.y
@@ -371,6 +489,8 @@ class Run:
         """What the interrupted run was to say of its last iteration, had it lived."""
         if not self.history.iterations:
             return None
+        if self.history.last.inner_status == ACCELERATED:
+            return Status.SOLVED if self._check_best().meets(self.tol) else Status.STUCK
         return self._stop(self.history, InnerStatus[self.history.last.inner_status])
 
     # -------------------------------------------------------------------------------------------------------- the end

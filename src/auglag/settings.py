@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
+from auglag.acceleration import SQP
 from auglag.errors import InputError, OptionError
 from auglag.inner import LBFGSB, SOLVERS, InnerSolver
 from auglag.problems.constraints import nearest
@@ -37,6 +38,7 @@ class Settings:
     inner: InnerSolver | str = "auto"
     slacks: str = "closed"
     scaling: bool = True
+    acceleration: SQP | None = field(default_factory=SQP)  #: None: Algorithm 1 alone
     restoration: bool = True  #: check for infeasibility on suspicion, and go on from a feasible point if there is one
     largest_penalty: float = LARGEST_PENALTY
     negligible: float = 0.01  #: a violation below negligible * tol asks for no larger penalty
@@ -63,6 +65,7 @@ PRESETS: dict[str, Settings] = {
         inner=LBFGSB(memory=10),
         slacks="explicit",
         scaling=False,
+        acceleration=None,
         restoration=False,
         largest_penalty=1e60,
         negligible=0.0,
@@ -70,11 +73,19 @@ PRESETS: dict[str, Settings] = {
     ),
     # iALM, Sahin et al. (2019): beta_k = 2^k, eta_k = 1/beta_k, short dual steps, a first-order inner solver.
     "ialm": Settings(
-        penalty=Always(initial=1.0, gamma=2.0), dual=Short(), tolerance=PowerLaw(1.0, 0.5), inner="spectral"
+        penalty=Always(initial=1.0, gamma=2.0),
+        dual=Short(),
+        tolerance=PowerLaw(1.0, 0.5),
+        inner="spectral",
+        acceleration=None,
     ),
     # iPPM, Li et al. (2021): beta_k = 0.01 * 3^k, short dual steps, inexact proximal point inside.
     "ippm": Settings(
-        penalty=Always(initial=0.01, gamma=3.0), dual=Short(), tolerance=PowerLaw(1.0, 1.0), inner="proximal-point"
+        penalty=Always(initial=0.01, gamma=3.0),
+        dual=Short(),
+        tolerance=PowerLaw(1.0, 1.0),
+        inner="proximal-point",
+        acceleration=None,
     ),
     # ALGENCAN's outer parameters (Birgin and Martinez 2020): beta_1 from scale, gamma = 10, tau = 0.5.
     "algencan": Settings(
@@ -95,14 +106,19 @@ def resolve(
     slacks: str | None = None,
     scaling: bool | None = None,
     restoration: bool | None = None,
+    acceleration: SQP | bool | None = None,
 ) -> Settings:
-    """The settings of a preset, changed by what was given. A variant keeps the preset's gamma, tau and beta_1."""
+    """The settings of a preset, changed by what was given.
+
+    A variant keeps the preset's gamma, tau and beta_1, and is run without acceleration unless that is asked for.
+    """
     settings = PRESETS[_known("default" if preset is None else preset, PRESETS, "preset")]
     if variant is not None:
         if penalty is not None or dual is not None:
             raise InputError("variant already names the penalty and the dual rule; give either variant or penalty/dual")
         kind, step = _known(variant, VARIANTS, "variant").split("-")
         penalty, dual = kind, step
+        acceleration = False if acceleration is None else acceleration  # it would hide what tells variants apart
     changes: dict[str, Any] = {}
     if penalty is not None:
         changes["penalty"] = _penalty(penalty, settings.penalty)
@@ -125,6 +141,10 @@ def resolve(
             if not isinstance(flag, bool):
                 raise InputError(f"{name} must be True or False, got {flag!r}")
             changes[name] = flag
+    if acceleration is not None:
+        if not isinstance(acceleration, SQP | bool):
+            raise InputError(f"acceleration must be True, False or an SQP object, got {acceleration!r:.80}")
+        changes["acceleration"] = SQP() if acceleration is True else acceleration or None
     return replace(settings, **changes)
 
 

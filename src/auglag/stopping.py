@@ -20,6 +20,8 @@ LARGEST_PENALTY = 1e20
 PATIENCE = 6
 #: Iterations that may be spent on getting from tol to aim * tol.
 EXTRA = 2
+#: The same where the last steps are Newton's: only degenerate problems need any.
+MORE = 10
 
 
 @final
@@ -32,6 +34,7 @@ class Stopping:
     constrained: bool
     aim: float = 1.0
     largest_penalty: float = LARGEST_PENALTY
+    extra: int = EXTRA  #: iterations that may be spent on getting from tol to aim * tol
     suspicion: int | None = 4  #: penalty increases in a row without less violation that call for a feasibility check
 
     def __call__(self, history: History, status: InnerStatus, limit: str = "") -> Status | None:
@@ -64,7 +67,7 @@ class Stopping:
             return False
         if last.residual <= self.aim * self.tol or last.inner_status != InnerStatus.CONVERGED.name:
             return True
-        return sum(it.residual <= self.tol for it in history.iterations if it.usable) > EXTRA
+        return sum(it.residual <= self.tol for it in history.iterations if it.usable) > self.extra
 
     def _looks_unbounded(self, history: History) -> bool:
         """Without constraints at once; with them, every few subproblems in a row that had no lower bound."""

@@ -100,3 +100,12 @@ class Greedy(Still):
                     raise
                 break
         return Answer(x, False, "gave up")
+
+
+class Nonsense(Still):
+    """Returns what is no point."""
+
+    name = "nonsense"
+
+    def solve(self, problem, options, seed):
+        return Answer("abc", True, "optimal")

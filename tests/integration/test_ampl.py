@@ -71,7 +71,7 @@ def test_binary_files_give_the_same_answer(tmp_path, stub, order):
     ("changes", "words", "code"),
     [
         ((), (), 0),
-        (((b"\n4 1\n", b"\n4 1\n"),), ("max_iter=1", "tol=1e-12"), 400),
+        (((b"\n4 1\n", b"\n4 1\n"),), ("max_iter=1", "preset=paper"), 400),
         (((b"2 -0.25", b"0 2 3"), (b"3\n0 2 3", b"0 2 3\n0 2 3")), (), 200),
         (((b"2 -0.25", b"0 3 2"),), (), 201),
         (((b"o5\no1\nv0\nn2\nn2", b"o16\no5\nv0\nn2"), (b"o5\nv1\nn2\n", b"n0\n"), (b"2 -0.25", b"3")), (), 300),

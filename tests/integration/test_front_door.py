@@ -445,7 +445,7 @@ def test_second_derivatives_are_used_on_equality_problems(second, inner):
     )
     assert res.success, res.explain()
     np.testing.assert_allclose(res.x, [-(2**0.5), 0.0], atol=1e-6)
-    assert res.inner == "newton-cg"
+    assert res.inner == ("newton-cg" if inner == "newton-cg" or "hessp" in second else "qp")
     assert res.nhev > 0
     assert res.constr_nhev > 0
 
@@ -531,7 +531,8 @@ def test_scipy_passes_both_callback_signatures():
 
 
 def test_scipy_options_limit_the_run():
-    assert through_scipy(fun, START, constraints=[EQ, INEQ], options={"maxiter": 1}).status is Status.ITERATION_LIMIT
+    options = {"maxiter": 1, "acceleration": False}
+    assert through_scipy(fun, START, constraints=[EQ, INEQ], options=options).status is Status.ITERATION_LIMIT
     res = through_scipy(fun, START, constraints=[EQ, INEQ], options={"maxfev": 10})
     assert res.status is Status.EVALUATION_LIMIT
 
@@ -571,7 +572,7 @@ def test_tol_none_and_callbacks_of_trust_constr_work_as_in_scipy():
         seen.append((xk.copy(), state.nit))
         return len(seen) == 3
 
-    res = minimize(fun, START, constraints=[EQ, INEQ], tol=None, callback=callback)
+    res = minimize(fun, START, constraints=[EQ, INEQ], tol=None, callback=callback, acceleration=False)
     assert res.status is auglag.Status.STOPPED
     assert [nit for _, nit in seen] == [1, 2, 3]
     assert minimize(fun, START, constraints=[EQ, INEQ], tol=None).tol == 1e-6
@@ -633,6 +634,7 @@ def test_a_gradient_that_is_wrong_away_from_x0_is_found_when_the_run_is_stuck():
         [1.0, 3.0],
         jac=lambda x: np.array([3 * (x[0] - 1), 2 * (x[1] - 1)]),
         constraints={"type": "ineq", "fun": lambda x: 1.5 - x @ x, "jac": lambda x: -2 * x},
+        inner="lbfgsb",  # by models the run ends where the wrong gradient meets the conditions
     )
     assert not res.success
     assert "entry 0 of the gradient" in res.explain()
@@ -895,7 +897,7 @@ def test_a_tolerance_rule_of_ones_own_is_one_small_class():
         def next(self, history):
             return 1e-9
 
-    res = minimize(fun, START, jac=grad, constraints=[EQ, INEQ], tolerance=Tight())
+    res = minimize(fun, START, jac=grad, constraints=[EQ, INEQ], tolerance=Tight(), acceleration=False)
     assert_hs14(res)
     assert {row["eta"] for row in res.history} == {1e-9}
 

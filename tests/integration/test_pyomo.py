@@ -143,7 +143,7 @@ def test_duals_are_derivatives_of_the_optimal_value_whatever_the_sense(sense, tm
 @pytest.mark.parametrize(
     ("options", "limit", "condition"),
     [
-        ({"max_iter": 1}, None, "maxIterations"),
+        ({"max_iter": 1, "preset": "paper"}, None, "maxIterations"),
         ({"max_evaluations": 5}, None, "maxEvaluations"),
         ({}, 1e-9, "maxTimeLimit"),
     ],

@@ -25,8 +25,10 @@ class CountedProblem(AbstractProblem):
     """The problem `inner` with the harness's own counters.
 
     Functions asked for at one and the same x in a row count once: a "value" is a point at which f or c was asked for, a
-    "gradient" one at which grad f or the Jacobian was. When a limit is reached `LimitReached` is raised; the next
-    `GRACE` evaluations pass, then every one raises. `last_x` is the last point at which derivatives were asked for.
+    "gradient" one at which grad f or the Jacobian was, a "Hessian" one at which that of any Lagrangian was; every
+    product with a Hessian counts. When a limit is reached `LimitReached` is raised; the next
+    `GRACE` evaluations pass, then every one raises. `last_x` is the last point at which derivatives were asked for; for
+    a solver that asks for none, the last one at which values were.
     """
 
     def __init__(self, inner: AbstractProblem, limits: Limits) -> None:
@@ -35,7 +37,7 @@ class CountedProblem(AbstractProblem):
         )
         self.inner, self.limits, self.name = inner, limits, inner.name
         self.linear_rows = getattr(inner, "linear_rows", np.zeros(self.m, dtype=bool))
-        self.values = self.gradients = self.hessians = 0
+        self.values = self.gradients = self.hessians = self.products = 0
         self.last_x = inner.x0.copy()
         self.hide_hessians = False  #: set it to see what a solver does without second derivatives
         self.exhausted = ""  #: which limit was reached
@@ -72,16 +74,22 @@ class CountedProblem(AbstractProblem):
         """Whether there are second derivatives."""
         return self.inner.has_hessp and not self.hide_hessians
 
+    @property
+    def has_hess(self) -> bool:
+        """Whether there are Hessian matrices."""
+        return self.inner.has_hess and not self.hide_hessians
+
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         """The Hessian of f + y'c at x times v; every product counts."""
-        self._hessian_at(x, always=True)
+        self._check()
+        self.products += 1
+        self.counts.nhev += 1
         return self.inner.hessp(x, y, v)
 
     def hess(self, x: Vector, y: Vector) -> Any:
         """The Hessian of f + y'c at x, a csr_array with both triangles."""
         self._hessian_at(x)
-        inner: Any = self.inner
-        return inner.hess(x, y)
+        return self.inner.hess(x, y)
 
     def weighted_hess(self, x: Vector, weight: float, y: Vector) -> Any:
         """The Hessian of weight * f + y'c, as IPOPT and others ask for it."""
@@ -105,6 +113,8 @@ class CountedProblem(AbstractProblem):
             self._check()
             self._value_key = key
             self.values += 1
+            if not self.gradients:
+                self.last_x = np.array(x)
 
     def _gradient_at(self, x: Vector) -> None:
         key = x.tobytes()
@@ -116,9 +126,9 @@ class CountedProblem(AbstractProblem):
             self.gradients += 1
             self.last_x = np.array(x)
 
-    def _hessian_at(self, x: Vector, *, always: bool = False) -> None:
+    def _hessian_at(self, x: Vector) -> None:
         key = x.tobytes()
-        if always or key != self._hessian_key:
+        if key != self._hessian_key:
             self._check()
             self._hessian_key = key
             self.hessians += 1

@@ -2,7 +2,7 @@
 
 The violation is the largest one of a row or bound, absolute. The stationarity at a tolerance eps is
 
-    min over y, z of  || grad f + J'y + z ||_inf / s,     s = max(1, ||grad f||_inf),
+    min over y, z of  || grad f + J'y + z ||_inf / s,     s = max(1, largest |grad f| of a variable that is not fixed),
 
 where a multiplier has the sign of its side and is allowed as far as |multiplier| / s * (distance to that side) <= eps:
 a row that is active may carry any, one far from its sides none, and an interior point is judged by its
@@ -51,15 +51,15 @@ def judge(problem: AbstractProblem, x: Vector, y: Vector | None = None) -> Judge
         jac = sparse.csr_array(point.jac) if problem.m else sparse.csr_array((0, problem.n))
     if not all(np.isfinite(part).all() for part in (point.f, grad, c, jac.data)):
         return nothing
-    scale = max(1.0, float(np.max(np.abs(grad), initial=0.0)))
+    scale = max(1.0, float(np.max(np.abs(grad[problem.lower < problem.upper]), initial=0.0)))
     sides = (problem.cl, problem.cu), (problem.lower, problem.upper)
     violation = max(_violation(c, *sides[0]), _violation(x, *sides[1]))
     guess = y / scale if y is not None and y.shape == c.shape and np.isfinite(y).all() else np.zeros(c.size)
-    found = []
-    for eps in TOLERANCES:
+    found: list[float] = []
+    for eps in sorted(TOLERANCES):  # what is allowed at a smaller tolerance is so at a larger one: a good first guess
         fit = _Fit(grad / scale, jac, _allowed(c, *sides[0], eps), _allowed(x, *sides[1], eps))
         guess, stationarity = fit.best(guess, eps)
-        found.append(stationarity)
+        found.insert(0, stationarity)
     return Judgement(point.f, violation, (found[0], found[1], found[2]))
 
 
@@ -93,21 +93,25 @@ class _Fit:
 
     def measure(self, y: Vector) -> float:
         """The inf-norm of it."""
-        return float(np.max(np.abs(self.excess(y)), initial=0.0))
+        with np.errstate(all="ignore"):
+            found = float(np.max(np.abs(self.excess(y)), initial=0.0))
+        return found if math.isfinite(found) else math.inf
 
     def best(self, guess: Vector, eps: float) -> tuple[Vector, float]:
         """(y, stationarity): the first y found that meets eps, or the best one there is."""
         y = np.clip(guess, self.low, self.high)
         if not y.size or self.measure(y) <= 1e-3 * eps:
             return y, self.measure(y)
-        y = min((y, self._least_squares(y), self._least_squares(np.zeros_like(y))), key=self.measure)
+        starts = (y, np.clip(np.zeros_like(y), self.low, self.high))
+        y = min((*starts, *map(self._least_squares, starts)), key=self.measure)
         if self.measure(y) > eps:
             y = min((y, self._linear_program(y)), key=self.measure)
         return y, self.measure(y)
 
     def _least_squares(self, y: Vector) -> Vector:
         """Newton's method on the piecewise quadratic, projected to the box, with a line search."""
-        y = np.clip(y, self.low, self.high)
+        if not self.measure(y) < 1e150:  # its square must be a number
+            return y
         excess = self.excess(y)
         value = float(excess @ excess)
         for _ in range(STEPS):
@@ -149,6 +153,11 @@ class _Fit:
         bounds = np.column_stack(
             [np.concatenate([self.low, self.z_low, [0.0]]), np.concatenate([self.high, self.z_high, [np.inf]])]
         )
-        tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "time_limit": 5.0}
-        found = linprog(cost, matrix, np.concatenate([-self.g, self.g]), bounds=bounds, options=tight)
-        return y if found.x is None else np.clip(found.x[:m], self.low, self.high)
+        for tolerance, presolve in ((1e-10, True), (1e-7, True), (1e-7, False)):
+            options = {"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance}
+            options |= {"time_limit": 5.0, "presolve": presolve}
+            found = linprog(cost, matrix, np.concatenate([-self.g, self.g]), bounds=bounds, options=options)
+            if found.x is not None and np.isfinite(found.x).all():
+                rough = np.clip(found.x[:m], self.low, self.high)
+                return min((rough, self._least_squares(rough)), key=self.measure)
+        return y

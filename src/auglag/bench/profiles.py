@@ -7,6 +7,7 @@ there (`Profile.missing` says where), and a problem that nobody solves stays in 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -40,9 +41,9 @@ def gradients(record: Record) -> float:
 def subproblem_gradients(record: Record) -> float:
     """Gradients of the augmented Lagrangian that the inner solver asked for, from the history.
 
-    The count of `njev` in SciPy, and so most likely the paper's. It is above `gradients` by one or two for each outer
-    iteration, where the inner solver starts again at a point whose derivatives are known. Without a history it is
-    `gradients`.
+    The count of `njev` in SciPy, and so most likely the paper's. It is above `gradients`: by one or two for each outer
+    iteration of a run that gets on, where the inner solver starts again at a point whose derivatives are known, and by
+    any number where explicit slacks move alone, as in many runs that fail. Without a history it is `gradients`.
     """
     rows = record.history or []
     known = rows and all(math.isfinite(row.get("evaluations", math.nan)) for row in rows)
@@ -81,7 +82,7 @@ def instance(record: Record) -> str:
     run = record.run
     name = run.problem
     if run.params:
-        name += f"({', '.join(str(value) for value in run.params)})"
+        name += f"({json.dumps(run.params)[1:-1] if isinstance(run.params, list | dict) else run.params})"
     return f"{name} #{run.seed}" if run.seed else name
 
 

@@ -42,7 +42,8 @@ class Record:
     residual: float = math.nan  #: the paper's R with the solver's own multipliers, where it gives them
     values: int = 0  #: points at which f or c was asked for
     gradients: int = 0  #: points at which grad f or the Jacobian was asked for
-    hessians: int = 0  #: Hessians of the Lagrangian, or products with them
+    hessians: int = 0  #: points at which the Hessian of a Lagrangian was asked for
+    products: int = 0  #: products with such a Hessian
     seconds: float = 0.0  #: wall clock, solver only
     cpu: float = 0.0  #: CPU seconds, solver only
     x: tuple[float, ...] | None = None  #: the point that was judged

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from auglag.bench import baselines
+from auglag.bench.environment import build
 from auglag.bench.isolated import Stopped, Worker, require_psutil
 from auglag.bench.record import Record
 from auglag.bench.spec import Run
@@ -66,6 +67,22 @@ def unfinished(runs: Sequence[Run], store: Store) -> list[Run]:
     return sorted(pending, key=lambda run: first[run.problem])
 
 
+def outdated(records: Iterable[Record]) -> list[Record]:
+    """Records of another version of their solver than the one that is here, or of another source of auglag."""
+    versions: dict[str, str] = {}
+
+    def current(record: Record) -> bool:
+        solver = record.run.solver
+        if solver not in versions:
+            versions[solver] = baselines.get(solver).version()
+        seen = record.environment
+        if "solver" not in seen:
+            return True  # killed before it could say
+        return seen["solver"] == versions[solver] and (solver != "auglag" or seen.get("build") == build())
+
+    return [record for record in records if not current(record)]
+
+
 def before(runs: Sequence[Run], pending: Sequence[Run]) -> int:
     """How many different runs were found done."""
     return len({run.key for run in runs}) - len(pending)
@@ -84,9 +101,9 @@ def _relabelled(record: Record, run: Run) -> Record:
 
 def collect(source: Iterable[Record], pending: Sequence[Run], found: int, store: Store, watch: Watch | None) -> None:
     """Write each record as it comes."""
-    started, done = time.monotonic(), 0
-    for record in source:
-        done += store.add(record, time.time())
+    started = time.monotonic()
+    for done, record in enumerate(source, 1):
+        store.add(record, time.time())  # another process may have done the same run: it is kept once
         if watch is not None:
             watch(Progress(done, len(pending), found, time.monotonic() - started, record))
 
@@ -108,11 +125,17 @@ class _Local:
         for thread in threads:
             thread.start()
         try:
+            failure = None
             for _ in range(self._expected):
-                result = self._results.get()
+                result = self._results.get() if failure is None else self._ready_result()
+                if result is None:
+                    break
                 if isinstance(result, BaseException):
-                    raise result
-                yield result
+                    failure = failure or result
+                else:
+                    yield result
+            if failure is not None:
+                raise failure
         finally:
             for worker in self._workers:
                 worker.stop()
@@ -122,6 +145,13 @@ class _Local:
                 thread.join()
             for worker in self._workers:
                 worker.kill()
+
+    def _ready_result(self) -> Record | BaseException | None:
+        """What else is finished when a run has failed: it is not to be lost."""
+        try:
+            return self._results.get_nowait()
+        except queue.Empty:
+            return None
 
     def _take(self) -> Run | None:
         try:

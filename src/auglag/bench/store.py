@@ -101,7 +101,13 @@ class Store:
         wanted = None if keys is None else set(keys)
         for key, data in self._connection.execute("SELECT key, data FROM records ORDER BY label, problem, key"):
             if wanted is None or key in wanted:
-                yield Record.from_dict(json.loads(zlib.decompress(data)))
+                try:
+                    record = Record.from_dict(json.loads(zlib.decompress(data)))
+                except (zlib.error, ValueError, KeyError, TypeError) as error:
+                    raise StoreError(
+                        f"{self.path} is damaged: the record {key} cannot be read ({error}); it was left as it is"
+                    ) from None
+                yield record
 
     def remove(self, keys: Iterable[str]) -> int:
         """Forget these runs, to do them again; how many there were."""
@@ -118,6 +124,8 @@ def _examine(path: Path) -> None:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             state = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.OperationalError as error:  # locked, or not readable
+        raise StoreError(f"{path} cannot be opened ({error}); it was left as it is") from None
     except sqlite3.DatabaseError as error:
         raise StoreError(f"{path} is not a store of benchmark records ({error}); {left}") from None
     if application != APPLICATION and tables:

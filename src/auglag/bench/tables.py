@@ -76,18 +76,22 @@ def solved_at(
     common = set.intersection(*solved.values())
     missing = {name: len(rows) - len(found[name]) for name in names}
     present = [e for e in ENDINGS if any(r.ending == e for rs in found.values() for r in rs)]
+    second = [kind for kind in ("hessians", "products") if any(getattr(r, kind) for rs in found.values() for r in rs)]
     lines = []
     for name in names:
         line: list[Cell] = [name, *(sum(r.solved(t) for r in found[name]) for t in TOLERANCES)]
         line.append(_median(cost(r) for r in found[name] if instance(r) in solved[name]))
         line.append(_median(cost(r) for r in found[name] if instance(r) in common))
+        line += [
+            _median(float(getattr(r, kind)) for r in found[name] if instance(r) in solved[name]) for kind in second
+        ]
         line.append(round(sum(r.cpu for r in found[name]), 1))
         line += [sum(r.ending == ending for r in found[name]) for ending in present]
         if claim is not None:
             line.append(sum(r.claims_success is True and not claim(r) for r in found[name]))
         lines.append((*line, *([missing[name]] if any(missing.values()) else [])))
     columns = ["Solver", *map(_power, TOLERANCES)]
-    columns += [f"median {cost_name}", "common", "CPU s", *present]
+    columns += [f"median {cost_name}", "common", *(f"median {kind}" for kind in second), "CPU s", *present]
     notes = [
         f"{len(rows)} problems; medians over those solved at 1e-6, 'common' over the {len(common)} that all "
         f"{len(names)} solvers solve.",

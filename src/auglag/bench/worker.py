@@ -7,10 +7,8 @@ prints goes to stderr, so that it cannot get between the lines.
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import json
 import os
-import platform
 import sys
 import threading
 import time
@@ -20,9 +18,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from auglag._version import __version__
+from auglag._typing import Vector
 from auglag.bench import baselines
+from auglag.bench.baselines import Answer
 from auglag.bench.counted import CountedProblem, LimitReached
+from auglag.bench.environment import environment
 from auglag.bench.judge import judge
 from auglag.bench.record import Ending, Record
 from auglag.bench.spec import Run
@@ -32,7 +32,7 @@ from auglag.problems.base import AbstractProblem
 
 
 def execute(run: Run) -> Record:
-    """Solve, judge, and report; anything a solver raises costs this one record."""
+    """Solve, judge, and report; anything a solver raises or returns costs this one record."""
     inner = problem_of(run.problem, run.source, json.dumps(run.params))
     baseline = baselines.get(run.solver)
     options = baselines.complete(run.solver, run.options)
@@ -52,30 +52,58 @@ def execute(run: Run) -> Record:
     record = Record(
         run=run,
         ending=ending,
-        message=message or (answer.message if answer is not None else ""),
+        message=message,
         n=inner.n,
         m=inner.m,
         values=problem.values,
         gradients=problem.gradients,
         hessians=problem.hessians,
+        products=problem.products,
         seconds=seconds,
         cpu=cpu,
         environment=environment(run.solver),
     )
-    x = problem.last_x if answer is None else np.array(answer.x, dtype=float).ravel()
-    y = None if answer is None or answer.y is None else np.array(answer.y, dtype=float).ravel()
+    if answer is not None:
+        try:
+            return _answered(record, answer, inner)
+        except Exception as error:  # what it returned is no answer
+            record = replace(record, ending=Ending.EXCEPTION, message=f"unusable answer: {_short(error)}")
+    return judged(record, inner, problem.last_x)
+
+
+def _answered(record: Record, answer: Answer, inner: AbstractProblem) -> Record:
+    """The record with what the solver returned, and the judge's numbers."""
+    y = None if answer.y is None else np.array(answer.y, dtype=float).ravel()
+    extra, history = json.loads(json.dumps([answer.extra, answer.history]))
+    record = replace(
+        record,
+        message=record.message or str(answer.message),
+        claims_success=bool(answer.claims_success),
+        extra=extra,
+        history=history,
+    )
+    return judged(record, inner, np.array(answer.x, dtype=float).ravel(), y)
+
+
+def judged(record: Record, inner: AbstractProblem, x: Vector, y: Vector | None = None) -> Record:
+    """The record with the verdict on x."""
     verdict = judge(inner, x, y)
     return replace(
         record,
-        claims_success=None if answer is None else bool(answer.claims_success),
         objective=verdict.objective,
         violation=verdict.violation,
         stationarity=verdict.stationarity,
-        residual=_residual(inner, x, y),
+        residual=_residual(inner, x, y) if y is not None else record.residual,
         x=tuple(x.tolist()),
-        extra={} if answer is None else answer.extra,
-        history=None if answer is None else answer.history,
     )
+
+
+def rejudged(record: Record) -> Record:
+    """The record with the verdict of today's judge on its point; what it cost stays."""
+    if record.x is None:
+        return record
+    run = record.run
+    return judged(record, problem_of(run.problem, run.source, json.dumps(run.params)), np.array(record.x))
 
 
 @functools.lru_cache(maxsize=1)
@@ -86,34 +114,9 @@ def problem_of(name: str, source: str, params: str) -> AbstractProblem:
     return problem
 
 
-@functools.cache
-def environment(solver: str) -> dict[str, str]:
-    """Versions and machine."""
-    names = {"numpy", "scipy", "optiprofiler", "pycutest"}
-    found = {"auglag": __version__, "python": platform.python_version(), "machine": machine()}
-    for name in sorted(names):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found | {"solver": baselines.get(solver).version()}
-
-
-@functools.cache
-def machine() -> str:
-    """The system and the processor, as far as the system tells."""
-    model = platform.processor()
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as info:
-            model = next((line.split(":")[1].strip() for line in info if line.startswith("model name")), model)
-    except OSError:
-        pass
-    return f"{platform.system()} {platform.machine()}, {model}, {os.cpu_count()} cores"
-
-
-def _residual(problem: AbstractProblem, x: np.ndarray, y: np.ndarray | None) -> float:
+def _residual(problem: AbstractProblem, x: Vector, y: Vector) -> float:
     """The paper's R with the solver's own multipliers."""
-    if y is None or x.shape != (problem.n,) or y.shape != (problem.m,):
+    if x.shape != (problem.n,) or y.shape != (problem.m,):
         return float("nan")
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
         return float("nan")

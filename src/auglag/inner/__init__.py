@@ -9,19 +9,34 @@ from auglag.inner.newton import NewtonCG
 from auglag.inner.panoc import Panoc
 from auglag.inner.proximal_gradient import ProximalGradient, SpectralProximalGradient
 from auglag.inner.proximal_point import ProximalPoint
+from auglag.inner.qp import QPModel
 
 #: name -> solver with its default options; `inner="auto"` takes the first of AUTO that accepts the problem.
 SOLVERS: dict[str, InnerSolver] = {
     solver.name: solver
-    for solver in (LBFGSB(), NewtonCG(), Panoc(), SpectralProximalGradient(), ProximalGradient(), ProximalPoint())
+    for solver in (
+        QPModel(),
+        LBFGSB(),
+        NewtonCG(),
+        Panoc(),
+        SpectralProximalGradient(),
+        ProximalGradient(),
+        ProximalPoint(),
+    )
 }
-AUTO = ("newton-cg", "lbfgsb", "panoc")
+AUTO = ("qp", "newton-cg", "lbfgsb", "panoc")
 
 
-def choose(inner: InnerSolver | str, traits: Traits) -> InnerSolver:
-    """The solver to use; raises `InputError` with the solver's own sentence if it cannot take the problem."""
+def choose(inner: InnerSolver | str, traits: Traits, models: bool = True) -> InnerSolver:
+    """The solver to use; raises `InputError` with the solver's own sentence if it cannot take the problem.
+
+    "auto" takes the one by models only if `models` says so: it belongs to the acceleration.
+    """
     if inner == "auto":
-        return next(SOLVERS[name] for name in AUTO if SOLVERS[name].refuses(traits) is None)
+        products_only = traits.has_hessp and not traits.has_hess  # which a quasi-Newton method would not use
+        order = [name for name in AUTO if models or name != "qp"]
+        order = ["newton-cg", *order] if products_only else order
+        return next(SOLVERS[name] for name in order if SOLVERS[name].refuses(traits) is None)
     solver = SOLVERS[inner] if isinstance(inner, str) else inner
     refusal = solver.refuses(traits)
     if refusal is not None:
@@ -41,6 +56,7 @@ __all__ = [
     "Panoc",
     "ProximalGradient",
     "ProximalPoint",
+    "QPModel",
     "SpectralProximalGradient",
     "Subproblem",
     "Traits",

@@ -58,6 +58,10 @@ class Traits:
     n: int
     has_hessp: bool = False
     smooth: bool = True  #: phi is twice differentiable; not so where slacks of inequalities are minimised out
+    has_hess: bool = False  #: Hessian matrices of the Lagrangian are at hand
+    m: int = 0  #: number of constraint rows
+    matrices: bool = True  #: the Jacobian of c is a matrix, dense or sparse, not an operator
+    sparse: bool = False  #: and a sparse one
 
     @property
     def is_box(self) -> bool:
@@ -139,6 +143,9 @@ class Oracle:
     def value(self, x: Vector) -> float:
         """phi(x), +inf where it is not defined."""
         value = self.subproblem.value(x)
+        if value == -math.inf:
+            self.best = (x.copy(), value, math.inf)
+            raise Diverged
         return value if math.isfinite(value) else math.inf
 
     def visit(self, x: Vector) -> tuple[float, Vector]:

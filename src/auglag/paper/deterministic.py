@@ -4,8 +4,8 @@ The paper leaves open eta'_k, its failure limits and the starting slacks. We tak
 and slacks that are the constraint values clipped to their intervals. beta_1 = 1e-3 is what its table of penalties
 implies. The cost of a run is the number of gradients of augmented Lagrangians that the inner solver asked for, which is
 what the paper counts: with it our BT4 takes 273 where the paper prints 275. (The problem's functions are evaluated at
-fewer points, since a subproblem starts where the last one ended; the limits count those.) A run succeeds if the
-certificate of the returned point, R in the units of the problem, meets the tolerance.
+fewer points: a subproblem starts where the last one ended, and slacks may move alone.) A run succeeds if the
+certificate of the returned point, R in the units of the problem, meets the tolerance after at most as many gradients.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+from auglag.bench.profiles import subproblem_gradients
 from auglag.bench.record import Record
 from auglag.bench.setting import PAPER_SETTINGS, VARIANTS, Setting
 from auglag.bench.spec import Limits, Run
 from auglag.problems import cutest
 
 #: Our failure limits: gradients and CPU seconds of one run.
-LIMITS = Limits(gradients=10_000, seconds=20.0, wall=120.0)
-QUICK_LIMITS = Limits(gradients=3_000, seconds=3.0, wall=60.0)
+LIMITS = Limits(gradients=10_000, seconds=20.0, wall=600.0)
+QUICK_LIMITS = Limits(gradients=3_000, seconds=3.0, wall=300.0)
 #: SciPy's default `ftol` of L-BFGS-B.
 SCIPY_FTOL = 2.220446049250313e-09
 
@@ -93,8 +94,9 @@ def ablation_runs(names: Sequence[str], limits: Limits) -> dict[Inner, list[Run]
 
 
 def succeeded(record: Record) -> bool:
-    """The certificate meets the tolerance of the run."""
-    return bool(record.claims_success) and record.residual <= record.run.options["tol"]
+    """The certificate meets the tolerance of the run, within the limit on gradients as they are counted here."""
+    within = subproblem_gradients(record) <= record.run.limits.gradients
+    return bool(record.claims_success) and record.residual <= record.run.options["tol"] and within
 
 
 def all_runs(groups: Iterable[Sequence[Run]]) -> list[Run]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from auglag.bench import plots, report, tables
 from auglag.bench.export import export
-from auglag.bench.profiles import Cost, Profile, paper_profile, subproblem_gradients
+from auglag.bench.profiles import FAILURE_RATIO, Cost, Profile, performance_profile, subproblem_gradients
 from auglag.bench.record import Record
 from auglag.bench.rendering import Cell, Table
 from auglag.bench.setting import PAPER_SETTINGS, VARIANTS, Setting
@@ -24,10 +24,12 @@ Write = Callable[[Sequence[Record], Path], Iterator[str]]
 def panels(records: Sequence[Record]) -> dict[Setting, Profile]:
     """One profile for each setting."""
     chosen = {setting: setting.select(records) for setting in PAPER_SETTINGS}
-    return {
-        setting: paper_profile(group, eps=setting.eps, cost=COST, solvers=tuple(VARIANTS.values()))
-        for setting, group in chosen.items()
-    }
+    return {setting: _profile(group, tuple(VARIANTS.values())) for setting, group in chosen.items()}
+
+
+def _profile(records: Sequence[Record], solvers: Sequence[str]) -> Profile:
+    """The paper's form: ratio 100 for failures."""
+    return performance_profile(records, cost=COST, solved=succeeded, solvers=solvers, failure_ratio=FAILURE_RATIO)
 
 
 def counts(records: Sequence[Record]) -> Table:
@@ -100,7 +102,7 @@ def write_ablation(records: Sequence[Record], output: Path) -> Iterator[str]:
     for reading in READINGS:
         group = [record for record in records if reading.made(record.run)]
         solved = {title: [r for r in group if r.title == title and succeeded(r)] for title in _FULL}
-        profile = paper_profile(group, eps=TABLE.eps, cost=COST, solvers=_FULL)
+        profile = _profile(group, _FULL)
         row = [len(solved[title]) for title in _FULL]
         at = [profile.value(title, alpha) for alpha in (1.0, 5.0, 99.0) for title in _FULL]
         only = tables.table2_here(group, solved=succeeded, cost=COST, title=f"Only Adaptive: {reading.title}")

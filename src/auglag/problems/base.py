@@ -15,8 +15,8 @@ from auglag.errors import EvaluationError
 from auglag.problems.jacobians import product, transposed_product
 from auglag.prox.base import ProxTerm
 
-#: How many of the last points keep their values; enough for a step that looks at x, x + d and the prox of x.
-CACHED_POINTS = 4
+#: How many of the last points keep their values; enough for a step that looks at x and a few trial points.
+CACHED_POINTS = 8
 
 
 @dataclass(slots=True)
@@ -124,6 +124,15 @@ class AbstractProblem(ABC):
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         """The Hessian of f + y'c at x times v."""
         raise NotImplementedError(f"{type(self).__name__} has no second derivatives")
+
+    @property
+    def has_hess(self) -> bool:
+        """Whether `hess` is available: the Hessian of the Lagrangian as a matrix."""
+        return False
+
+    def hess(self, x: Vector, y: Vector) -> Any:
+        """The Hessian of f + y'c at x, dense or sparse, both triangles."""
+        raise NotImplementedError(f"{type(self).__name__} has no Hessian matrix")
 
     def check_derivatives(self, x: Vector) -> None:
         """Raise `DerivativeError` if a derivative the user supplied is wrong; sources of known quality do nothing."""
@@ -264,6 +273,10 @@ class Point:
     def hessp(self, w: Vector, v: Vector) -> Vector:
         """Hess(f + w'c)(x) v."""
         return self.problem.hessp(self.x, w, v)
+
+    def hess(self, w: Vector) -> Any:
+        """Hess(f + w'c)(x)."""
+        return self.problem.hess(self.x, w)
 
     def lagrangian_gradient(self, w: Vector) -> Vector:
         """grad f(x) + J(x)'w."""

@@ -79,13 +79,17 @@ class Block:
         return np.atleast_1d(np.asarray(self.fun(x))).ravel()
 
     def hessp(self, x: Vector, y: Vector, v: Vector, lower: Vector, upper: Vector) -> Vector:
-        """Hess(y'fun)(x) v; the Hessian is kept for the last x and y."""
+        """Hess(y'fun)(x) v."""
         if self.matrix is not None:
             return np.zeros_like(v)
+        return np.asarray(self.hessian(x, y, lower, upper) @ v).ravel()
+
+    def hessian(self, x: Vector, y: Vector, lower: Vector, upper: Vector) -> Jacobian:
+        """Hess(y'fun)(x) of a nonlinear constraint, kept for the last x and y."""
         key = x.tobytes() + y.tobytes()
         if self.last_hessian is None or self.last_hessian[0] != key:
             self.last_hessian = (key, self._hessian(x, y, lower, upper))
-        return np.asarray(self.last_hessian[1] @ v).ravel()
+        return self.last_hessian[1]
 
     def _hessian(self, x: Vector, y: Vector, lower: Vector, upper: Vector) -> Jacobian:
         if callable(self.hess):

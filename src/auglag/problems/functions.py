@@ -8,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
 
 from auglag import checking, differences
 from auglag._typing import Jacobian, Vector
@@ -25,6 +26,9 @@ from auglag.problems.constraints import (
 from auglag.problems.jacobians import as_jacobian, dense, real_array, stack
 from auglag.prox import Custom, as_term
 from auglag.prox.custom import check_prox
+
+#: Up to so many variables a Hessian given as an operator is made a matrix.
+SMALL = 500
 
 
 @final
@@ -399,3 +403,26 @@ class Problem(AbstractProblem):
         for block, group in zip(self.blocks, self.groups, strict=True):
             result = result + block.hessp(x, y[group.start : group.stop], v, self.lower, self.upper)
         return result
+
+    @property
+    def has_hess(self) -> bool:
+        """Whether f and every constraint came with Hessian matrices (products and operators do not count)."""
+        if not self.has_hessp or (self._hessp is not None and self._hess is None):
+            return False
+        if self.n <= SMALL:  # an operator can be applied to the unit vectors
+            return True
+        start, zero = self.x0, np.zeros(self.m)
+        parts = [self._hessian(start)] if self._fun is not None else []
+        curved = [(b, g) for b, g in zip(self.blocks, self.groups, strict=True) if b.matrix is None]
+        parts += [b.hessian(start, zero[g.start : g.stop], self.lower, self.upper) for b, g in curved]
+        return not any(isinstance(part, LinearOperator) for part in parts)
+
+    def hess(self, x: Vector, y: Vector) -> Any:
+        """Hess(f + y'c)(x), sparse if every part is."""
+        parts = [self._hessian(x)] if self._fun is not None else []
+        for block, group in zip(self.blocks, self.groups, strict=True):
+            if block.matrix is None:
+                parts.append(block.hessian(x, y[group.start : group.stop], self.lower, self.upper))
+        if all(sparse.issparse(part) for part in parts):
+            return sum(parts, sparse.csr_array((self.n, self.n)))
+        return sum((dense(part) for part in parts), np.zeros((self.n, self.n)))

@@ -72,6 +72,11 @@ def product(jac: Jacobian, v: Vector) -> Vector:
     return np.asarray(jac @ v)
 
 
+def kind(jac: Jacobian) -> str:
+    """What sort of matrix it is: "dense", "sparse" or "operator"."""
+    return "operator" if isinstance(jac, LinearOperator) else "sparse" if sparse.issparse(jac) else "dense"
+
+
 def dense(jac: Jacobian) -> Vector:
     """J as a dense array; an operator is applied to the unit vectors of its smaller side."""
     if isinstance(jac, np.ndarray):

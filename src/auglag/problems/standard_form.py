@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.inner.base import Traits
 from auglag.problems.base import AbstractProblem, Point
-from auglag.problems.jacobians import row_norms
+from auglag.problems.jacobians import dense, row_norms
 from auglag.prox import Box, Scaled, SeparableSum, SeparableTerm, Zero, add_bounds
 from auglag.prox.base import ProxTerm
 
@@ -76,6 +78,11 @@ class StandardForm:
             self.cl[self.slack_rows] = self.cu[self.slack_rows] = 0.0
         self.unscaled = scaling.sf == 1.0 and bool((scaling.sc == 1.0).all())
         self.identical = self.unscaled and self.free is None and not self.slack_rows.size
+        self.box = self.g.box(self.n)  #: (lower, upper) if g is just bounds
+        self.jacobian = "dense"  #: or "sparse" or "operator": what the problem returns
+        self.own_equal = problem.cl == problem.cu
+        self.all_equal = bool(self.own_equal.all())
+        self.equal = self.cl == self.cu
         self.equalities = bool((self.cl == self.cu).all())
         self.has_lower, self.has_upper = bool(np.isfinite(self.cl).any()), bool(np.isfinite(self.cu).any())
 
@@ -109,7 +116,16 @@ class StandardForm:
     @property
     def traits(self) -> Traits:
         """What an inner solver may want to know."""
-        return Traits(self.g, self.n, self.has_hessp, smooth=self.equalities)
+        return Traits(
+            self.g,
+            self.n,
+            self.has_hessp,
+            smooth=self.equalities,
+            has_hess=self.problem.has_hess,
+            m=self.m,
+            matrices=self.jacobian != "operator",
+            sparse=self.jacobian == "sparse",
+        )
 
     def start(self, x: Vector) -> Vector:
         """z for the user's x, projected on dom g; a slack starts at its row's value clipped to its interval."""
@@ -149,6 +165,32 @@ class StandardForm:
         violation = float(np.linalg.norm(c / self.scaling.sc))
         return stationarity * slacks / self.scaling.sf + violation, violation
 
+    def error(self, z: Vector, y: Vector) -> float:
+        """The largest KKT error in the user's units, stationarity relative to max(1, |grad f|); max norms.
+
+        It is the size of x - P(x - v/s), v = grad L and s = max(1, |grad f|), of the violation, and of the price of
+        multipliers off their side: |y|/s, or the gap times max(1, |y|), whichever is less. (v is divided before the
+        projection: a gap to a bound must not look small because the gradient is large.)
+        """
+        problem, box = self.problem, self.box
+        if box is None:
+            return math.inf
+        point, y, x = problem.at(self.user_x(z)), self.user_y(y), z[: self.n_x]
+        c = point.c
+        violation = float(np.max(np.maximum(problem.cl - c, c - problem.cu), initial=0.0))
+        size = max(1.0, float(np.max(np.abs(point.grad), initial=0.0)))
+        with np.errstate(invalid="ignore", over="ignore"):
+            slope = point.lagrangian_gradient(y) / size
+        slope = slope if self.free is None else slope[self.free]
+        moved = x - np.minimum(np.maximum(x - slope, box[0][: self.n_x]), box[1][: self.n_x])
+        error = max(violation, float(np.max(np.abs(moved), initial=0.0)))
+        if not self.all_equal:
+            gap = np.where(y > 0, problem.cu - c, np.where(y < 0, c - problem.cl, 0.0))
+            gap = np.maximum(np.where(self.own_equal, 0.0, gap), 0.0)
+            price = np.minimum(np.abs(y) / size, gap * np.maximum(1.0, np.abs(y)))
+            error = max(error, float(np.max(price)))
+        return error if math.isfinite(error) and math.isfinite(point.f) else math.inf
+
     def distance(self, z: Vector) -> Vector:
         """c(z) - clip(c(z), cl, cu), scaled."""
         c = self.at(z).c
@@ -160,7 +202,8 @@ class StandardForm:
         usable = np.isfinite(norms) & (norms > 0.0)
         sc = 1.0 / np.clip(np.where(usable, norms, 1.0), 1e-10, 1e10)
         other = StandardForm(self.problem, Scaling(1.0, sc), slacks=self.slacks)
-        other.scaling, other.g = Scaling(0.0, sc), other.g.domain()
+        other.scaling, other.g, other.jacobian = Scaling(0.0, sc), other.g.domain(), self.jacobian
+        other.box = other.g.box(other.n)
         other.unscaled = other.identical = False
         return other
 
@@ -190,6 +233,45 @@ class FormPoint:
         if form.slack_rows.size:
             c[form.slack_rows] -= self.z[form.n_x :]
         return c
+
+    @property
+    def grad(self) -> Vector:
+        """The gradient of sf f."""
+        gradient = self._free(self._gradient())
+        slacks = self.form.slack_rows.size
+        return np.concatenate([gradient, np.zeros(slacks)]) if slacks else gradient
+
+    @property
+    def jac(self) -> Any:
+        """The Jacobian of sc c less the explicit slacks, dense or csr."""
+        form, jac = self.form, self.point.jac
+        if sparse.issparse(jac):
+            jac = sparse.csr_array(sparse.diags_array(form.scaling.sc) @ jac)
+            jac = jac if form.free is None else jac[:, form.free]
+            return sparse.csr_array(sparse.hstack([jac, self._slack_columns()])) if form.slack_rows.size else jac
+        jac = form.scaling.sc[:, None] * dense(jac)
+        jac = jac if form.free is None else jac[:, form.free]
+        return np.hstack([jac, self._slack_columns().toarray()]) if form.slack_rows.size else jac
+
+    def _slack_columns(self) -> Any:
+        rows, form = self.form.slack_rows, self.form
+        return sparse.csr_array((-np.ones(rows.size), (rows, np.arange(rows.size))), shape=(form.m, rows.size))
+
+    def hess(self, w: Vector) -> Any:
+        """The Hessian of sf f + w'(sc c), dense or sparse."""
+        form, sf, x = self.form, self.form.scaling.sf, self.point.x
+        y = form.scaling.sc * w
+        if sf:
+            h = sf * form.problem.hess(x, y / sf)
+        else:
+            h = form.problem.hess(x, y) - form.problem.hess(x, 0.0 * y)
+        if form.free is not None:
+            h = h[form.free][:, form.free]
+        if form.slack_rows.size:
+            blank = sparse.csr_array((form.slack_rows.size, form.slack_rows.size))
+            full = sparse.block_diag([h, blank], format="csr")
+            return full if sparse.issparse(h) else full.toarray()
+        return h
 
     def lagrangian_gradient(self, w: Vector) -> Vector:
         """grad f + J'w."""

@@ -23,7 +23,14 @@ def test_functions_at_one_point_count_once(problem):
 def test_every_hessian_product_counts(problem):
     for _ in range(3):
         problem.hessp(problem.x0, np.ones(2), np.ones(4))
-    assert problem.hessians == 3
+    assert (problem.hessians, problem.products) == (0, 3)
+
+
+def test_the_last_point_of_a_solver_without_derivatives_is_one_of_its_values(problem):
+    problem.f(problem.x0 + 1)
+    assert (problem.last_x == problem.x0 + 1).all()
+    problem.grad(problem.x0 + 2), problem.f(problem.x0 + 3)
+    assert (problem.last_x == problem.x0 + 2).all()
 
 
 def test_values_are_those_of_the_problem(problem):

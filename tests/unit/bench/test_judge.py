@@ -8,6 +8,7 @@ from scipy.optimize import NonlinearConstraint
 import auglag
 from auglag.bench.judge import judge
 from auglag.bench.record import TOLERANCES
+from auglag.problems import cutest
 from auglag.problems import hock_schittkowski as hs
 
 
@@ -68,9 +69,33 @@ def test_the_part_of_a_multiplier_that_is_not_allowed_remains():
 
 def test_stationarity_is_relative_to_a_large_gradient_and_absolute_below_one():
     assert judge(linear([1e4, 1.0], [0.0, 0.0]), np.zeros(2)).stationarity[0] == pytest.approx(1.0)
+    held = linear([1e4, 1.0], [0.0, 0.0], bounds=[(0, None), (None, None)])
+    assert judge(held, np.zeros(2)).stationarity[0] == pytest.approx(1e-4)
     fixed = linear([1e4, 1.0], [0.0, 0.0], bounds=[(0, 0), (None, None)])
-    assert judge(fixed, np.zeros(2)).stationarity[0] == pytest.approx(1e-4)
+    assert judge(fixed, np.zeros(2)).stationarity[0] == pytest.approx(1.0)
     assert judge(linear([0.25], [0.0]), np.zeros(1)).stationarity[0] == pytest.approx(0.25)
+
+
+def test_a_huge_gradient_of_a_fixed_variable_excuses_nothing():
+    problem = cutest.load("EQC")
+    assert judge(problem, np.clip(problem.x0, problem.lower, problem.upper)).stationarity[1] > 0.1
+
+
+def test_what_passes_at_a_small_tolerance_passes_at_a_larger_one():
+    rng = np.random.default_rng(4)
+    for _ in range(40):
+        n, m = rng.integers(2, 8, size=2)
+        rows = rng.standard_normal((m, n)) * 10.0 ** rng.uniform(-8, 8, (m, 1))
+        y, x = rng.standard_normal(m), rng.standard_normal(n)
+        problem = linear(-rows.T @ y, x, rows=rows.tolist(), lower=rows @ x, upper=rows @ x)
+        found = judge(problem, x).stationarity
+        assert found[0] <= found[1] * (1 + 1e-9) + 1e-12
+        assert found[1] <= found[2] * (1 + 1e-9) + 1e-12
+
+
+def test_absurd_multipliers_as_a_guess_do_no_harm():
+    problem = linear([1.0, 2.0], [0.0, 0.0], rows=[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], lower=0, upper=0)
+    assert max(judge(problem, np.zeros(2), np.array([1e308, -1e308, 1e308])).stationarity) <= 1e-12
 
 
 def test_dependent_rows_and_more_rows_than_variables_are_no_obstacle():

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from auglag.bench import baselines
 from auglag.bench.export import export
 from auglag.bench.isolated import RunError, Worker
 from auglag.bench.record import Ending
-from auglag.bench.runner import run_all
+from auglag.bench.runner import outdated, run_all
 from auglag.bench.spec import Limits, Run
 from auglag.bench.store import Store
+from auglag.bench.worker import rejudged
 from auglag.errors import InputError, OptionError
 
 pytest.importorskip("psutil")
@@ -89,6 +91,12 @@ def test_a_claim_is_not_a_solution(worker):
         assert not record.solved(1e-3)
 
 
+def test_an_unusable_answer_costs_one_record(worker):
+    record = worker.run(run("Nonsense"))
+    assert record.ending == Ending.EXCEPTION
+    assert record.message.startswith("unusable answer: ValueError")
+
+
 def test_the_gradient_limit_ends_a_solver_that_does_not_listen(worker):
     record = worker.run(run("Greedy", gradients=50))
     assert record.ending == Ending.LIMIT
@@ -148,6 +156,41 @@ def test_an_error_in_a_worker_reaches_the_caller_and_keeps_what_is_done(tmp_path
         with pytest.raises(RunError, match="NOSUCH"):
             run_all(runs, store, workers=1)
         assert len(store) == 1
+
+
+def test_records_of_another_version_are_told(tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text(HERE.read_text())
+    runs = [Run("HS6", f"{mine}:Still"), Run("HS6", "auglag", {"tol": 1e-3})]
+    with Store(tmp_path / "s.sqlite") as store:
+        records = run_all(runs, store)
+    assert not outdated(records)
+    changed = [replace(r, environment={**r.environment, "solver": "other", "build": "other"}) for r in records]
+    assert outdated(changed) == changed
+    assert outdated([replace(r, environment={}) for r in records]) == []
+
+
+def test_two_processes_may_fill_one_store(tmp_path):
+    runs = [Run("HS6", own("Still"), seed=k) for k in range(3)]
+    with Store(tmp_path / "s.sqlite") as one, Store(tmp_path / "s.sqlite") as other:
+        seen = []
+
+        def watch(progress):
+            if not seen:
+                run_all(runs, other)  # somebody else does them all meanwhile
+            seen.append((progress.done, progress.left >= 0))
+
+        assert len(run_all(runs, one, watch=watch)) == 3
+        assert len(one) == 3
+    assert seen == [(1, True), (2, True), (3, True)]
+
+
+def test_a_point_can_be_judged_again(worker):
+    record = worker.run(Run("HS71", "auglag", {"tol": 1e-8}))
+    wrong = replace(record, stationarity=(9.0, 9.0, 9.0), violation=9.0)
+    again = rejudged(wrong)
+    assert again.solved(1e-8)
+    assert (again.gradients, again.residual) == (record.gradients, record.residual)
 
 
 def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path):

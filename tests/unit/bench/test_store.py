@@ -110,6 +110,14 @@ def test_a_damaged_store_is_reported_and_left_untouched(tmp_path):
     assert path.read_bytes() == bytes(content)
 
 
+def test_a_damaged_record_is_reported(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        store.add(record())
+        store._connection.execute("UPDATE records SET data = ?", (b"garbage",))
+        with pytest.raises(StoreError, match=r"damaged: the record .* cannot be read"):
+            list(store.records())
+
+
 def test_a_newer_format_is_refused(tmp_path):
     path = tmp_path / "s.sqlite"
     Store(path).close()

@@ -22,6 +22,7 @@ COLUMNS = ("k", "beta", "eta", "violation", "stationarity", "residual", "objecti
 class Auglag(Baseline):
     """`auglag.minimize` with a preset, a variant and, if given, gamma, tau, beta_1, eta'_k = 1/k^power and `ftol`.
 
+    A named variant is run without acceleration, as in `minimize`.
     `derivatives`: 2 hands Hessians over, 1 hides them.
     """
 
@@ -32,7 +33,7 @@ class Auglag(Baseline):
         "tol": 1e-8,
         "derivatives": 2,
         "preset": "default",
-        "variant": "adaptive-full",
+        "variant": None,
         "gamma": None,
         "tau": None,
         "beta": None,
@@ -52,10 +53,11 @@ class Auglag(Baseline):
             preset=options["preset"],
             tol=options["tol"],
             penalty=_penalty(options),
-            dual=options["variant"].split("-")[1],
+            dual=None if options["variant"] is None else options["variant"].split("-")[1],
             tolerance=None if power is None else PowerLaw(1.0, power),
             inner=LBFGSB(memory=10, ftol=options["ftol"]) if options["ftol"] is not None else inner,
             budget=Budget(outer=options["outer"], inner=options["inner_limit"]),
+            acceleration=None if options["variant"] is None else False,
             check_derivatives=False,
         )
         return Answer(
@@ -78,13 +80,15 @@ class Auglag(Baseline):
         return f"auglag {__version__}"
 
 
-def _penalty(options: Mapping[str, Any]) -> PenaltyRule:
-    """The preset's rule with what the options change."""
+def _penalty(options: Mapping[str, Any]) -> PenaltyRule | None:
+    """The preset's rule with what the options change; None where they change nothing."""
+    if all(options[name] is None for name in ("variant", "gamma", "tau", "beta")):
+        return None
     base = PRESETS[options["preset"]].penalty
     assert isinstance(base, Adaptive | Always)
     gamma = base.gamma if options["gamma"] is None else options["gamma"]
     initial = base.initial if options["beta"] is None else options["beta"]
-    if options["variant"].startswith("always"):
+    if (options["variant"] or "").startswith("always"):
         return Always(initial=initial, gamma=gamma)
     tau = options["tau"] if options["tau"] is not None else base.tau if isinstance(base, Adaptive) else Adaptive().tau
     return Adaptive(initial=initial, gamma=gamma, tau=tau)

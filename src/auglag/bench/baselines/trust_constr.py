@@ -36,8 +36,14 @@ class _TrustConstr(Baseline):
     def solve(self, problem: CountedProblem, options: Mapping[str, Any], seed: int) -> Answer:
         """Run it; its multipliers have our sign."""
         exact = options["derivatives"] > 1
-        # With a callback the method's own tests are off and the callback's is the only one: it can ask for more.
+        # With the barrier in question, the method's own test of the gradient is off and the callback's takes its place;
+        # its test of the trust region stays: it ends the barrier's subproblems, too.
         ask = _SmallBarrier(options) if self._asks_for_barrier else None
+
+        def after_each(x: Vector, state: Any) -> bool:
+            problem.check_time()  # it may iterate without evaluations
+            return ask is not None and ask(x, state)
+
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             found = minimize(
@@ -48,10 +54,10 @@ class _TrustConstr(Baseline):
                 method="trust-constr",
                 bounds=Bounds(problem.lower, problem.upper),
                 constraints=_constraints(problem, exact=exact),
-                callback=ask,
+                callback=after_each,
                 options={
                     "gtol": options["tol"] if ask is None else 0.0,
-                    "xtol": options["xtol"] if ask is None else 0.0,
+                    "xtol": options["xtol"],
                     "barrier_tol": options["tol"],
                     "initial_tr_radius": options["initial_tr_radius"],
                     "initial_barrier_parameter": options["initial_barrier_parameter"],
@@ -61,7 +67,7 @@ class _TrustConstr(Baseline):
             )
         return Answer(
             x=np.asarray(found.x, dtype=float),
-            claims_success=bool(found.success) if ask is None else ask.satisfied,
+            claims_success=bool(found.success) or (ask is not None and ask.satisfied),
             message=(ask.message if ask else "") or f"{found.status}: {found.message}",
             y=np.asarray(found.v[0], dtype=float) if problem.m else np.zeros(0),
             extra={
@@ -94,10 +100,10 @@ class TrustConstrBarrier(_TrustConstr):
 
 @final
 class _SmallBarrier:
-    """Stop when gradient, violation and barrier parameter are small, or the trust region is at a small barrier."""
+    """Stop when gradient, violation and barrier parameter are small."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        self._tol, self._xtol, self._barrier = options["tol"], options["xtol"], options["barrier"]
+        self._tol, self._barrier = options["tol"], options["barrier"]
         self.satisfied, self.message = False, ""
 
     def __call__(self, x: Vector, state: Any) -> bool:
@@ -106,10 +112,7 @@ class _SmallBarrier:
             return False
         if state.optimality <= self._tol and state.constr_violation <= self._tol:
             self.satisfied, self.message = True, "gradient, violation and barrier parameter are small"
-        elif state.tr_radius <= self._xtol:
-            self.satisfied = state.constr_violation <= self._tol
-            self.message = "the trust region and the barrier parameter are small"
-        return bool(self.message)
+        return self.satisfied
 
 
 def _constraints(p: CountedProblem, *, exact: bool) -> list[Any]:

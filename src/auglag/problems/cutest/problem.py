@@ -110,6 +110,11 @@ class S2mpjProblem(AbstractProblem):
         self._count_hessian()
         return self._evaluator.product(_checked(x, self.n, "x"), _checked(y, self.m, "y"), _checked(v, self.n, "v"))
 
+    @property
+    def has_hess(self) -> bool:
+        """True: as a sparse matrix, too."""
+        return True
+
     def hess(self, x: Vector, y: Vector) -> Any:
         """The Hessian of f + y'c at x, a csr_array (both triangles) whose pattern is the same at every x and y."""
         self._count_hessian()

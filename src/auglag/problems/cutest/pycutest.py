@@ -96,6 +96,11 @@ class PycutestProblem(AbstractProblem):
         self.counts.constr_nhev += self.m > 0
         return np.asarray(self.raw.hprod(v, x, y) if self.m else self.raw.hprod(v, x), dtype=float)
 
+    @property
+    def has_hess(self) -> bool:
+        """True: as a sparse matrix, too."""
+        return True
+
     def hess(self, x: Vector, y: Vector) -> Any:
         """The Hessian of f + y'c at x, a csr_array with both triangles."""
         self.counts.nhev += 1

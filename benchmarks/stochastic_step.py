@@ -1,0 +1,140 @@
+"""What one step on the Neyman-Pearson problem costs: kernels, NumPy, JAX, and the floor of gathering the rows.
+
+    python benchmarks/stochastic_step.py
+
+57 features, 128 + 128 rows and 128 more for the second sample of the constraint. All in one run, on one core, CPU time
+of the fastest of several repetitions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from auglag.datasets import load_spambase
+from auglag.stochastic import SGD, SVRG, ConstantStep, Method, PStorm, StochasticProblem, neyman_pearson
+from auglag.stochastic.full_batch import FullBatch, Ledger, Limits
+from auglag.stochastic.fused import Backend
+from auglag.stochastic.lagrangian import Geometry, StochasticLagrangian
+from auglag.stochastic.sampling import SampledLagrangian, Sampling
+
+STEPS, REPEATS, BATCH = 1024, 30, 128
+
+
+def fastest(function: Callable[[], object], repeats: int = REPEATS, steps: int = STEPS) -> float:
+    """Microseconds per step."""
+    function()
+    best = np.inf
+    for _ in range(repeats):
+        began = time.process_time()
+        function()
+        best = min(best, time.process_time() - began)
+    return 1e6 * best / steps
+
+
+def oracle_of(problem: StochasticProblem, batch: int = BATCH) -> tuple[SampledLagrangian, np.ndarray]:
+    full = FullBatch(problem, Ledger())
+    exact = StochasticLagrangian(Geometry(problem, "explicit"), full, np.array([0.1]), 1.0)
+    v = exact.geometry.start(np.zeros(problem.n), np.array([0.7]))
+    return SampledLagrangian(exact, Sampling(problem.blocks, batch), Limits()), v
+
+
+def method_cost(problem: StochasticProblem, method: Method, backend: str, repeats: int = REPEATS) -> float:
+    oracle, v = oracle_of(problem)
+    engine, rng = Backend(backend, problem), np.random.default_rng(0)
+    return fastest(lambda: method.run(oracle, v, STEPS, rng, engine), repeats)
+
+
+def plain_numpy(plus: np.ndarray, minus: np.ndarray, chat: float) -> float:
+    """The loop anybody would write: no library, no classes."""
+    rng = np.random.default_rng(0)
+    y, beta, alpha = 0.1, 1.0, 0.01
+
+    def run() -> None:
+        x, s = np.zeros(plus.shape[1]), chat
+        for _ in range(STEPS):
+            a = plus[rng.integers(0, len(plus), BATCH)]
+            b = minus[rng.integers(0, len(minus), BATCH)]
+            c = minus[rng.integers(0, len(minus), BATCH)]
+            w = y + beta * (np.mean(np.logaddexp(0.0, c @ x)) - s)
+            grad = -(1.0 / (1.0 + np.exp(a @ x))) @ a / BATCH + w * ((1.0 / (1.0 + np.exp(-(b @ x)))) @ b) / BATCH
+            x = x - alpha * grad
+            s = min(s + alpha * w, chat)
+
+    return fastest(run, 5)
+
+
+def gather_floor(blocks: tuple, oracle: SampledLagrangian) -> float:
+    """Drawing the indices and copying the rows they name, compiled: no step can do without."""
+    from numba import njit
+
+    @njit(fastmath=True, error_model="numpy")
+    def all_rows(matrices, indices, steps, buffer):
+        for step in range(steps):
+            for b in range(3):
+                A, index = matrices[b], indices[b]
+                for e in range(index.shape[1]):
+                    i = index[step, e]
+                    for j in range(buffer.shape[1]):
+                        buffer[e, j] = A[i, j]
+
+    plus, minus = (np.ascontiguousarray(block.A) for block in blocks)
+    buffer, rng = np.empty((BATCH, plus.shape[1]), plus.dtype), np.random.default_rng(0)
+
+    def run() -> None:
+        for draw in oracle.sampling.draws(rng, STEPS):
+            all_rows((plus, minus, minus), (draw.first[0], draw.first[1], draw.second[1]), draw.steps, buffer)
+
+    return fastest(run)
+
+
+def main() -> None:
+    data = load_spambase()
+    double = neyman_pearson(data.X, data.y, chat=0.6, seed=0)
+    single = neyman_pearson(data.X, data.y, chat=0.6, seed=0, dtype=np.float32)
+    plus, minus = (block.A for block in double.linear)
+    rows = []
+    base = plain_numpy(plus, minus, 0.6)
+    floors = {
+        "float64": gather_floor(double.linear, oracle_of(double)[0]),
+        "float32": gather_floor(single.linear, oracle_of(single)[0]),
+    }
+    rows.append(("plain NumPy loop, float64", base, 1, floors["float64"]))
+    methods = {
+        "SGD": (SGD(step=ConstantStep(0.01)), 1),
+        "PStorm": (PStorm(step=ConstantStep(0.01), momentum=0.5), 2),
+        "SVRG, between snapshots": (SVRG(step=ConstantStep(0.01), batch=BATCH, period=10**6), 1),
+    }
+    for kind, problem in (("float64", double), ("float32", single)):
+        for name, (method, gradients) in methods.items():
+            rows.append((f"{name}, numba {kind}", method_cost(problem, method, "numba"), gradients, floors[kind]))
+    rows.append(("SGD, auglag with NumPy", method_cost(double, methods["SGD"][0], "numpy", 3), 1, floors["float64"]))
+    rows += jax_rows(plus, minus, methods["SGD"][0], floors["float64"])
+    print("floor (drawing and copying 384 rows):", ", ".join(f"{us:.1f} us in {kind}" for kind, us in floors.items()))
+    print("| | us per step | gradients per step | times the floor | plain NumPy / this |")
+    print("|---|---|---|---|---|")
+    for name, cost, gradients, floor in rows:
+        print(f"| {name} | {cost:.1f} | {gradients} | {cost / floor:.2f} | {base / cost:.1f} |")
+
+
+def jax_rows(plus: np.ndarray, minus: np.ndarray, method: Method, floor: float) -> list[tuple[str, float, int, float]]:
+    try:
+        import jax
+    except ImportError:
+        return []
+    from auglag.stochastic import JaxBlock
+
+    jnp = jax.numpy
+    with jax.enable_x64(True):
+        blocks = [
+            JaxBlock(57, 1, objective=lambda x, a: jnp.mean(jnp.logaddexp(0.0, -(a @ x))), data=plus),
+            JaxBlock(57, 1, constraints=lambda x, a: jnp.array([jnp.mean(jnp.logaddexp(0.0, a @ x))]), data=minus),
+        ]
+        problem = StochasticProblem(blocks, lower=[-np.inf], upper=[0.6])
+        return [("SGD, JAX functions, one scan", method_cost(problem, method, "jax", 8), 1, floor)]
+
+
+if __name__ == "__main__":
+    main()

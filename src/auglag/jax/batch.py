@@ -1,0 +1,309 @@
+"""`solve_batch`: many instances at once, finished ones leaving the batch, in chunks and over several devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from auglag.errors import InputError
+from auglag.jax.certificate import Residuals
+from auglag.jax.method import PROGRAMS, key_of, method, program, sides_of
+from auglag.jax.program import Program
+from auglag.jax.solution import Solution
+from auglag.jax.state import RUNNING, Sides, State
+from auglag.jax.statement import Statement, state
+from auglag.jax.structure import Shape, require_dtype, require_tol
+from auglag.jax.vectors import Array
+from auglag.result import Status
+
+#: When only one in so many instances is still running, those go on in a batch of their own.
+THINNING = 16
+#: A batch is thinned out only if what is left is still worth a launch, and so often: each time is one more program to
+#: compile.
+SMALLEST = 32
+THINNINGS = 1
+#: Numbers of working memory per chunk: what fits the caches of a CPU core, and a comfortable part of a GPU.
+CPU_NUMBERS = 1 << 20
+GPU_NUMBERS = 1 << 29
+
+
+def solve_batch(
+    fun: Callable[..., Any] | None,
+    x0: Any,
+    args: Any = (),
+    *,
+    constraints: Any = (),
+    bounds: Any = None,
+    in_axes: Any = (0, 0),
+    tol: float | None = None,
+    variant: str | None = None,
+    penalty: Any = None,
+    dual: Any = None,
+    tolerance: Any = None,
+    inner: str = "auto",
+    accelerate: bool = True,
+    scaling: bool = True,
+    max_outer: int = 100,
+    max_steps: int | None = None,
+    dtype: Any = None,
+    chunk: int | None = None,
+    devices: Sequence[Any] | None = None,
+) -> Solution:
+    """Solve one problem for many parameters and starting points; every instance has its own penalty and status.
+
+    Parameters are those of `auglag.jax.solve`, and:
+
+    in_axes : (axes of x0, axes of args)
+        As in `jax.vmap`, with 0 for "the first axis is the batch" and None for "shared by all": `(None, 0)` starts all
+        instances from one x0. The second entry may be a tuple with one axis per argument.
+    chunk : int
+        Instances worked on at a time; by default what suits the device's memory.
+    devices : sequence of jax.Device
+        Devices to spread the batch over; by default the one JAX uses.
+
+    Returns a `Solution` with the batch as the first axis of every array. Call it with the same function objects again
+    and nothing is compiled anew.
+    """
+    wanted = require_dtype(dtype)
+    tol = require_tol(tol, wanted)
+    args = args if isinstance(args, tuple) else (args,)
+    x_axes, arg_axes, batch = _axes(x0, args, in_axes)
+    one_x, one_p = (_instance(tree, axes) for tree, axes in ((x0, x_axes), (args, arg_axes)))
+    statement = state(fun, one_x, one_p, constraints, bounds, wanted)
+    sides = sides_of(statement)
+    if any(isinstance(side, jax.core.Tracer) for side in sides):
+        raise InputError(
+            "solve_batch runs outside jit: bounds and sides must be plain numbers; use jax.vmap of solve there"
+        )
+    chosen = method(
+        statement, tol=tol, variant=variant, penalty=penalty, dual=dual, tolerance=tolerance, inner=inner,
+        accelerate=accelerate, scaling=scaling, max_outer=max_outer, max_steps=max_steps, record=0,
+    )  # fmt: skip
+    leaves, tree = jax.tree_util.tree_flatten(one_p)
+    flat_axes = tuple(jax.tree_util.tree_leaves(arg_axes))
+    shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
+    key = (key_of(fun, statement, (tree, shapes), flat_axes, chosen), tuple(side.tobytes() for side in sides))
+    tiles: Tiles = PROGRAMS.get(key, lambda: Tiles(program(statement, one_p, arg_axes, chosen), sides))
+    x = _flat(x0, x_axes, statement.x, wanted)
+    p = jax.tree_util.tree_map(lambda leaf, mapped: _last(leaf) if mapped else jnp.asarray(leaf), args, arg_axes)
+    used = list(devices) if devices is not None else []
+    size = chunk_size(statement, batch, chunk, used)
+    found = tiles.solve(x, p, batch, size, used)
+    return _solution(statement, found)
+
+
+# ------------------------------------------------------------------------------------------------------------ arguments
+
+
+def _axes(x0: Any, args: tuple[Any, ...], in_axes: Any) -> tuple[Any, Any, int]:
+    """Whether each leaf of x0 and args is batched, and the size of the batch."""
+    if not (isinstance(in_axes, tuple | list) and len(in_axes) == 2):
+        raise InputError(f"in_axes must be a pair (axes of x0, axes of args), got {in_axes!r}")
+    per_arg = in_axes[1] if isinstance(in_axes[1], tuple | list) else [in_axes[1]] * len(args)
+    if len(per_arg) != len(args):
+        raise InputError(f"in_axes[1] must have one entry per argument, {len(args)}, got {len(per_arg)}")
+    trees = []
+    for tree, axis in ((x0, in_axes[0]), *zip(args, per_arg, strict=True)):
+        if axis not in (0, None):
+            raise InputError(f"in_axes must hold 0 (batched) or None (shared), got {axis!r}")
+        trees.append(jax.tree_util.tree_map(lambda _, axis=axis: axis == 0, _plain(tree)))
+    sizes: dict[int, str] = {}
+    for name, tree, axes in (
+        ("x0", x0, trees[0]),
+        *[(f"args[{i}]", a, t) for i, (a, t) in enumerate(zip(args, trees[1:], strict=True))],
+    ):
+        for leaf, mapped in zip(jax.tree_util.tree_leaves(_plain(tree)), jax.tree_util.tree_leaves(axes), strict=True):
+            if mapped:
+                if np.ndim(leaf) == 0:
+                    raise InputError(f"{name} must have the batch as its first axis, got a number; in_axes shares it")
+                sizes.setdefault(np.shape(leaf)[0], name)
+    if not sizes:
+        raise InputError("in_axes must mark something as batched: with everything shared, call solve")
+    if len(sizes) > 1:
+        said = " and ".join(f"{size} in {name}" for size, name in sizes.items())
+        raise InputError(f"the batch must have one size, got {said}")
+    batch = next(iter(sizes))
+    if batch == 0:
+        raise InputError("the batch must have at least one instance, got 0")
+    return trees[0], tuple(trees[1:]), batch
+
+
+def _plain(tree: Any) -> Any:
+    """A list of numbers, or of lists of numbers, is an array."""
+    if isinstance(tree, list):
+        try:
+            return np.asarray(tree, float)
+        except (TypeError, ValueError):
+            return tree
+    return tree
+
+
+def _instance(tree: Any, axes: Any) -> Any:
+    def one(leaf: Any, mapped: bool) -> Any:
+        return jax.ShapeDtypeStruct(np.shape(leaf)[1:] if mapped else np.shape(leaf), jnp.result_type(leaf))
+
+    trees = tuple(_plain(part) for part in tree) if isinstance(tree, tuple) else _plain(tree)
+    return jax.tree_util.tree_map(one, trees, axes)
+
+
+def _last(leaf: Any) -> Array:
+    return jnp.moveaxis(jnp.asarray(_plain(leaf)), 0, -1)
+
+
+def _flat(x0: Any, axes: Any, shape: Shape, dtype: Any) -> Array:
+    """x0 as (n, batch), or (n, 1) where it is shared."""
+    leaves = jax.tree_util.tree_leaves(_plain(x0))
+    flags = jax.tree_util.tree_leaves(axes)
+    rows = []
+    for leaf, mapped, size in zip(leaves, flags, shape.sizes, strict=True):
+        array = jnp.asarray(leaf, dtype)
+        rows.append(array.reshape(array.shape[0], size).T if mapped else array.reshape(size, 1))
+    widest = max(row.shape[1] for row in rows)
+    return (
+        jnp.concatenate([jnp.broadcast_to(row, (row.shape[0], widest)) for row in rows]) if len(rows) > 1 else rows[0]
+    )
+
+
+def chunk_size(statement: Statement, batch: int, chunk: int | None, devices: Sequence[Any]) -> int:
+    """Instances per chunk and device, so that the chunks are of one size and little is wasted."""
+    if chunk is not None and not (isinstance(chunk, int | np.integer) and not isinstance(chunk, bool) and chunk >= 1):
+        raise InputError(f"chunk must be a positive integer, got {chunk!r}")
+    each = max(len(devices), 1)
+    if chunk is None:
+        n, m = statement.functions.n, statement.functions.m
+        platform = (devices[0] if devices else jax.devices()[0]).platform
+        numbers = 4 * n * n + 3 * n * m + 40 * (n + m)
+        chunk = max((CPU_NUMBERS if platform == "cpu" else GPU_NUMBERS) // numbers, 1)
+    share = -(-batch // each)
+    tiles = -(-share // int(chunk))
+    return -(-share // tiles)
+
+
+# ---------------------------------------------------------------------------------------------------------------- tiles
+
+
+@final
+class Tiles:
+    """One compiled program for chunks of one size."""
+
+    def __init__(self, own: Program, sides: Sides) -> None:
+        self.program, self.sides = own, sides
+        self.compiled: dict[Any, Any] = {}
+
+    def solve(self, x: Array, p: Any, batch: int, size: int, devices: Sequence[Any]) -> tuple[Any, ...]:
+        """All instances, chunk by chunk; nothing waits for the device until the results are asked for."""
+        across = max(len(devices), 1)
+        run = self._runner(size, devices)
+        parts = []
+        for start in range(0, batch, size * across):
+            parts.append(run(self._cut(x, start, size * across, batch), self._cut_all(p, start, size * across, batch)))
+        if len(parts) == 1:
+            whole = jax.tree_util.tree_map(lambda a: a[..., :batch] if a.shape[-1] != batch else a, parts[0])
+        else:
+            whole = jax.tree_util.tree_map(lambda *a: jnp.concatenate(a, axis=-1)[..., :batch], *parts)
+        return tuple(whole)
+
+    def _cut(self, a: Array, start: int, width: int, batch: int) -> Array:
+        """Instances start ... start + width, the last one repeated beyond the end."""
+        if a.shape[-1] == 1 != batch:
+            return jnp.broadcast_to(a, (*a.shape[:-1], width))
+        if start + width <= batch:
+            return a if width == batch else a[..., start : start + width]
+        return jnp.pad(a[..., start:], [(0, 0)] * (a.ndim - 1) + [(0, start + width - batch)], mode="edge")
+
+    def _cut_all(self, p: Any, start: int, width: int, batch: int) -> Any:
+        cut = lambda leaf, mapped: self._cut(leaf, start, width, batch) if mapped else leaf  # noqa: E731
+        return jax.tree_util.tree_map(cut, p, self.program.axes)
+
+    def _runner(self, size: int, devices: Sequence[Any]) -> Any:
+        key = (size, tuple(devices))
+        if key not in self.compiled:
+            self.compiled[key] = jax.jit(self._tile) if len(devices) < 2 else self._sharded(devices)
+        return self.compiled[key]
+
+    def _sharded(self, devices: Sequence[Any]) -> Any:
+        """The same chunk program on every device, each on its own columns: no device waits for another."""
+        mesh = jax.sharding.Mesh(np.asarray(devices), ("batch",))
+        spec = jax.sharding.PartitionSpec
+
+        def columns(leaf: Any) -> Any:
+            return spec(*([None] * (leaf.ndim - 1)), "batch")
+
+        def run(x: Array, p: Any) -> Any:
+            shared = jax.tree_util.tree_map(
+                lambda leaf, mapped: columns(leaf) if mapped else spec(), p, self.program.axes
+            )
+            shape = jax.eval_shape(self._tile, x, p)
+            out = jax.tree_util.tree_map(columns, shape)
+            return _shard_map(self._tile, mesh, (columns(x), shared), out)(x, p)
+
+        return jax.jit(run)
+
+    def _tile(self, x: Array, p: Any) -> tuple[Array, Array, Residuals, Array, Array, Array, Array]:
+        """One chunk from start to certificate."""
+        own, sides = self.program, self.sides
+        batch = x.shape[-1]
+        y = jnp.zeros((own.functions.m, batch), own.dtype)
+        s = self._thinned(own.begin(x, y, None, p, sides), p, THINNINGS)
+        found, multipliers = own.solution(s)
+        check = own.certify(found, multipliers, p, sides)
+        return found, multipliers, check, judged(s.status, check.residual, own.options.tol), s.k, s.steps, s.beta
+
+    def _thinned(self, s: State, p: Any, times: int) -> State:
+        """Run; when few are left, let them go on by themselves and put them back in their places."""
+        batch = s.beta.shape[-1]
+        few = batch // THINNING
+        limit = self.program.options.max_steps
+        if few < SMALLEST or not times:
+            return self.program.run(s, p, self.sides, limit, 0)
+        s = self.program.run(s, p, self.sides, limit, few)
+        places = jnp.nonzero(s.status == RUNNING, size=few, fill_value=batch)[0]
+        inside = jnp.minimum(places, batch - 1)
+        rest = jax.tree_util.tree_map(lambda a: a[..., inside], s)
+        rest = rest._replace(status=jnp.where(places < batch, rest.status, int(Status.ITERATION_LIMIT)))
+        p_rest = jax.tree_util.tree_map(lambda a, mapped: a[..., inside] if mapped else a, p, self.program.axes)
+        rest = self._thinned(rest, p_rest, times - 1)
+        back: State = jax.tree_util.tree_map(lambda a, b: a.at[..., places].set(b, mode="drop"), s, rest)
+        return back
+
+
+def _shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any) -> Any:
+    """`jax.shard_map`, by the name and with the switch that this version of JAX has for it."""
+    if hasattr(jax, "shard_map"):
+        return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+    from jax.experimental.shard_map import shard_map  # older versions
+
+    return shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_rep=False)
+
+
+def judged(status: Array, residual: Array, tol: float) -> Array:
+    """The certificate decides: success without it is not success, with it a failure is none."""
+    met = residual <= tol
+    claimed = status == int(Status.SOLVED)
+    return jnp.where(met, int(Status.SOLVED), jnp.where(claimed, int(Status.UNCERTIFIED), status))
+
+
+def _solution(statement: Statement, found: tuple[Any, ...]) -> Solution:
+    x, y, check, status, k, steps, beta = found
+    return Solution(
+        x=_batch_first(statement.x.tree_of(x)),
+        fun=check.objective,
+        multipliers=[_batch_first(part) for part in statement.multipliers(y)],
+        bound_multipliers=_batch_first(statement.x.tree_of(check.bound_multipliers)),
+        status=status,
+        residual=check.residual,
+        stationarity=check.stationarity,
+        violation=check.violation,
+        complementarity=check.complementarity,
+        outer=k,
+        steps=steps,
+        penalty=beta,
+    )
+
+
+def _batch_first(tree: Any) -> Any:
+    return jax.tree_util.tree_map(lambda a: jnp.moveaxis(a, -1, 0), tree)

@@ -1,0 +1,172 @@
+"""`solve`: Algorithm 1 inside one compiled program, for use under `jit`, `vmap`, `grad` and `jvp`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from auglag.errors import InputError
+from auglag.jax.batch import judged
+from auglag.jax.certificate import residuals
+from auglag.jax.implicit import tangents
+from auglag.jax.method import PROGRAMS, key_of, method, program, sides_of
+from auglag.jax.program import Program
+from auglag.jax.solution import Solution
+from auglag.jax.state import Sides
+from auglag.jax.statement import Statement, flat_x, state
+from auglag.jax.structure import require_dtype, require_tol
+from auglag.jax.vectors import Array
+from auglag.result import Status
+
+
+def solve(
+    fun: Callable[..., Any] | None,
+    x0: Any,
+    args: Any = (),
+    *,
+    constraints: Any = (),
+    bounds: Any = None,
+    tol: float | None = None,
+    variant: str | None = None,
+    penalty: Any = None,
+    dual: Any = None,
+    tolerance: Any = None,
+    inner: str = "auto",
+    accelerate: bool = True,
+    scaling: bool = True,
+    max_outer: int = 100,
+    max_steps: int | None = None,
+    multipliers: Any = None,
+    dtype: Any = None,
+    record: int = 0,
+) -> Solution:
+    """Minimise fun(x, *args) subject to constraints and bounds, all inside one compiled program.
+
+    Parameters
+    ----------
+    fun : callable
+        The objective, a JAX function `fun(x, *args)` that returns a number; None for a feasibility problem.
+    x0 : pytree of arrays
+        The starting point; moved into the bounds.
+    args : tuple of pytrees
+        Parameters of fun and of every constraint. Derivatives of the solution by them (and by bounds and sides) are
+        those of the KKT system at the solution; x0 has no influence on them.
+    constraints
+        One or a list of: `(con, lb, ub)` for lb <= con(x, *args) <= ub (equal sides make an equality; con may return
+        any pytree), `{"type": "eq" | "ineq", "fun": con}` (ineq: con >= 0), `NonlinearConstraint`, `LinearConstraint`.
+    bounds
+        `(lower, upper)` with numbers or pytrees like x0, a SciPy `Bounds`, or pairs for a vector.
+    tol : float
+        SOLVED means that the certificate's residual is at most tol; 1e-6 by default, 1e-3 in float32.
+    variant, penalty, dual, tolerance
+        As in `auglag.minimize`; the rules of the package can be compiled, others cannot.
+    inner : str
+        "newton" (projected Newton), "lbfgs" (projected, limited memory), "auto" (Newton up to 128 variables).
+    accelerate : bool
+        Whether the Newton step on the KKT system is taken where it halves the residual; False is the paper's loop.
+    scaling : bool
+        Whether f and c are scaled by their gradients at x0, as in `auglag.minimize`.
+    max_outer, max_steps : int
+        Limits of outer iterations and of inner steps in all.
+    multipliers
+        Multipliers to start from: a list as in `Solution.multipliers`, or one flat vector.
+    dtype
+        float64 (the default, which needs `jax_enable_x64`) or float32.
+    record : int
+        Keep the first so many outer iterations in `Solution.record`.
+
+    Nothing is raised for what happens at run time: `Solution.status` tells, per instance under `vmap`.
+    """
+    wanted = require_dtype(dtype)
+    tol = require_tol(tol, wanted)
+    args = args if isinstance(args, tuple) else (args,)
+    statement = state(fun, x0, args, constraints, bounds, wanted)
+    chosen = method(
+        statement, tol=tol, variant=variant, penalty=penalty, dual=dual, tolerance=tolerance, inner=inner,
+        accelerate=accelerate, scaling=scaling, max_outer=max_outer, max_steps=max_steps, record=record,
+    )  # fmt: skip
+    args = jax.tree_util.tree_map(jnp.asarray, args)
+    leaves, tree = jax.tree_util.tree_flatten(args)
+    shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
+    key = ("one", key_of(fun, statement, (tree, shapes), (), chosen))
+    run = PROGRAMS.get(key, lambda: _compiled(statement, args, chosen))
+    y = _start_y(multipliers, statement)
+    sides = Sides(*[jnp.asarray(side, wanted) for side in sides_of(statement)])
+    found: Solution = run(flat_x(x0, statement.x, wanted), y, args, sides)
+    return found
+
+
+def _start_y(multipliers: Any, statement: Statement) -> Array:
+    m = statement.functions.m
+    if multipliers is None:
+        return jnp.zeros(m, statement.dtype)
+    parts = [jnp.reshape(jnp.asarray(leaf, statement.dtype), -1) for leaf in jax.tree_util.tree_leaves(multipliers)]
+    y = jnp.concatenate([jnp.zeros(0, statement.dtype), *parts])
+    if y.size != m:
+        raise InputError(f"multipliers must have {m} entries, one per constraint row, got {y.size}")
+    return y
+
+
+def _compiled(statement: Statement, args: Any, chosen: Any) -> Any:
+    """x0, y0, args, sides -> Solution, jitted, with the implicit derivative rule inside."""
+    shapes = jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), args)
+    own = program(statement, shapes, jax.tree_util.tree_map(lambda _: True, args), chosen)
+    inside = _differentiable(own)
+    functions, tol = own.functions, chosen.options.tol
+
+    def run(x0: Array, y0: Array, p: Any, sides: Sides) -> Solution:
+        x, y, info = inside(p, sides, x0, y0)
+        fixed = jax.lax.stop_gradient((x, y, p, sides))
+        check = residuals(functions, *fixed[:3], *fixed[3])
+        return Solution(
+            x=statement.x.tree_of(x),
+            fun=functions.objective(x, p),
+            multipliers=statement.multipliers(y),
+            bound_multipliers=statement.x.tree_of(check.bound_multipliers),
+            status=judged(info["status"], check.residual, tol),
+            residual=check.residual,
+            stationarity=check.stationarity,
+            violation=check.violation,
+            complementarity=check.complementarity,
+            outer=info["outer"],
+            steps=info["steps"],
+            penalty=info["penalty"],
+            record=info["record"],
+        )
+
+    return jax.jit(run)
+
+
+def _differentiable(own: Program) -> Any:
+    """(p, sides, x0, y0) -> (x, y, info), whose derivative comes from the KKT system."""
+
+    def inside(p: Any, sides: Sides, x0: Array, y0: Array) -> tuple[Array, Array, dict[str, Any]]:
+        x0, y0, p, sides = jax.tree_util.tree_map(lambda a: a[..., None], (x0, y0, p, sides))
+        s = own.run(own.begin(x0, y0, None, p, sides), p, sides, own.options.max_steps, 0)
+        x, y = own.solution(s)
+        record = jax.tree_util.tree_map(lambda a: a[..., 0], s.record)
+        info = {"status": s.status[0], "outer": s.k[0], "steps": s.steps[0], "penalty": s.beta[0], "record": record}
+        return x[..., 0], y[..., 0], info
+
+    mapped = jax.custom_jvp(inside)
+
+    def rule(primals: Any, changes: Any) -> Any:
+        p, sides, x0, y0 = primals
+        out = mapped(p, sides, x0, y0)
+        x, y, info = out
+        solved = info["status"] == int(Status.SOLVED)
+        dx, dy = tangents(own.functions, x, y, p, sides, changes[0], changes[1], solved)
+        return out, (dx, dy, jax.tree_util.tree_map(_no_change, info))
+
+    mapped.defjvp(rule)
+    return mapped
+
+
+def _no_change(value: Array) -> Any:
+    if jnp.issubdtype(value.dtype, jnp.inexact):
+        return jnp.zeros_like(value)
+    return np.zeros(value.shape, jax.dtypes.float0)

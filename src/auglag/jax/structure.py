@@ -1,0 +1,93 @@
+"""Pytrees as flat vectors, and the precision they are worked on in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from auglag.errors import InputError
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The structure of a pytree of arrays, and the way to a flat vector and back."""
+
+    tree: Any
+    shapes: tuple[tuple[int, ...], ...]
+
+    @staticmethod
+    def of(value: Any) -> Shape:
+        """The structure of a value or of `jax.ShapeDtypeStruct`s."""
+        leaves, tree = jax.tree_util.tree_flatten(value)
+        return Shape(tree, tuple(tuple(np.shape(leaf)) for leaf in leaves))
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of entries of each leaf."""
+        return [math.prod(shape) for shape in self.shapes]
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return sum(self.sizes)
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether it is simply one vector."""
+        return len(self.shapes) == 1 and len(self.shapes[0]) == 1 and jax.tree_util.treedef_is_leaf(self.tree)
+
+    def flat(self, value: Any, dtype: Any) -> Any:
+        """A value of this structure as one vector; what stands for several leaves (a number, a prefix) is spread."""
+        leaves = jax.tree_util.tree_leaves(value)
+        if len(leaves) == 1 and len(self.shapes) != 1 and np.ndim(leaves[0]) == 0:
+            leaves = leaves * len(self.shapes)
+        parts = [
+            jnp.broadcast_to(jnp.asarray(leaf, dtype), shape).reshape(-1)
+            for leaf, shape in zip(leaves, self.shapes, strict=True)
+        ]
+        return jnp.concatenate([jnp.zeros(0, dtype), *parts]) if len(parts) != 1 else parts[0]
+
+    def tree_of(self, flat: Any) -> Any:
+        """The pytree for a vector whose first axis has the entries; further axes are kept."""
+        ends = np.cumsum([0, *self.sizes])
+        parts = [
+            flat[a:b].reshape(shape + flat.shape[1:]) for a, b, shape in zip(ends, ends[1:], self.shapes, strict=False)
+        ]
+        return jax.tree_util.tree_unflatten(self.tree, parts)
+
+
+def require_dtype(dtype: Any) -> Any:
+    """float64 (which JAX must have been told to use) or float32, asked for by name."""
+    try:
+        wanted = np.dtype(np.float64 if dtype is None else dtype)
+    except TypeError:
+        raise InputError(f"dtype must be float64 or float32, got {dtype!r}") from None
+    if wanted not in (np.float64, np.float32):
+        raise InputError(f"dtype must be float64 or float32, got {wanted}")
+    if wanted == np.float64 and jax.dtypes.canonicalize_dtype(np.float64) != np.float64:
+        raise InputError(
+            "dtype float64 needs JAX's 64-bit mode, which is off: call jax.config.update('jax_enable_x64', True) before"
+            " the first array is made (auglag does not flip it behind your back), or pass dtype='float32', which meets "
+            "tolerances down to 1e-5 at best"
+        )
+    return wanted
+
+
+def require_tol(tol: Any, dtype: Any) -> float:
+    """The tolerance, if this precision can meet it."""
+    if tol is None:
+        return 1e-6 if dtype == np.float64 else 1e-3
+    if not (isinstance(tol, int | float | np.number) and 0.0 < tol < math.inf):
+        raise InputError(f"tol must be positive and finite, got {tol!r:.80}")
+    lowest = 1e-12 if dtype == np.float64 else 1e-5
+    if tol < lowest:
+        raise InputError(
+            f"tol must be at least {lowest:.0e} in {np.dtype(dtype)}, whose rounding hides less, got {tol}"
+        )
+    return float(tol)

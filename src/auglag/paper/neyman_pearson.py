@@ -1,0 +1,277 @@
+"""The paper's stochastic experiments, figures 2-5: Neyman-Pearson classification on Spambase.
+
+`run` makes all runs that the figures asked for need (and only those that are not on disk yet), then draws the figures
+and writes table and records. The paper leaves open: the stepsize of PStorm (here as for SGD, with momentum from an
+estimate of the Lipschitz constant), tau (0.8), eta'_k (1/k), what an epoch of the fixed strategy is (a pass over the
+data), and whether trials share a split (here every trial has its own; x_0 is the same in all).
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+CHATS = (0.6, 0.7, 0.8, 0.9)
+TRIALS = 20
+PASSES = 2000.0
+#: What a record keeps of every full-batch test.
+COLUMNS = ("epochs", "gradients", "seconds", "residual", "violation", "objective")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Config:
+    """One curve: method, outer variant, inner strategy."""
+
+    method: str  #: "sgd", "pstorm", "svrg"
+    variant: str
+    inner: str  #: "adaptive" (Algorithm 2), "fixed", or "default" (our settings for the method)
+
+    @property
+    def key(self) -> str:
+        """A name for files and tables."""
+        return f"{self.method}/{self.variant}/{self.inner}"
+
+    @property
+    def label(self) -> str:
+        """The legend's entry."""
+        outer = self.variant.replace("-", " ").title().replace(" ", "-")
+        return {"adaptive": outer, "fixed": f"{outer}, fixed", "default": f"{self.method.upper()}"}[self.inner]
+
+
+VARIANTS = ("adaptive-full", "always-full", "adaptive-short", "always-short")
+FIGURES: dict[str, tuple[Config, ...]] = {}
+for _number, _method in ((2, "sgd"), (4, "pstorm")):
+    FIGURES[f"fig{_number}"] = tuple(Config(_method, variant, "adaptive") for variant in VARIANTS)
+    FIGURES[f"fig{_number + 1}"] = tuple(
+        Config(_method, variant, inner) for variant in VARIANTS[:2] for inner in ("adaptive", "fixed")
+    )
+#: Not in the paper: variance reduction under Algorithm 2 with our settings, beside SGD and PStorm with ours.
+FIGURES["more"] = tuple(Config(method, "adaptive-full", "default") for method in ("svrg", "sgd", "pstorm"))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run."""
+
+    config: Config
+    chat: float
+    trial: int
+    passes: float
+
+    @property
+    def key(self) -> str:
+        """What makes it this run."""
+        return f"{self.config.key}/{self.chat}/{self.trial}/{self.passes:g}"
+
+
+def problem_of(chat: float, trial: int) -> Any:
+    """The problem of a trial: its own 80/20 split."""
+    from auglag.stochastic import neyman_pearson
+
+    data = _spambase()
+    return neyman_pearson(data.X, data.y, chat=chat, split=0.8, seed=1000 + trial)
+
+
+@functools.cache
+def _spambase() -> Any:
+    from auglag.datasets import load_spambase
+
+    return load_spambase()
+
+
+def start() -> Any:
+    """x_0, the same in every run."""
+    return np.random.default_rng(2024).standard_normal(57)
+
+
+def solve(job: Job) -> dict[str, Any]:
+    """One run, as a record."""
+    from auglag.stochastic import minimize
+
+    problem, began = problem_of(job.chat, job.trial), time.process_time()
+    preset = {"adaptive": "paper", "fixed": "paper-fixed", "default": None}[job.config.inner]
+    result = minimize(
+        problem,
+        start(),
+        method=job.config.method,
+        preset=preset,
+        variant=job.config.variant,
+        tol=1e-12,
+        seed=job.trial,
+        max_epochs=job.passes,
+    )
+    trace = {name: [_short(row[name]) for row in result.trace] for name in COLUMNS}
+    trace["iterate"] = [int(row["accepted"] or row["k"] == 0) for row in result.trace]
+    return {
+        "key": job.key,
+        "trace": trace,
+        "rates": result.rates,
+        "multiplier": _short(float(result.multipliers[0])),
+        "holdout_violation": _short(result.holdout.violation),
+        "cpu_seconds": round(time.process_time() - began, 3),
+        "status": result.status.name,
+        "steps": result.gradients,
+    }
+
+
+def reference(chat: float, trial: int) -> dict[str, Any]:
+    """The optimum of a trial, certified to R <= 1e-8."""
+    from auglag.stochastic import minimize
+
+    problem = problem_of(chat, trial)
+    result = minimize(problem, start(), tol=1e-8, max_epochs=500)
+    if not result.success:
+        raise RuntimeError(f"no reference for chat {chat}, trial {trial}: {result.message}")
+    return {
+        "key": f"reference/{chat}/{trial}",
+        "objective": result.fun,
+        "multiplier": float(result.multipliers[0]),
+        "constraint": float(problem.evaluate(result.x).c[0]),
+        "epochs": result.epochs,
+        "rates": result.rates,
+    }
+
+
+def _short(value: float) -> float:
+    """Six digits are enough for a curve."""
+    return float(f"{value:.6g}") if math.isfinite(value) else value
+
+
+# ------------------------------------------------------------------------------------------------------------- running
+
+
+def _work(job: Job | tuple[float, int]) -> dict[str, Any]:
+    return solve(job) if isinstance(job, Job) else reference(*job)
+
+
+def load(path: Path) -> dict[str, dict[str, Any]]:
+    """The records of a file, by key; a line cut off by a kill is dropped."""
+    found: dict[str, dict[str, Any]] = {}
+    if not path.exists():
+        return found
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    for line in text.decode().splitlines():
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        found[record["key"]] = record
+    return found
+
+
+def complete(jobs: Iterable[Job | tuple[float, int]], path: Path, workers: int) -> dict[str, dict[str, Any]]:
+    """Do what is not recorded in `path` yet, one line per finished run, and return all records."""
+    records = load(path)
+    keys = {(job.key if isinstance(job, Job) else f"reference/{job[0]}/{job[1]}"): job for job in jobs}
+    todo = [job for key, job in keys.items() if key not in records]
+    if not todo:
+        return records
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and path.read_bytes()[-1:] not in (b"", b"\n"):
+        with path.open("a", encoding="utf-8") as file:
+            file.write("\n")
+    show = _Progress(len(todo), path.stem)
+    with path.open("a", encoding="utf-8") as file:
+        for record in _results(todo, workers):
+            file.write(json.dumps(record) + "\n")
+            file.flush()
+            records[record["key"]] = record
+            show.one()
+    return records
+
+
+def _results(todo: list[Job | tuple[float, int]], workers: int) -> Iterator[dict[str, Any]]:
+    if workers <= 1:
+        yield from map(_work, todo)
+        return
+    first, rest = todo[:1], todo[1:]
+    yield from map(_work, first)  # compiles the kernels once, into the cache that the workers read
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(_work, job) for job in rest]):
+            yield future.result()
+
+
+@final
+class _Progress:
+    """A line on stderr, at most once a second."""
+
+    def __init__(self, total: int, what: str) -> None:
+        self.total, self.what, self.done = total, what, 0
+        self.began = self.last = time.monotonic()
+
+    def one(self) -> None:
+        self.done += 1
+        now = time.monotonic()
+        if now - self.last >= 1.0 or self.done == self.total:
+            self.last = now
+            left = (now - self.began) / self.done * (self.total - self.done)
+            end = "\n" if self.done == self.total else "\r"
+            print(
+                f"{self.what}: {self.done}/{self.total} runs, {left:.0f} s left   ",
+                file=sys.stderr,
+                end=end,
+                flush=True,
+            )
+
+
+def run(
+    output: Path,
+    *,
+    quick: bool = False,
+    workers: int = 2,
+    figures: Iterable[str] = ("fig2", "fig3", "fig4", "fig5", "more"),
+    work: str = "epochs",
+) -> Path:
+    """Make the runs, draw the figures, write table and records into `output`; returns the table's path.
+
+    `work` is the horizontal axis: "epochs" (passes over the data), "gradients" (stochastic gradients) or "seconds".
+    Interrupted runs are gone on with: finished ones lie in `output`/runs.jsonl.
+    """
+    from auglag.paper import stochastic_report as report
+
+    output = Path(output)
+    output.mkdir(parents=True, exist_ok=True)
+    names = tuple(figures)
+    chats, trials, passes = (CHATS[::3], 3, 120.0) if quick else (CHATS, TRIALS, PASSES)
+    configs = dict.fromkeys(config for name in names for config in FIGURES[name])
+    began = time.monotonic()
+    pairs: list[Job | tuple[float, int]] = [(chat, trial) for chat in chats for trial in range(trials)]
+    jobs: list[Job | tuple[float, int]] = [
+        Job(config, chat, trial, passes) for config in configs for chat in chats for trial in range(trials)
+    ]
+    records = complete([*pairs, *jobs], output / "runs.jsonl", workers)
+    study = report.Study(records, chats, trials, passes, work, time.monotonic() - began)
+    for name in names:
+        report.draw(study, name, FIGURES[name], output)
+    table = report.write(study, {name: FIGURES[name] for name in names}, output)
+    with gzip.open(output / "records.jsonl.gz", "wt", encoding="utf-8") as file:
+        for key in sorted(records):
+            file.write(json.dumps(records[key]) + "\n")
+    return table
+
+
+def _figure(name: str) -> Callable[..., Path]:
+    def one(output: Path, *, quick: bool = False, workers: int = 2, work: str = "epochs") -> Path:
+        return run(output, quick=quick, workers=workers, figures=(name,), work=work)
+
+    one.__doc__ = f"Figure {name[3:]} of the paper: see `run`."
+    return one
+
+
+fig2, fig3, fig4, fig5 = (_figure(f"fig{i}") for i in (2, 3, 4, 5))

@@ -1,0 +1,14 @@
+"""Quadratic models of the augmented Lagrangian that keep its kinks, and solvers for them.
+
+`model` states the problem of one step, `active_set` and `interior` solve it, `solver` combines the two, `factorisation`
+has the symmetric indefinite systems behind both, `curvature` the Hessian (exact, or learnt from first derivatives).
+"""
+
+from __future__ import annotations
+
+from auglag.sqp.curvature import Curvature, Memory
+from auglag.sqp.hessian import Hessian
+from auglag.sqp.model import Model, Sets, Step
+from auglag.sqp.solver import solve
+
+__all__ = ["Curvature", "Hessian", "Memory", "Model", "Sets", "Step", "solve"]

@@ -1,0 +1,130 @@
+"""A primal-dual active-set (semismooth Newton) method for the model, started from the sets of the last step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from auglag._typing import Vector
+from auglag.sqp.convexity import diagonal_size, flipped, larger_shift
+from auglag.sqp.factorisation import Factor, factorise
+from auglag.sqp.model import Model, Sets, Side, Step
+
+#: A shift beyond this multiple of |H| means that the matrix cannot be used.
+HOPELESS = 1e12
+#: How often the curvature of one model is turned around before the Hessian is shifted instead.
+FLIPS = 3
+
+
+class _System:
+    """The Hessian of one model, as corrected so far."""
+
+    def __init__(self, model: Model, shift: float, floor: float) -> None:
+        self.h, self.j, self.beta = model.hessian, model.jacobian, model.beta
+        self.shift, self.floor, self.flips = shift, floor, 0
+        self.size = diagonal_size(self.h)
+
+    def factor(self, free: NDArray[np.intp], active: NDArray[np.intp]) -> Factor | None:
+        """The factors on the free variables and active rows, with the right inertia."""
+        jaf = part(self.j, active, free)
+        while True:
+            factor = factorise(self.h.on(free), jaf, self.shift, 1.0 / self.beta)
+            if factor.negative == active.size:
+                return factor
+            if self.flips < FLIPS:
+                self.flips += 1
+                h = flipped(self.h, self.j, self.beta, free, active, self.floor)
+                if h is not None:
+                    self.h = h
+                    continue
+            self.shift = larger_shift(self.shift, self.size)
+            if not self.shift <= HOPELESS * self.size:
+                return None
+
+
+def part(matrix: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Any:
+    """matrix[rows, columns]; the matrix itself where that is all of it."""
+    if rows.size == matrix.shape[0] and columns.size == matrix.shape[1]:
+        return matrix
+    if sparse.issparse(matrix):
+        return matrix[rows][:, columns]
+    return matrix[np.ix_(rows, columns)]
+
+
+def active_set(
+    model: Model, sets: Sets, shift: float, *, floor: float = 1.0, sweeps: int = 12
+) -> tuple[Step | None, Sets]:
+    """The solution, or None where the sets cycle or the curvature cannot be mended; and the last sets."""
+    rows, variables = sets.rows.copy(), sets.variables.copy()
+    rows[model.equal] = 1
+    fixed = model.lower == model.upper
+    variables[fixed & (variables == 0)] = 1
+    system = _System(model, shift, floor)
+    seen: set[bytes] = set()
+    for _ in range(sweeps):
+        key = rows.tobytes() + variables.tobytes()
+        if key in seen:
+            break
+        seen.add(key)
+        found = _solve(model, system, rows, variables)
+        if found is None:
+            break
+        d, w = found
+        new_rows = _new_rows(model, rows, d, w)
+        new_variables = _new_variables(model, system, variables, fixed, d, w)
+        if (new_rows == rows).all() and (new_variables == variables).all():
+            sets = Sets(rows, variables)
+            return Step(np.minimum(np.maximum(d, model.lower), model.upper), w, sets, system.shift), sets
+        rows, variables = new_rows, new_variables
+    return None, Sets(rows, variables)
+
+
+def _solve(model: Model, system: _System, rows: Side, variables: Side) -> tuple[Vector, Vector] | None:
+    """(d, w) with the variables and rows held as the sets say."""
+    free, active = np.flatnonzero(variables == 0), np.flatnonzero(rows)
+    held = free.size < model.n
+    d = np.where(variables < 0, model.lower, np.where(variables > 0, model.upper, 0.0))
+    side = np.where(rows[active] > 0, model.cu[active], model.cl[active])
+    w = np.zeros(model.m)
+    factor = system.factor(free, active)
+    if factor is None:
+        return None
+    r1, r2 = model.gradient, model.t
+    if held:
+        r1, r2 = r1 + system.h @ d, r2 + model.jacobian @ d
+    rhs = np.concatenate([-r1[free], side - r2[active]])
+    if rhs.size:
+        z = factor.solve(rhs)
+        if not np.isfinite(z).all():
+            return None
+        d[free] = z[: free.size]
+        w[active] = z[free.size :]
+    return d, w
+
+
+def _new_rows(model: Model, rows: Side, d: Vector, w: Vector) -> Side:
+    """Active rows stay while their multiplier has the sign of their side; others enter where they leave theirs."""
+    t = model.t + model.jacobian @ d
+    tolerance = 1e-11 * np.maximum(1.0, np.abs(t))
+    entering = (t > model.cu + tolerance).astype(np.int8) - (t < model.cl - tolerance).astype(np.int8)
+    staying = np.where(rows * w >= 0, rows, 0).astype(np.int8)
+    new = np.where(rows != 0, staying, entering).astype(np.int8)
+    new[model.equal] = 1
+    return new
+
+
+def _new_variables(
+    model: Model, system: _System, variables: Side, fixed: NDArray[np.bool_], d: Vector, w: Vector
+) -> Side:
+    """The same for bounds: free variables that leave them are held, held ones that pull away are let go."""
+    slope = model.gradient + system.h @ d + model.jacobian.T @ w + system.shift * d
+    below = d < model.lower - 1e-13 * np.maximum(1.0, np.abs(model.lower))
+    above = d > model.upper + 1e-13 * np.maximum(1.0, np.abs(model.upper))
+    entering = above.astype(np.int8) - below.astype(np.int8)
+    staying = np.where(variables * slope <= 0, variables, 0).astype(np.int8)
+    new = np.where(variables != 0, staying, entering).astype(np.int8)
+    new[fixed] = variables[fixed]
+    return new

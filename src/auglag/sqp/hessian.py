@@ -1,0 +1,63 @@
+"""A Hessian as a matrix, dense or sparse, plus a few signed rank-one terms that a sparse matrix could not hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from auglag._typing import Vector
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Hessian:
+    """H = matrix + V diag(c) V'. A dense matrix takes the terms in; beside a sparse one they stay apart."""
+
+    matrix: Any
+    v: Any = None  #: (n, k) or None
+    c: Vector | None = None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the matrix is sparse."""
+        return bool(sparse.issparse(self.matrix))
+
+    def __matmul__(self, d: Vector) -> Vector:
+        product = self.matrix @ d
+        return np.asarray(product if self.v is None else product + self.v @ (self.c * (self.v.T @ d)))
+
+    def diagonal(self) -> Vector:
+        """The diagonal of the whole."""
+        diagonal = np.asarray(self.matrix.diagonal())
+        return diagonal if self.v is None else diagonal + (self.v * self.v) @ self.c
+
+    def plus(self, v: Any, c: Vector) -> Hessian:
+        """H + V diag(c) V'."""
+        if not self.is_sparse:
+            return Hessian(self.matrix + (v * c) @ v.T)
+        if self.v is None:
+            return Hessian(self.matrix, v, c)
+        assert self.c is not None
+        return Hessian(self.matrix, np.hstack([self.v, v]), np.concatenate([self.c, c]))
+
+    def on(self, free: NDArray[np.intp]) -> Hessian:
+        """The block of some variables."""
+        if free.size == self.matrix.shape[0]:
+            return self
+        if self.is_sparse:
+            return Hessian(self.matrix[free][:, free], None if self.v is None else self.v[free], self.c)
+        return Hessian(self.matrix[np.ix_(free, free)])
+
+    def toarray(self) -> Any:
+        """H as a dense array."""
+        full = self.matrix.toarray() if self.is_sparse else self.matrix
+        return full if self.v is None else full + (self.v * self.c) @ self.v.T
+
+    def finite(self) -> bool:
+        """Whether all entries are."""
+        data = self.matrix.data if self.is_sparse else self.matrix
+        return bool(np.isfinite(np.sum(data))) and (self.v is None or bool(np.isfinite(np.sum(self.v))))

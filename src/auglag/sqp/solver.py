@@ -1,0 +1,39 @@
+"""The model solved: active sets from the last step, an interior-point method where they cycle."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from auglag.sqp.active_set import active_set
+from auglag.sqp.convexity import diagonal_size
+from auglag.sqp.interior import interior_point
+from auglag.sqp.model import Model, Sets, Step
+
+#: A little convexity for free, relative to the Hessian: it decides between directions in which nothing changes.
+PROX = 1e-9
+
+
+def solve(model: Model, sets: Sets, *, prox: float = PROX, floor: float = 1.0) -> Step | None:
+    """The step, or None if no curvature or precision could be found in which there is one.
+
+    The sets of the step before usually are right or almost so: one to three factorisations. Interior points do not
+    cycle, and their sets are polished by the active-set method. The tiny multiple of the identity is relative to the
+    Hessian's size but kept within sensible limits: huge multipliers make huge Hessians.
+    """
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # what is not finite is not taken
+        return _solve(model, sets, prox, floor)
+
+
+def _solve(model: Model, sets: Sets, prox: float, floor: float) -> Step | None:
+    shift = prox * min(100.0, max(1e-3, diagonal_size(model.hessian)))
+    step, _ = active_set(model, sets, shift, floor=floor)
+    if step is not None:
+        return step
+    found = interior_point(model, shift)
+    if found is None:
+        return None
+    rough, convex = found
+    exact, _ = active_set(convex, rough.sets, rough.shift, floor=floor, sweeps=4)
+    if exact is not None:
+        return exact
+    return rough if np.isfinite(rough.d).all() and np.isfinite(rough.w).all() else None

@@ -1,0 +1,248 @@
+"""Blocks: the parts of a stochastic problem, each a mean over its own rows (or an expectation over its own sampler).
+
+A problem is a sum of blocks, f(x) = sum_s f_s(x) and c(x) = sum_s c_s(x), where f_s and c_s are means over the rows of
+block s. Sampling is done block by block, so class-wise sampling is one block per class.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from auglag._typing import Matrix, Vector
+from auglag.errors import InputError
+from auglag.stochastic.data import Index, chunks, count_rows, take
+
+Function = Callable[..., Any]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The mean of one block over some rows: values, gradient of the objective, Jacobian."""
+
+    f: float
+    grad: Vector
+    c: Vector
+    jac: Matrix
+    # Of a linear model, per unit factor: the mean loss, the mean of slope times row, and a'x of every row.
+    mean: float = 0.0
+    direction: Vector | None = None
+    margins: Vector | None = None
+
+
+class Block(ABC):
+    """One mean f_s (objective) and c_s (m constraint functions), with derivatives on any batch of its rows."""
+
+    n: int
+    m: int
+    rows: int | None  #: None: an endless sampler
+    in_objective: bool
+    in_constraints: bool
+    exact: bool = False  #: no randomness at all: evaluated as a whole in every estimate
+
+    @abstractmethod
+    def take(self, index: Index | slice) -> Any:
+        """The batch of these rows."""
+
+    @abstractmethod
+    def values(self, x: Vector, batch: Any) -> tuple[float, Vector]:
+        """(f, c), means over the batch."""
+
+    @abstractmethod
+    def gradient(self, x: Vector, batch: Any, w: Vector) -> Vector:
+        """grad f + J'w, means over the batch."""
+
+    @abstractmethod
+    def part(self, x: Vector, batch: Any) -> Part:
+        """Values, gradient and Jacobian over the batch."""
+
+    @abstractmethod
+    def evaluate(self, x: Vector) -> Part:
+        """The same over all rows, streamed in chunks."""
+
+    @abstractmethod
+    def subset(self, index: Index) -> Block:
+        """The block of these rows alone, copied to memory."""
+
+    def draw(self, rng: np.random.Generator, size: int) -> Any:
+        """A fresh batch; only for blocks without a number of rows."""
+        raise NotImplementedError(f"{type(self).__name__} has rows: batches are drawn by index")
+
+    @property
+    def has_curvature(self) -> bool:
+        """Whether Gauss-Newton curvature is at hand."""
+        return False
+
+
+@final
+class FunctionBlock(Block):
+    """A block from user functions of (x, batch), each returning means over the batch.
+
+    `objective` and `gradient` give f and grad f; `constraints` gives c (length m) and `vjp(x, batch, w)` J'w, or
+    `jacobian(x, batch)` the (m, n) matrix. Exactly one source of rows: `data` (arrays), `sampler(rng, size)` (a batch
+    drawn afresh), `batches` (an iterator of batches). `exact=True` takes functions of x that need no data: they get
+    batch = None. `curvature(x, batch)`, shape (1 + m, n, n), holds Gauss-Newton matrices of f and of every c.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        m: int = 0,
+        *,
+        objective: Function | None = None,
+        gradient: Function | None = None,
+        constraints: Function | None = None,
+        vjp: Function | None = None,
+        jacobian: Function | None = None,
+        curvature: Function | None = None,
+        data: Any = None,
+        sampler: Function | None = None,
+        batches: Iterator[Any] | None = None,
+        exact: bool = False,
+        weight: float = 1.0,
+    ) -> None:
+        _paired("objective", objective, "gradient", gradient)
+        _paired("constraints", constraints, "vjp or jacobian", vjp or jacobian)
+        sources = [data is not None, sampler is not None, batches is not None, exact]
+        if sum(sources) != 1:
+            raise InputError(
+                f"a block must have exactly one of data, sampler, batches or exact=True, got {sum(sources)} of them"
+            )
+        if constraints is not None and not m:
+            raise InputError("a block with constraints must be told how many there are: m must be positive, got 0")
+        self.n, self.m, self.weight, self.exact = n, m, weight, exact
+        self.data, self.sampler, self.batches = data, sampler, batches
+        self.rows = count_rows(data, "data") if data is not None else 0 if exact else None
+        self.in_objective, self.in_constraints = objective is not None, constraints is not None
+        self._f, self._grad, self._c, self._vjp, self._jac = objective, gradient, constraints, vjp, jacobian
+        self._curvature = curvature
+
+    def take(self, index: Index | slice) -> Any:
+        """The batch of these rows; None for an exact block."""
+        return None if self.exact else take(self.data, index)
+
+    def draw(self, rng: np.random.Generator, size: int) -> Any:
+        """A fresh batch from the sampler, or the next one of the iterator."""
+        if self.sampler is not None:
+            batch = self.sampler(rng, size)
+            if batch is None:
+                raise InputError("sampler(rng, size) must return a batch every time, got None")
+            return batch
+        assert self.batches is not None
+        try:
+            return next(self.batches)
+        except StopIteration:
+            raise InputError(
+                "batches must not end before the run does: the iterator is exhausted. Use an endless iterator "
+                "(itertools.cycle), sampler=..., or data=..."
+            ) from None
+
+    def values(self, x: Vector, batch: Any) -> tuple[float, Vector]:
+        """(f, c) over the batch."""
+        f = self.weight * float(self._f(x, batch)) if self._f is not None else 0.0
+        if self._c is None:
+            return f, np.zeros(self.m)
+        return f, self.weight * self._vector(self._c(x, batch), self.m, "constraints(x, batch)", "one per constraint")
+
+    def gradient(self, x: Vector, batch: Any, w: Vector) -> Vector:
+        """grad f + J'w over the batch."""
+        total = np.zeros(self.n)
+        if self._grad is not None:
+            total += self._vector(self._grad(x, batch), self.n, "gradient(x, batch)", "one per variable")
+        if self._vjp is not None:
+            total += self._vector(self._vjp(x, batch, w), self.n, "vjp(x, batch, w)", "one per variable")
+        elif self._jac is not None:
+            total += self._matrix(x, batch).T @ w
+        return self.weight * total
+
+    def part(self, x: Vector, batch: Any) -> Part:
+        """Values and first derivatives over the batch; without `jacobian` by m products."""
+        f, c = self.values(x, batch)
+        none = np.zeros(self.m)
+        grad = np.zeros(self.n)
+        if self._grad is not None:
+            grad = self.weight * self._vector(self._grad(x, batch), self.n, "gradient(x, batch)", "one per variable")
+        jac = np.zeros((self.m, self.n))
+        if self._jac is not None:
+            jac = self.weight * self._matrix(x, batch)
+        elif self._vjp is not None:
+            for i in range(self.m):
+                unit = none.copy()
+                unit[i] = 1.0
+                jac[i] = self.weight * np.asarray(self._vjp(x, batch, unit), dtype=np.float64)
+        return Part(f, grad, c, jac)
+
+    def evaluate(self, x: Vector) -> Part:
+        """Means over all rows, chunk by chunk."""
+        if self.exact:
+            return self.part(x, None)
+        assert self.rows is not None
+        f, grad, c, jac = 0.0, np.zeros(self.n), np.zeros(self.m), np.zeros((self.m, self.n))
+        for where, batch in chunks(self.data, self.rows):
+            share = (where.stop - where.start) / self.rows
+            part = self.part(x, batch)
+            f, grad, c, jac = f + share * part.f, grad + share * part.grad, c + share * part.c, jac + share * part.jac
+        return Part(f, grad, c, jac)
+
+    def subset(self, index: Index) -> FunctionBlock:
+        """The block of these rows, in memory."""
+        return FunctionBlock(
+            self.n,
+            self.m,
+            objective=self._f,
+            gradient=self._grad,
+            constraints=self._c,
+            vjp=self._vjp,
+            jacobian=self._jac,
+            curvature=self._curvature,
+            data=None if self.exact else take(self.data, index),
+            exact=self.exact,
+            weight=self.weight,
+        )
+
+    @property
+    def has_curvature(self) -> bool:
+        """Whether `curvature` was given."""
+        return self._curvature is not None
+
+    def curvature(self, x: Vector) -> Matrix:
+        """Gauss-Newton matrices of f and of every c over all rows, shape (1 + m, n, n)."""
+        assert self._curvature is not None
+        total = np.zeros((1 + self.m, self.n, self.n))
+        parts = [(1.0, None)] if self.exact else self._shares()
+        for share, batch in parts:
+            found = np.asarray(self._curvature(x, batch), dtype=np.float64)
+            if found.shape != total.shape:
+                raise InputError(f"curvature(x, batch) must have shape {total.shape}, got {found.shape}")
+            total += self.weight * share * found
+        return total
+
+    def _shares(self) -> Iterator[tuple[float, Any]]:
+        assert self.rows is not None
+        for where, batch in chunks(self.data, self.rows):
+            yield (where.stop - where.start) / self.rows, batch
+
+    def _matrix(self, x: Vector, batch: Any) -> Matrix:
+        assert self._jac is not None
+        jac = np.asarray(self._jac(x, batch), dtype=np.float64)
+        if jac.shape != (self.m, self.n):
+            raise InputError(f"jacobian(x, batch) must have shape {(self.m, self.n)}, got {jac.shape}")
+        return jac
+
+    @staticmethod
+    def _vector(value: Any, length: int, what: str, why: str) -> Vector:
+        vector = np.atleast_1d(np.asarray(value, dtype=np.float64))
+        if vector.shape != (length,):
+            raise InputError(f"{what} must return {length} numbers, {why}, got shape {vector.shape}")
+        return vector
+
+
+def _paired(first: str, a: object, second: str, b: object) -> None:
+    if (a is None) != (b is None):
+        have, miss = (first, second) if a is not None else (second, first)
+        raise InputError(f"{first} and {second} must be given together, got {have} without {miss}")

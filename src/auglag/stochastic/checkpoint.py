@@ -1,0 +1,99 @@
+"""Saving a stochastic run after every test or outer iteration, and going on bit for bit: `.npz` and JSON, no pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.errors import CheckpointError
+from auglag.rules import History, Iteration
+
+FORMAT = "auglag-stochastic-1"
+
+
+@final
+@dataclass(slots=True)
+class State:
+    """All that evolves in a run."""
+
+    fingerprint: dict[str, Any]
+    v: Vector  #: x_k with its slacks
+    y: Vector
+    history: History
+    trace: list[dict[str, Any]]
+    best_v: Vector
+    best_y: Vector
+    best_residual: float
+    ledger: dict[str, int]
+    seconds: float
+    numbers: dict[str, Any] = field(default_factory=dict)  #: of the inner loop: calls, T, damping, ...
+    arrays: dict[str, Any] = field(default_factory=dict)  #: of the inner loop: point, curvature, ...
+
+
+def save(path: str | os.PathLike[str], state: State) -> None:
+    """Write atomically: a process killed at any moment leaves the old file or the new one."""
+    target = Path(path)
+    meta = {
+        "format": FORMAT,
+        "fingerprint": state.fingerprint,
+        "objective": state.history.objective,
+        "violation": state.history.violation,
+        "negligible": state.history.negligible,
+        "iterations": [asdict(it) for it in state.history.iterations],
+        "trace": state.trace,
+        "best_residual": state.best_residual,
+        "ledger": state.ledger,
+        "seconds": state.seconds,
+        "numbers": state.numbers,
+    }
+    inner = {f"inner_{name}": value for name, value in state.arrays.items()}
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(
+                file, meta=np.array(json.dumps(meta)), v=state.v, y=state.y, best_v=state.best_v, best_y=state.best_y,
+                **inner,
+            )  # fmt: skip
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | os.PathLike[str]) -> State:
+    """Read a state, or say what is wrong with the file."""
+    target = Path(path)
+    if not target.exists():
+        raise CheckpointError(f"resume must name an existing checkpoint, got {str(target)!r}, which does not exist")
+    try:
+        with open(target, "rb") as file, np.load(file, allow_pickle=False) as data:
+            meta = json.loads(str(data["meta"]))
+            if meta.get("format") != FORMAT:
+                raise CheckpointError(f"{target} must have checkpoint format {FORMAT}, got {meta.get('format')!r}")
+            main = {name: np.array(data[name], dtype=np.float64) for name in ("v", "y", "best_v", "best_y")}
+            arrays = {name[6:]: np.array(data[name]) for name in data.files if name.startswith("inner_")}
+        iterations = [Iteration(**it) for it in meta["iterations"]]
+        return State(
+            fingerprint=dict(meta["fingerprint"]),
+            history=History(meta["objective"], meta["violation"], meta["negligible"], iterations),
+            trace=list(meta["trace"]),
+            best_residual=float(meta["best_residual"]),
+            ledger=dict(meta["ledger"]),
+            seconds=float(meta["seconds"]),
+            numbers=dict(meta["numbers"]),
+            arrays=arrays,
+            **main,
+        )
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, EOFError, OSError) as error:
+        reason = "not a file written by auglag" if "pickle" in str(error) else f"{type(error).__name__}: {error}"
+        raise CheckpointError(f"{target} is not a usable checkpoint ({reason})") from None

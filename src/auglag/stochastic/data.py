@@ -1,0 +1,70 @@
+"""Rows of data: arrays, tuples or dictionaries of arrays that share their first axis, in memory or on disk."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auglag.errors import InputError
+
+#: A chunk of a streamed pass holds about this many bytes: small enough for any memory, large enough for BLAS.
+CHUNK_BYTES = 2**23
+
+Index = NDArray[np.integer[Any]]
+
+
+def leaves(data: Any) -> list[Any]:
+    """The arrays of a nested structure."""
+    if isinstance(data, dict):
+        return [leaf for value in data.values() for leaf in leaves(value)]
+    if isinstance(data, list | tuple):
+        return [leaf for value in data for leaf in leaves(value)]
+    return [data]
+
+
+def take(data: Any, index: Index | slice) -> Any:
+    """The same structure with the rows `index` of every array."""
+    if isinstance(data, dict):
+        return {key: take(value, index) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return type(data)(take(value, index) for value in data)
+    return data[index]
+
+
+def count_rows(data: Any, what: str) -> int:
+    """The common length of the arrays; raises `InputError` if there is none, or if it is 0."""
+    lengths = {len(leaf) for leaf in leaves(data) if hasattr(leaf, "__len__")}
+    if len(lengths) != 1:
+        raise InputError(f"{what} must be arrays that share their first axis, got lengths {sorted(lengths)}")
+    rows = lengths.pop()
+    if rows == 0:
+        raise InputError(f"{what} must have at least one row, got an empty array")
+    return rows
+
+
+def chunk_rows(data: Any) -> int:
+    """Rows per chunk, so that a chunk has about CHUNK_BYTES."""
+    arrays = [leaf for leaf in leaves(data) if isinstance(leaf, np.ndarray)]
+    width = sum(a.dtype.itemsize * (a.size // max(len(a), 1)) for a in arrays)
+    return max(256, CHUNK_BYTES // max(int(width), 1))
+
+
+def chunks(data: Any, rows: int) -> Iterator[tuple[slice, Any]]:
+    """The data in order, chunk by chunk; pages of a memory-mapped file are given back after use."""
+    step = chunk_rows(data)
+    for start in range(0, rows, step):
+        part = slice(start, min(start + step, rows))
+        yield part, take(data, part)
+        for leaf in leaves(data):
+            release(leaf)
+
+
+def release(array: Any) -> None:
+    """Let the system forget the pages of a memory-mapped array, so that a pass over it needs no memory."""
+    handle = getattr(array, "_mmap", None) if isinstance(array, np.memmap) else None
+    if isinstance(handle, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        handle.madvise(mmap.MADV_DONTNEED)

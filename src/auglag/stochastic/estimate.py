@@ -1,0 +1,166 @@
+"""Certificates for sampled (endless) data: estimates with confidence intervals, labelled as such."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from scipy.special import stdtrit
+
+from auglag._typing import Vector
+from auglag.errors import InputError
+from auglag.stochastic.blocks import Block, Part
+from auglag.stochastic.data import Index
+from auglag.stochastic.full_batch import FullBatchProblem
+from auglag.stochastic.problem import StochasticProblem
+
+#: The certificate's sample is drawn in so many independent batches, whose spread gives the intervals.
+BATCHES = 40
+RESAMPLES = 400
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class EstimatedCertificate:
+    """R and the constraints at one (x, y), estimated from a fresh sample; intervals hold at the level `confidence`.
+
+    The interval of R is residual -/+ the quantile of the bootstrapped error of gradient and constraints together; it is
+    honest for the estimation error of the sample, and says nothing beyond the sampler's distribution.
+    """
+
+    x: Vector
+    multipliers: Vector
+    objective: float
+    stationarity: float
+    violation: float
+    complementarity: float
+    residual: float
+    residual_interval: tuple[float, float]
+    constraints: Vector  #: estimates of c(x)
+    constraint_intervals: tuple[tuple[float, float], ...]
+    rows: int  #: rows of every sampled block that the estimate rests on
+    confidence: float
+
+    @property
+    def estimated(self) -> bool:
+        """True: this is not a full-batch certificate."""
+        return True
+
+    def meets(self, tol: float) -> bool:
+        """Whether the upper end of R's interval is at most `tol`."""
+        if not 0.0 < tol < math.inf:
+            raise InputError(f"tol must be positive and finite, got {tol}")
+        return self.residual_interval[1] <= tol
+
+    def __str__(self) -> str:
+        low, high = self.residual_interval
+        return (
+            f"estimated residual {self.residual:.3e}, {100 * self.confidence:.0f} % interval [{low:.3e}, {high:.3e}] "
+            f"from {self.rows} rows; violation {self.violation:.3e}, stationarity {self.stationarity:.3e}"
+        )
+
+
+@final
+class FixedSample(Block):
+    """A sampled block frozen to some batches, over which it can be evaluated again and again."""
+
+    def __init__(self, block: Block, batches: Sequence[Any], rows: int) -> None:
+        self.block, self.kept = block, tuple(batches)
+        self.n, self.m, self.rows = block.n, block.m, rows
+        self.in_objective, self.in_constraints = block.in_objective, block.in_constraints
+
+    def take(self, index: Index | slice) -> Any:
+        """Not by index."""
+        raise NotImplementedError("a fixed sample is evaluated as a whole")
+
+    def values(self, x: Vector, batch: Any) -> tuple[float, Vector]:
+        """As the block."""
+        return self.block.values(x, batch)
+
+    def gradient(self, x: Vector, batch: Any, w: Vector) -> Vector:
+        """As the block."""
+        return self.block.gradient(x, batch, w)
+
+    def part(self, x: Vector, batch: Any) -> Part:
+        """As the block."""
+        return self.block.part(x, batch)
+
+    def evaluate(self, x: Vector) -> Part:
+        """The mean over the kept batches."""
+        parts, share = [self.block.part(x, batch) for batch in self.kept], 1.0 / len(self.kept)
+        return Part(
+            share * sum(p.f for p in parts),
+            share * np.sum([p.grad for p in parts], axis=0),
+            share * np.sum([p.c for p in parts], axis=0),
+            share * np.sum([p.jac for p in parts], axis=0),
+        )
+
+    def subset(self, index: Index) -> Block:
+        """Not by index."""
+        raise NotImplementedError("a fixed sample is evaluated as a whole")
+
+
+def freeze(problem: StochasticProblem, rows: int, rng: np.random.Generator) -> StochasticProblem:
+    """The problem with every sampled block replaced by a fixed sample of about `rows` rows, for the tests of a run."""
+    size = max(1, rows // BATCHES)
+    blocks = [
+        block
+        if block.rows is not None
+        else FixedSample(block, [block.draw(rng, size) for _ in range(BATCHES)], size * BATCHES)
+        for block in problem.blocks
+    ]
+    return StochasticProblem(blocks, lower=problem.lower, upper=problem.upper, g=problem.g, names=problem.names)
+
+
+def estimate_certificate(
+    problem: StochasticProblem, x: Vector, y: Vector, *, rows: int, rng: np.random.Generator, confidence: float = 0.95
+) -> EstimatedCertificate:
+    """Measure (x, y) on a fresh sample of about `rows` rows per sampled block."""
+    from auglag.certificate import certificate
+
+    size = max(1, rows // BATCHES)
+    exact = {i: block.evaluate(x) for i, block in enumerate(problem.blocks) if block.rows is not None}
+    draws = []
+    for _ in range(BATCHES):
+        parts = [exact[i] if i in exact else b.part(x, b.draw(rng, size)) for i, b in enumerate(problem.blocks)]
+        draws.append(problem._sum(x, parts))
+    mean = problem._sum(x, [_mean([d.parts[i] for d in draws]) for i in range(len(problem.blocks))])
+    check = certificate(FullBatchProblem.from_evaluation(problem, mean), x, y)
+    c = np.array([d.c for d in draws])
+    gradients = np.array([d.grad + (y @ d.jac if y.size else 0.0) for d in draws])
+    errors = np.empty(RESAMPLES)
+    for j in range(RESAMPLES):
+        pick = rng.integers(0, BATCHES, BATCHES)
+        errors[j] = np.linalg.norm(gradients[pick].mean(0) - gradients.mean(0))
+        if y.size:
+            errors[j] += np.linalg.norm(c[pick].mean(0) - c.mean(0))
+    radius = float(np.quantile(errors, confidence))
+    t = float(stdtrit(BATCHES - 1, 0.5 + confidence / 2.0))
+    half = t * c.std(axis=0, ddof=1) / math.sqrt(BATCHES) if y.size else np.zeros(0)
+    return EstimatedCertificate(
+        x=x,
+        multipliers=y,
+        objective=check.objective,
+        stationarity=check.stationarity,
+        violation=check.violation,
+        complementarity=check.complementarity,
+        residual=check.residual,
+        residual_interval=(max(0.0, check.residual - radius), check.residual + radius),
+        constraints=mean.c,
+        constraint_intervals=tuple((float(v - h), float(v + h)) for v, h in zip(mean.c, half, strict=True)),
+        rows=size * BATCHES,
+        confidence=confidence,
+    )
+
+
+def _mean(parts: Sequence[Part]) -> Part:
+    share = 1.0 / len(parts)
+    return Part(
+        share * sum(p.f for p in parts),
+        share * np.sum([p.grad for p in parts], axis=0),
+        share * np.sum([p.c for p in parts], axis=0),
+        share * np.sum([p.jac for p in parts], axis=0),
+    )

@@ -1,0 +1,161 @@
+"""Stochastic problems from JAX functions (extra `jax`): gradients for free, inner loops compiled as one scan.
+
+    problem = jax_problem(n, objective, data=(X, t), constraints=constraints, lower=[-inf], upper=[0.5])
+
+`objective(x, batch)` returns a number and `constraints(x, batch)` a vector, both means over the batch. JAX works in
+single precision unless `jax.config.update("jax_enable_x64", True)` was called; certificates are then limited by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, final
+
+import numpy as np
+
+from auglag._typing import Matrix, Vector
+from auglag.errors import InputError
+from auglag.stochastic.blocks import Block, FunctionBlock, Part
+from auglag.stochastic.data import Index
+from auglag.stochastic.problem import StochasticProblem
+
+
+def _jax() -> Any:
+    try:
+        import jax
+    except ImportError:
+        raise InputError("JAX functions need jax: pip install 'auglag[jax]'") from None
+    return jax
+
+
+@final
+class JaxBlock(Block):
+    """A block of JAX functions. With `predict` it has Gauss-Newton curvature.
+
+    `predict(x, batch)` gives one number z per row, and then `objective(z, batch)` and `constraints(z, batch)` take z in
+    place of x (they must be means of functions of one row's z each).
+    """
+
+    def __init__(
+        self,
+        n: int,
+        m: int = 0,
+        *,
+        objective: Callable[..., Any] | None = None,
+        constraints: Callable[..., Any] | None = None,
+        predict: Callable[..., Any] | None = None,
+        data: Any = None,
+        sampler: Callable[..., Any] | None = None,
+        weight: float = 1.0,
+    ) -> None:
+        jax = _jax()
+        if predict is not None:
+            outer_f, outer_c = objective, constraints
+            objective = None if outer_f is None else lambda x, batch: outer_f(predict(x, batch), batch)
+            constraints = None if outer_c is None else lambda x, batch: outer_c(predict(x, batch), batch)
+        self.f, self.c = objective, constraints
+        given: dict[str, Any] = {}
+        if objective is not None:
+            given |= {"objective": jax.jit(objective), "gradient": jax.jit(jax.grad(objective))}
+        if constraints is not None:
+            given |= {
+                "constraints": jax.jit(constraints),
+                "jacobian": jax.jit(jax.jacrev(constraints)),
+                "vjp": jax.jit(lambda x, batch, w: jax.vjp(lambda u: constraints(u, batch), x)[1](w)[0]),
+            }
+        if predict is not None:
+            given["curvature"] = jax.jit(partial(_gauss_newton, jax, predict, outer_f, outer_c, m))
+        self._inner = FunctionBlock(n, m, data=data, sampler=sampler, weight=weight, **given)
+        self._given, self.data, self.weight = given, data, weight
+        self.n, self.m, self.rows = n, m, self._inner.rows
+        self.in_objective, self.in_constraints = objective is not None, constraints is not None
+
+    def take(self, index: Index | slice) -> Any:
+        """The batch of these rows."""
+        return self._inner.take(index)
+
+    def draw(self, rng: np.random.Generator, size: int) -> Any:
+        """A fresh batch of the sampler."""
+        return self._inner.draw(rng, size)
+
+    def values(self, x: Vector, batch: Any) -> tuple[float, Vector]:
+        """(f, c) over the batch."""
+        return self._inner.values(x, batch)
+
+    def gradient(self, x: Vector, batch: Any, w: Vector) -> Vector:
+        """grad f + J'w over the batch."""
+        return self._inner.gradient(x, batch, w)
+
+    def part(self, x: Vector, batch: Any) -> Part:
+        """Values and first derivatives."""
+        return self._inner.part(x, batch)
+
+    def evaluate(self, x: Vector) -> Part:
+        """Means over all rows."""
+        return self._inner.evaluate(x)
+
+    def subset(self, index: Index) -> JaxBlock:
+        """The block of these rows: it shares the compiled functions."""
+        copy = object.__new__(JaxBlock)
+        copy.f, copy.c, copy._given, copy.weight = self.f, self.c, self._given, self.weight
+        copy._inner = self._inner.subset(index)
+        copy.data = copy._inner.data
+        copy.n, copy.m, copy.rows = self.n, self.m, copy._inner.rows
+        copy.in_objective, copy.in_constraints = self.in_objective, self.in_constraints
+        return copy
+
+    @property
+    def has_curvature(self) -> bool:
+        """Whether `predict` was given."""
+        return self._inner.has_curvature
+
+    def curvature(self, x: Vector) -> Matrix:
+        """Gauss-Newton matrices of f and of every c over all rows."""
+        return self._inner.curvature(x)
+
+
+def _gauss_newton(jax: Any, predict: Any, f: Any, c: Any, m: int, x: Any, batch: Any) -> Any:
+    """J_z' diag(l'') J_z for f and for every c, negative curvature left out; shape (1 + m, n, n)."""
+    jnp = jax.numpy
+    z = predict(x, batch)
+    J = jax.jacrev(predict)(x, batch)
+    ones = jnp.ones_like(z)
+
+    def matrix(loss: Any) -> Any:
+        bend = jax.jvp(jax.grad(loss), (z,), (ones,))[1]  # every row's loss depends on its own z alone
+        return (J * jnp.maximum(bend, 0.0)[:, None]).T @ J
+
+    n = J.shape[1]
+    matrices = [matrix(lambda u: f(u, batch)) if f is not None else jnp.zeros((n, n))]
+    for i in range(m):
+        matrices.append(matrix(lambda u, i=i: c(u, batch)[i]) if c is not None else jnp.zeros((n, n)))
+    return jnp.stack(matrices)
+
+
+def jax_problem(
+    n: int,
+    objective: Callable[..., Any],
+    *,
+    data: Any = None,
+    sampler: Callable[..., Any] | None = None,
+    constraints: Callable[..., Any] | None = None,
+    predict: Callable[..., Any] | None = None,
+    lower: Any = (),
+    upper: Any = (),
+    g: Any = None,
+    names: Sequence[str] | None = None,
+    x0: Any = None,
+    holdout: Any = None,
+) -> StochasticProblem:
+    """A problem from JAX functions of (x, batch), or of (z, batch) with z = predict(x, batch); see `JaxBlock`."""
+    m = np.atleast_1d(np.asarray(lower, dtype=np.float64)).size
+
+    def build(rows: Any, **more: Any) -> StochasticProblem:
+        block = JaxBlock(
+            n, m, objective=objective, constraints=constraints, predict=predict, data=rows,
+            sampler=sampler if rows is None else None,
+        )  # fmt: skip
+        return StochasticProblem([block], lower=lower, upper=upper, g=g, names=names, **more)
+
+    return build(data, x0=x0, holdout=None if holdout is None else build(holdout))

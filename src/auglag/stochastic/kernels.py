@@ -1,0 +1,328 @@
+"""Fused inner loops for linear models, compiled by numba (extra `fast`): whole runs of steps without Python in between.
+
+They compute what the methods compute step by step with NumPy, from the same row indices, so that both give the same
+iterates up to rounding. Nothing here is imported unless numba is installed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+_OPTIONS: dict[str, Any] = {"fastmath": True, "nogil": True, "cache": True, "error_model": "numpy"}
+
+
+@njit(**_OPTIONS)
+def _margins(A, index, x, z):  # type: ignore[no-untyped-def]
+    """z[e] = a_i'x for i = index[e], four rows at a time."""
+    size, whole = index.size, index.size - index.size % 4
+    for e in range(0, whole, 4):
+        i, j, k, l = index[e], index[e + 1], index[e + 2], index[e + 3]
+        a = x[0] * 0
+        b, c, d = a, a, a
+        for col in range(x.size):
+            u = x[col]
+            a += A[i, col] * u
+            b += A[j, col] * u
+            c += A[k, col] * u
+            d += A[l, col] * u
+        z[e], z[e + 1], z[e + 2], z[e + 3] = a, b, c, d
+    for e in range(whole, size):
+        a = x[0] * 0
+        for col in range(x.size):
+            a += A[index[e], col] * x[col]
+        z[e] = a
+
+
+@njit(**_OPTIONS)
+def _two_margins(A, index, x, o, z, zo):  # type: ignore[no-untyped-def]
+    """z[e] = a_i'x and zo[e] = a_i'o for i = index[e]: every row is read once."""
+    size, whole = index.size, index.size - index.size % 2
+    for e in range(0, whole, 2):
+        i, j = index[e], index[e + 1]
+        a = x[0] * 0
+        b, c, d = a, a, a
+        for col in range(x.size):
+            u, v = A[i, col], A[j, col]
+            a += u * x[col]
+            b += v * x[col]
+            c += u * o[col]
+            d += v * o[col]
+        z[e], z[e + 1], zo[e], zo[e + 1] = a, b, c, d
+    for e in range(whole, size):
+        a = x[0] * 0
+        c = a
+        for col in range(x.size):
+            a += A[index[e], col] * x[col]
+            c += A[index[e], col] * o[col]
+        z[e], zo[e] = a, c
+
+
+@njit(**_OPTIONS)
+def _accumulate(A, index, factors, g):  # type: ignore[no-untyped-def]
+    """g += sum_e factors[e] a_i for i = index[e], four rows at a time."""
+    size, whole = index.size, index.size - index.size % 4
+    for e in range(0, whole, 4):
+        i, j, k, l = index[e], index[e + 1], index[e + 2], index[e + 3]
+        a, b, c, d = factors[e], factors[e + 1], factors[e + 2], factors[e + 3]
+        for col in range(g.size):
+            g[col] += a * A[i, col] + b * A[j, col] + c * A[k, col] + d * A[l, col]
+    for e in range(whole, size):
+        for col in range(g.size):
+            g[col] += factors[e] * A[index[e], col]
+
+
+@njit(**_OPTIONS)
+def _slopes(code, z, index, t, out):  # type: ignore[no-untyped-def]
+    """out[e] = the derivative of the loss at margin z[e] of row index[e]."""
+    one = z.dtype.type(1.0)
+    if code == 0:
+        for e in range(index.size):
+            u = t[index[e]]
+            out[e] = -u / (one + np.exp(u * z[e]))
+    elif code == 1:
+        for e in range(index.size):
+            out[e] = z[e] - t[index[e]]
+    else:
+        for e in range(index.size):
+            u = t[index[e]]
+            q = one / (one + np.exp(u * z[e]))
+            out[e] = -u * q * (one - q)
+
+
+@njit(**_OPTIONS)
+def _loss(code, z, index, t):  # type: ignore[no-untyped-def]
+    """The sum of the losses at the margins z[e] of rows index[e].
+
+    log(1 + e^-|u|) is summed as the logarithm of a product of 16 factors between 1 and 2: one logarithm for sixteen.
+    """
+    total, size = 0.0, index.size
+    if code == 0:
+        for start in range(0, size, 16):
+            product = 1.0
+            for e in range(start, min(start + 16, size)):
+                u = -t[index[e]] * z[e]
+                total += max(u, 0.0)
+                product *= 1.0 + np.exp(-abs(u))
+            total += np.log(product)
+    elif code == 1:
+        for e in range(size):
+            total += 0.5 * (z[e] - t[index[e]]) ** 2
+    else:
+        for e in range(size):
+            total += 1.0 / (1.0 + np.exp(t[index[e]] * z[e]))
+    return total
+
+
+@njit(**_OPTIONS)
+def _widest(first, second):  # type: ignore[no-untyped-def]
+    """The length that the work arrays of a step need."""
+    most = 1
+    for b in range(len(first)):
+        most = max(most, first[b].shape[1], second[b].shape[1])
+    return most
+
+
+@njit(**_OPTIONS)
+def _multipliers(model, index, step, x, s, y, beta, w, z):  # type: ignore[no-untyped-def]
+    """w = y + beta (c(x, xi2) - s), for linear models."""
+    As, ts, codes, _, factors, lower, rows = model
+    w[:] = -lower
+    for k in range(rows.size):
+        w[rows[k]] = -s[k]
+    for b in range(len(As)):
+        size = index[b].shape[1]
+        if size:
+            chosen = index[b][step]
+            _margins(As[b], chosen, x, z)
+            total = _loss(codes[b], z, chosen, ts[b])
+            for k in range(w.size):
+                w[k] += factors[k, b] * total / size
+    for k in range(w.size):
+        w[k] = y[k] + beta * w[k]
+
+
+@njit(**_OPTIONS)
+def _two_multipliers(model, index, step, x, s, o, s_old, y, beta, w, w_old, z, zo):  # type: ignore[no-untyped-def]
+    """`_multipliers` at two points on one sample."""
+    As, ts, codes, _, factors, lower, rows = model
+    w[:] = -lower
+    w_old[:] = -lower
+    for k in range(rows.size):
+        w[rows[k]] = -s[k]
+        w_old[rows[k]] = -s_old[k]
+    for b in range(len(As)):
+        size = index[b].shape[1]
+        if size:
+            chosen = index[b][step]
+            _two_margins(As[b], chosen, x, o, z, zo)
+            total = _loss(codes[b], z, chosen, ts[b])
+            total_old = _loss(codes[b], zo, chosen, ts[b])
+            for k in range(w.size):
+                w[k] += factors[k, b] * total / size
+                w_old[k] += factors[k, b] * total_old / size
+    for k in range(w.size):
+        w[k] = y[k] + beta * w[k]
+        w_old[k] = y[k] + beta * w_old[k]
+
+
+@njit(**_OPTIONS)
+def _weight(factor, factors, b, w):  # type: ignore[no-untyped-def]
+    """The factor of block b in f + w'c."""
+    q = factor[b]
+    for k in range(w.size):
+        q += factors[k, b] * w[k]
+    return q
+
+
+@njit(**_OPTIONS)
+def _update(x, s, w_s, g, alpha, prox, box):  # type: ignore[no-untyped-def]
+    """x and s after one proximal gradient step; `g` the gradient by x, -w_s the one by s."""
+    l1, l2, lo, hi, plain = prox
+    for j in range(x.size):
+        u = x[j] - alpha * g[j]
+        if not plain:
+            u = max(abs(u) - alpha * l1[j], 0.0) * (1.0 if u > 0.0 else -1.0) / (1.0 + alpha * l2[j])
+            u = min(max(u, lo[j]), hi[j])
+        x[j] = u
+    for k in range(s.size):
+        s[k] = min(max(s[k] + alpha * w_s[k], box[0][k]), box[1][k])
+
+
+@njit(**_OPTIONS)
+def _keep(t, x, s, keep, output):  # type: ignore[no-untyped-def]
+    """Remember iterate t if it is the drawn one, or add it to the average of the tail."""
+    chosen, tail = output
+    if t == chosen:
+        keep[: x.size] = x
+        keep[x.size :] = s
+    if t >= tail:
+        keep[: x.size] += x
+        keep[x.size :] += s
+
+
+@njit(**_OPTIONS)
+def sgd(model, first, second, steps, t, x, s, y, beta, alpha, prox, box, keep, output, travel, start):  # type: ignore[no-untyped-def]
+    """`steps` proximal SGD steps in place; travel = (farthest distance, sum of squared gradients) or empty."""
+    As, ts, codes, factor, factors, _, rows = model
+    n, wide, most = x.size, As[0].shape[1], _widest(first, second)
+    g, xw, z, out = (
+        np.zeros_like(As[0][0]),
+        np.zeros_like(As[0][0]),
+        np.empty(most, As[0].dtype),
+        np.empty(most, As[0].dtype),
+    )
+    coefficients, w, w_s = np.empty(most, As[0].dtype), np.empty(y.size), np.empty(s.size)
+    for step in range(steps):
+        xw[:n] = x
+        _multipliers(model, second, step, xw, s, y, beta, w, z)
+        g[:wide] = 0.0
+        for b in range(len(As)):
+            chosen = first[b][step]
+            q = _weight(factor, factors, b, w) / max(chosen.size, 1)
+            _margins(As[b], chosen, xw, z)
+            _slopes(codes[b], z, chosen, ts[b], out)
+            for e in range(chosen.size):
+                coefficients[e] = q * out[e]
+            _accumulate(As[b], chosen, coefficients, g)
+        for k in range(s.size):
+            w_s[k] = w[rows[k]]
+        a = alpha
+        if travel.size:
+            square, far = 0.0, 0.0
+            for j in range(n):
+                square += float(g[j]) ** 2
+                far += (x[j] - start[j]) ** 2
+            for k in range(s.size):
+                square += w_s[k] ** 2
+                far += (s[k] - start[n + k]) ** 2
+            travel[0] = max(travel[0], np.sqrt(far))
+            travel[1] += square
+            a = travel[0] / np.sqrt(max(travel[1], 1e-300))
+        _update(x, s, w_s, g, a, prox, box)
+        _keep(t + step, x, s, keep, output)
+
+
+@njit(**_OPTIONS)
+def pstorm(model, first, second, steps, t, x, s, old, d, y, beta, alphas, momenta, prox, box, keep, output):  # type: ignore[no-untyped-def]
+    """`steps` PStorm steps in place: d = D(v; z) + (1 - b)(d - D(old; z)), then v = prox(v - a d)."""
+    As, ts, codes, factor, factors, _, rows = model
+    n, wide, most = x.size, As[0].shape[1], _widest(first, second)
+    g, xw, ow = np.zeros_like(As[0][0]), np.zeros_like(As[0][0]), np.zeros_like(As[0][0])
+    z, zo = np.empty(most, As[0].dtype), np.empty(most, As[0].dtype)
+    out, before = np.empty(most, As[0].dtype), np.empty(most, As[0].dtype)
+    coefficients, w, w_old = np.empty(most, As[0].dtype), np.empty(y.size), np.empty(y.size)
+    w_s = np.empty(s.size)
+    for step in range(steps):
+        left = 1.0 - momenta[step]
+        xw[:n] = x
+        ow[:n] = old[:n]
+        _two_multipliers(model, second, step, xw, s, ow, old[n:], y, beta, w, w_old, z, zo)
+        g[:wide] = 0.0
+        for b in range(len(As)):
+            chosen = first[b][step]
+            share = 1.0 / max(chosen.size, 1)
+            q, q_old = share * _weight(factor, factors, b, w), share * left * _weight(factor, factors, b, w_old)
+            _two_margins(As[b], chosen, xw, ow, z, zo)
+            _slopes(codes[b], z, chosen, ts[b], out)
+            _slopes(codes[b], zo, chosen, ts[b], before)
+            for e in range(chosen.size):
+                coefficients[e] = q * out[e] - q_old * before[e]
+            _accumulate(As[b], chosen, coefficients, g)
+        for j in range(n):
+            d[j] = g[j] + left * d[j]
+            old[j] = x[j]
+        for k in range(s.size):
+            d[n + k] = -w[rows[k]] + left * (d[n + k] + w_old[rows[k]])
+            old[n + k] = s[k]
+            w_s[k] = -d[n + k]
+        _update(x, s, w_s, d[:n], alphas[step], prox, box)
+        _keep(t + step, x, s, keep, output)
+
+
+@njit(**_OPTIONS)
+def svrg(model, first, second, steps, t, x, s, y, beta, alpha, prox, box, keep, output, snapshot):  # type: ignore[no-untyped-def]
+    """`steps` prox-SVRG steps in place; snapshot = (means, gradients, values, slopes) by block."""
+    As, ts, codes, factor, factors, lower, rows = model
+    means, gradients, values, slopes = snapshot
+    n, wide, most = x.size, As[0].shape[1], _widest(first, second)
+    g, xw, z, out = (
+        np.zeros_like(As[0][0]),
+        np.zeros_like(As[0][0]),
+        np.empty(most, As[0].dtype),
+        np.empty(most, As[0].dtype),
+    )
+    coefficients, w, w_s = np.empty(most, As[0].dtype), np.empty(y.size), np.empty(s.size)
+    for step in range(steps):
+        xw[:n] = x
+        w[:] = -lower
+        for k in range(s.size):
+            w[rows[k]] = -s[k]
+        for b in range(len(As)):
+            chosen = second[b][step] if second[b].shape[1] else first[b][step][:0]
+            if chosen.size:
+                _margins(As[b], chosen, xw, z)
+                total = _loss(codes[b], z, chosen, ts[b])
+                for e in range(chosen.size):
+                    total -= values[b][chosen[e]]
+                for k in range(w.size):
+                    w[k] += factors[k, b] * (means[b] + total / chosen.size)
+        for k in range(w.size):
+            w[k] = y[k] + beta * w[k]
+        g[:wide] = 0.0
+        for b in range(len(As)):
+            chosen = first[b][step]
+            q = _weight(factor, factors, b, w)
+            _margins(As[b], chosen, xw, z)
+            _slopes(codes[b], z, chosen, ts[b], out)
+            for e in range(chosen.size):
+                coefficients[e] = q / chosen.size * (out[e] - slopes[b][chosen[e]])
+            _accumulate(As[b], chosen, coefficients, g)
+            for j in range(n):
+                g[j] += q * gradients[b, j]
+        for k in range(s.size):
+            w_s[k] = w[rows[k]]
+        _update(x, s, w_s, g, alpha, prox, box)
+        _keep(t + step, x, s, keep, output)

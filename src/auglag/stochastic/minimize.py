@@ -1,0 +1,207 @@
+"""The front door of the stochastic half: `auglag.stochastic.minimize`."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.errors import InputError, require_positive
+from auglag.prox import SquaredL2, Zero
+from auglag.rules import DualRule, PenaltyRule, ToleranceRule
+from auglag.stochastic.algorithm2 import Algorithm2
+from auglag.stochastic.curvature import FullBatchSolver, GaussNewton
+from auglag.stochastic.full_batch_solver import FullBatchInner
+from auglag.stochastic.fused import Backend
+from auglag.stochastic.gauss_newton import GaussNewtonInner
+from auglag.stochastic.methods import Method
+from auglag.stochastic.nested import worthwhile
+from auglag.stochastic.problem import StochasticProblem
+from auglag.stochastic.progress import Table
+from auglag.stochastic.result import StochasticResult
+from auglag.stochastic.run import Caps, Hooks, Run
+from auglag.stochastic.sampling import Sampling
+from auglag.stochastic.settings import Settings, resolve
+from auglag.stochastic.stage import InnerLoop
+
+#: Gauss-Newton is chosen up to this many variables: it solves one n x n system per iteration.
+MANY_VARIABLES = 1500
+
+
+def minimize(
+    problem: StochasticProblem,
+    x0: Any = None,
+    *,
+    method: str | Method | GaussNewton | FullBatchSolver = "auto",
+    variant: str | None = None,
+    preset: str | None = None,
+    epochs: Any = None,
+    tol: float = 1e-3,
+    seed: int = 0,
+    max_epochs: float | None = 1000.0,
+    max_gradients: int | None = None,
+    max_seconds: float | None = None,
+    max_outer: int | None = 10_000,
+    y0: Any = None,
+    penalty: PenaltyRule | None = None,
+    dual: DualRule | None = None,
+    tolerance: ToleranceRule | None = None,
+    slacks: str | None = None,
+    backend: str = "auto",
+    test_rows: int = 20_000,
+    callback: Callable[[dict[str, Any]], Any] | None = None,
+    progress: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+) -> StochasticResult:
+    """Minimise f(x) + g(x) subject to lower <= c(x) <= upper, where f and c are means over data or expectations.
+
+    Parameters
+    ----------
+    problem : StochasticProblem
+        See `StochasticProblem.from_functions`, `LinearBlock` and `neyman_pearson`.
+    x0 : array_like
+        The start; by default the problem's, else 0.
+    method : str or object
+        "auto" takes the method with the fewest passes over the data that the problem allows: "gauss-newton" for known
+        structure and up to 1500 variables, "lbfgs" for more variables or no structure (both evaluate full batches, and
+        start on samples where there are many more rows than variables), "pstorm" for samplers. "sgd", "pstorm", "svrg"
+        are sampled methods under Algorithm 2; an object such as `SGD(step=InverseSqrt(3.0), batch=64)`, or one of
+        your own class, does as well.
+    variant : str
+        "adaptive-full" (Algorithm 1, the default), "always-full", "adaptive-short", "always-short".
+    preset : str
+        "paper" (the settings of the paper's experiments), "paper-fixed", "stoc-ialm" (Li et al. 2023).
+    epochs : AdaptiveEpochs, FixedEpochs or int
+        How long a sampled method runs on a subproblem: Algorithm 2, or so many epochs each.
+    tol : float
+        Success means certificate.residual <= tol; for a sampler, that the upper end of R's interval is.
+    seed : int
+        All randomness of the run follows from it.
+    max_epochs, max_gradients, max_seconds, max_outer
+        Limits: passes over the data (every row evaluation counts, full-batch tests too; for samplers in units of
+        `test_rows`), stochastic gradients, wall-clock time, outer iterations. The best certified point is returned.
+    y0 : array_like
+        Multipliers to start from (0).
+    penalty, dual, tolerance
+        Rules instead of those of the method, as in `auglag.minimize`.
+    slacks : str
+        "explicit" (variables of the subproblem, as in the paper) or "closed" (minimised out).
+    backend : str
+        "auto" uses compiled inner loops where there are any: numba's for linear models if it is installed, JAX's for
+        JAX functions. "numba" and "jax" insist, "numpy" does without. All give the same iterates up to rounding.
+    test_rows : int
+        Rows of the fixed sample on which a run with samplers is tested; its certificate rests on a fresh one, four
+        times as large.
+    callback : callable
+        Called with the row of the trace after every full-batch test; return True or raise StopIteration to stop.
+    progress : bool
+        Print a line per full-batch test.
+    checkpoint, resume : path
+        Save after every test; go on from a saved run, bit for bit.
+
+    Returns
+    -------
+    StochasticResult
+        With `x`, `certificate.residual` (R), `holdout`, `epochs`, `trace` and what else its docstring lists.
+    """
+    if not isinstance(problem, StochasticProblem):
+        raise InputError(f"problem must be a StochasticProblem, got {type(problem).__name__}")
+    require_positive(tol, "tol")
+    if not _whole(seed, 0):
+        raise InputError(f"seed must be a nonnegative integer, got {seed!r}")
+    if not _whole(test_rows, 100):
+        raise InputError(f"test_rows must be an integer of at least 100, got {test_rows!r}")
+    caps = _caps(max_epochs, max_gradients, max_seconds, max_outer)
+    chosen = choose(problem) if method == "auto" and preset is None else method
+    settings = resolve(
+        chosen, variant=variant, preset=preset, epochs=epochs, penalty=penalty, dual=dual, tolerance=tolerance,
+        slacks=slacks,
+    )  # fmt: skip
+    _refuse(problem, settings)
+    table = Table() if progress else None
+    hooks = Hooks(callback, table, table.end if table is not None else None, checkpoint, resume)
+    nested = not isinstance(settings.method, Method) and worthwhile(problem, settings.method.nested)
+    run = Run(
+        problem,
+        settings,
+        _start(problem, x0),
+        _multipliers(problem, y0),
+        tol=float(tol),
+        seed=int(seed),
+        caps=caps,
+        hooks=hooks,
+        test_rows=int(test_rows),
+        nested=nested,
+        inner=lambda run: inner_loop(run, backend),
+    )
+    return run.solve()
+
+
+def choose(problem: StochasticProblem) -> str:
+    """The name of the method with the fewest passes that the problem allows."""
+    if not problem.finite_data:
+        return "pstorm"
+    structured = all(block.has_curvature for block in problem.blocks) and isinstance(problem.g, Zero | SquaredL2)
+    return "gauss-newton" if structured and problem.n <= MANY_VARIABLES else "lbfgs"
+
+
+def inner_loop(run: Run, backend: str) -> InnerLoop:
+    """The inner loop for the method of a run."""
+    method, problem = run.settings.method, run.problem
+    if isinstance(method, GaussNewton):
+        return GaussNewtonInner(method, problem, run.limits, run, run.seed)
+    if isinstance(method, FullBatchSolver):
+        return FullBatchInner(method, run.limits, run)
+    sampling = Sampling(problem.blocks, method.batch, replacement=method.replacement)
+    engine = Backend(backend, problem)
+    sampled = sum(size for block, size in zip(problem.blocks, sampling.sizes, strict=True) if not block.exact)
+    epoch = max(1, math.ceil(run.rows / max(1, sampled)))
+    return Algorithm2(method, run.settings.controller, sampling, engine, run.limits, run, run.seed, epoch)
+
+
+def _refuse(problem: StochasticProblem, settings: Settings) -> None:
+    method = settings.method
+    if isinstance(method, GaussNewton):
+        if not all(block.has_curvature for block in problem.blocks):
+            raise InputError("method='gauss-newton' needs the curvature of every block; method='lbfgs' does not")
+        if not isinstance(problem.g, Zero | SquaredL2):
+            raise InputError(
+                f"method='gauss-newton' needs g = 0 or SquaredL2, got {problem.g!r:.60}; 'lbfgs' takes any g"
+            )
+    if not problem.finite_data and isinstance(method, GaussNewton | FullBatchSolver):
+        raise InputError(f"method={method.name!r} needs data with an end; a sampler takes 'sgd', 'pstorm' or 'svrg'")
+
+
+def _start(problem: StochasticProblem, x0: Any) -> Vector:
+    start = x0 if x0 is not None else problem.x0 if problem.x0 is not None else np.zeros(problem.n)
+    x = np.array(start, dtype=np.float64)
+    if x.shape != (problem.n,):
+        raise InputError(f"x0 must have {problem.n} entries, one per variable, got shape {x.shape}")
+    if not np.isfinite(x).all():
+        raise InputError("x0 must be finite, got NaN or inf")
+    return problem.g.domain().prox(x, 1.0)
+
+
+def _multipliers(problem: StochasticProblem, y0: Any) -> Vector:
+    y = np.zeros(problem.m) if y0 is None else np.atleast_1d(np.array(y0, dtype=np.float64))
+    if y.shape != (problem.m,) or not np.isfinite(y).all():
+        raise InputError(f"y0 must be {problem.m} finite numbers, one per constraint, got shape {y.shape}")
+    return y
+
+
+def _caps(epochs: Any, gradients: Any, seconds: Any, outer: Any) -> Caps:
+    limits = {"max_epochs": epochs, "max_gradients": gradients, "max_seconds": seconds, "max_outer": outer}
+    for name, value in limits.items():
+        if value is not None:
+            require_positive(value, name)
+    return Caps(epochs, gradients, seconds, outer)
+
+
+def _whole(value: Any, least: int) -> bool:
+    return not isinstance(value, bool) and isinstance(value, numbers.Integral) and int(value) >= least

@@ -1,0 +1,65 @@
+"""What a stochastic run returns."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from scipy.optimize import OptimizeResult
+
+from auglag.errors import InputError
+
+#: Field -> what it holds. `StochasticResult` has exactly these.
+SCHEMA: dict[str, str] = {
+    "x": "the best point found, shape (n,)",
+    "fun": "f(x) + g(x) over all rows (an estimate, if estimated)",
+    "success": "True only if certificate.meets(tol); for sampled data, if the upper end of R's interval does",
+    "status": "an auglag.Status",
+    "message": "the status in words, with the numbers that matter",
+    "multipliers": "y, one per constraint; L = f + y'c",
+    "certificate": "a Certificate over all rows, or an EstimatedCertificate with intervals for sampled data",
+    "estimated": "whether the certificate is an estimate",
+    "holdout": "the same on held-out data, or None; a check of generalisation, not of optimality",
+    "rates": "figures of merit of the problem (for Neyman-Pearson: error rates on training and held-out data)",
+    "epochs": "row evaluations / rows: passes over the data, full-batch tests and curvature included",
+    "gradients": "stochastic gradients D(x, y, z)",
+    "tests": "full-batch evaluations",
+    "nit": "outer iterations",
+    "nit_inner": "iterations of the method, all subproblems together",
+    "penalty": "beta of the last subproblem",
+    "history": "a list of dicts, one row per outer iteration",
+    "trace": "a list of dicts, one row per full-batch test",
+    "seconds": "wall-clock time",
+    "seed": "what makes the run again",
+    "tol": "the tolerance asked for",
+    "method": "the name of the method",
+    "variant": "the rules in words",
+}
+
+
+@final
+class StochasticResult(OptimizeResult):
+    """A SciPy `OptimizeResult` with exactly the fields of `SCHEMA`, which are:"""
+
+    def __init__(self, **values: Any) -> None:
+        missing, extra = SCHEMA.keys() - values.keys(), values.keys() - SCHEMA.keys()
+        if missing or extra:
+            raise InputError(
+                f"StochasticResult takes exactly its schema: missing {sorted(missing)}, unknown {sorted(extra)}"
+            )
+        super().__init__(**values)
+
+    def __repr__(self) -> str:
+        """SciPy's layout, with the long parts in one line each."""
+        short = dict(self)
+        short["history"] = f"{len(self.history)} rows, one per outer iteration"
+        short["trace"] = f"{len(self.trace)} rows, one per full-batch test"
+        short["certificate"] = str(self.certificate)
+        short["rates"] = ", ".join(f"{name} {value:.4f}" for name, value in self.rates.items())
+        if self.holdout is not None:
+            short["holdout"] = str(self.holdout)
+        return str(OptimizeResult(short))
+
+    __str__ = __repr__
+
+
+StochasticResult.__doc__ = f"{StochasticResult.__doc__}\n\n" + "\n".join(f"    {k}: {v}" for k, v in SCHEMA.items())

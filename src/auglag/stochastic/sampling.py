@@ -1,0 +1,164 @@
+"""Drawing samples, and the estimator D(x, y, z) of the gradient of L_beta from two independent ones.
+
+    D(x, y, z) = grad f(x, xi1) + J(x, xi1)'(y + beta c(x, xi2)),     z = (xi1, xi2) independent,
+
+is unbiased because c and J come from different samples; with one sample for both it is not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.errors import InputError
+from auglag.stochastic.blocks import Block
+from auglag.stochastic.data import Index
+from auglag.stochastic.full_batch import Ledger, Limits
+from auglag.stochastic.lagrangian import FullTest, StochasticLagrangian
+
+#: Indices are drawn for so many steps at once; part of what a seed means, so never change it lightly.
+STEPS_PER_DRAW = 256
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """z = (xi1, xi2): one batch per block for gradients, and one per block with constraints for their values."""
+
+    first: tuple[Any, ...]
+    second: tuple[Any, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Row indices of many samples, one row of each array per step; None for blocks that are not drawn by index."""
+
+    steps: int
+    first: tuple[Index | None, ...]
+    second: tuple[Index | None, ...]
+
+
+@final
+class Sampling:
+    """How batches are drawn: `batch` rows of every block (one number, or one per block), with replacement or not."""
+
+    def __init__(self, blocks: Sequence[Block], batch: int | Sequence[int], *, replacement: bool = True) -> None:
+        sizes = [batch] * len(blocks) if isinstance(batch, int | np.integer) else list(batch)
+        if len(sizes) != len(blocks):
+            raise InputError(f"batch must be one number or one per block, {len(blocks)}, got {len(sizes)}")
+        for block, size in zip(blocks, sizes, strict=True):
+            if not (isinstance(size, int | np.integer) and size >= 1):
+                raise InputError(f"batch must be a positive integer, got {size!r}")
+            if not replacement and block.rows is not None and not block.exact and size > block.rows:
+                raise InputError(
+                    f"batch must not exceed the rows of a block when replacement is off: got {size} of {block.rows}"
+                )
+        self.blocks, self.sizes, self.replacement = tuple(blocks), tuple(int(s) for s in sizes), replacement
+        self.indexed = all(block.rows is not None for block in blocks)
+
+    @property
+    def rows_per_step(self) -> int:
+        """Rows touched by one D(x, y, z)."""
+        pairs = [(b, s) for b, s in zip(self.blocks, self.sizes, strict=True) if not b.exact]
+        return sum(size * (1 + block.in_constraints) for block, size in pairs)
+
+    def draws(self, rng: np.random.Generator, steps: int) -> Iterator[Draw]:
+        """Indices for `steps` samples, STEPS_PER_DRAW at a time."""
+        for start in range(0, steps, STEPS_PER_DRAW):
+            count = min(STEPS_PER_DRAW, steps - start)
+            first = tuple(self._indices(rng, i, count) for i in range(len(self.blocks)))
+            second = tuple(
+                self._indices(rng, i, count) if block.in_constraints else None for i, block in enumerate(self.blocks)
+            )
+            yield Draw(count, first, second)
+
+    def _indices(self, rng: np.random.Generator, i: int, count: int) -> Index | None:
+        rows, size = self.blocks[i].rows, self.sizes[i]
+        if rows is None or self.blocks[i].exact:
+            return None
+        if self.replacement:
+            return rng.integers(0, rows, (count, size), dtype=np.int32 if rows < 2**31 else np.int64)
+        return np.stack([rng.choice(rows, size, replace=False, shuffle=False) for _ in range(count)])
+
+    def sample(self, draw: Draw, step: int, rng: np.random.Generator) -> Sample:
+        """The batches of one step of a draw; blocks without rows draw theirs now."""
+        first = tuple(self._batch(i, draw.first[i], step, rng) for i in range(len(self.blocks)))
+        second = tuple(
+            self._batch(i, draw.second[i], step, rng) if block.in_constraints else None
+            for i, block in enumerate(self.blocks)
+        )
+        return Sample(first, second)
+
+    def _batch(self, i: int, index: Index | None, step: int, rng: np.random.Generator) -> Any:
+        block = self.blocks[i]
+        if index is not None:
+            return block.take(index[step])
+        return block.take(slice(0, 0)) if block.exact else block.draw(rng, self.sizes[i])
+
+
+@final
+class SampledLagrangian:
+    """L_beta(., y) + g as a stochastic method sees it: samples, estimates D, the prox of g, and full-batch tests."""
+
+    def __init__(self, exact: StochasticLagrangian, sampling: Sampling, limits: Limits) -> None:
+        self.exact, self.sampling, self.limits = exact, sampling, limits
+        self.blocks = sampling.blocks
+        self.geometry, self.y, self.beta, self.g = exact.geometry, exact.y, exact.beta, exact.g
+        self.n = exact.geometry.n
+        self.ledger: Ledger = exact.full.ledger
+
+    def draws(self, rng: np.random.Generator, steps: int, points: int = 1) -> Iterator[Draw]:
+        """Indices for `steps` samples, each to be used at `points` points; fewer once a limit is reached."""
+        cost = max(1, points * self.sampling.rows_per_step)
+        for draw in self.sampling.draws(rng, steps):
+            room = min((self.limits.rows - self.ledger.rows) / cost, self.limits.gradients - self.ledger.gradients)
+            if room < 1 or self.limits.reached(self.ledger):
+                return
+            yield draw if room >= draw.steps else Draw(math.floor(room), draw.first, draw.second)
+
+    def samples(self, rng: np.random.Generator, steps: int, points: int = 1) -> Iterator[Sample]:
+        """`steps` independent samples z; fewer once a limit of the run is reached."""
+        for draw in self.draws(rng, steps, points):
+            for step in range(draw.steps):
+                yield self.sampling.sample(draw, step, rng)
+
+    def charge(self, gradients: int, points: int = 1) -> None:
+        """Count stochastic gradients that a kernel took."""
+        self.ledger.gradients += gradients
+        self.ledger.rows += gradients * points * self.sampling.rows_per_step
+
+    def constraint(self, v: Vector, sample: Sample) -> Vector:
+        """r(v, xi2) = c(x, xi2) - s: unbiased."""
+        x, c = v[: self.n], np.zeros(self.y.size)
+        for block, batch in zip(self.blocks, sample.second, strict=True):
+            if block.in_constraints:
+                c = c + block.values(x, batch)[1]
+        return self.exact.remainder(v, c)
+
+    def weighted(self, v: Vector, sample: Sample, w: Vector) -> Vector:
+        """grad f(x, xi1) + J(x, xi1)'w, and -w for the slacks."""
+        total = np.zeros(self.n)
+        for block, batch in zip(self.blocks, sample.first, strict=True):
+            total += block.gradient(v[: self.n], batch, w)
+        rows = self.geometry.rows
+        return np.concatenate([total, -w[rows]]) if rows.size else total
+
+    def estimate(self, v: Vector, sample: Sample) -> Vector:
+        """D(v, y, z)."""
+        self.charge(1)
+        w = self.y + self.beta * self.constraint(v, sample) if self.y.size else self.y
+        return self.weighted(v, sample, w)
+
+    def prox(self, v: Vector, step: float) -> Vector:
+        """prox of step * g."""
+        return self.g.prox(v, step)
+
+    def test(self, v: Vector) -> FullTest:
+        """A full-batch test, counted."""
+        return self.exact.test(v)

@@ -1,0 +1,209 @@
+"""Variants and presets of the stochastic method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, final
+
+from auglag.errors import InputError, OptionError, require_positive
+from auglag.rules import Adaptive, Always, DualRule, Full, History, PenaltyRule, PowerLaw, Short, ToleranceRule
+from auglag.settings import VARIANTS
+from auglag.stochastic.controllers import AdaptiveEpochs, Controller, FixedEpochs
+from auglag.stochastic.curvature import FullBatchSolver, GaussNewton
+from auglag.stochastic.methods import METHODS, SGD, SVRG, Method, PStorm
+from auglag.stochastic.steps import ConstantStep, InverseSqrt
+
+#: What `method=` may be by name, beside "auto".
+NAMES = (*METHODS, "gauss-newton", "lbfgs")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Tracking(ToleranceRule):
+    """eta'_{k+1} = min(ratio eta'_k, max(follow R_k, floor)): never much more accurate than the outer loop has come."""
+
+    first: float = 0.1
+    ratio: float = 0.5
+    follow: float = 0.5
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_positive(self.first, "Tracking.first")
+        require_positive(self.follow, "Tracking.follow")
+        if not 0.0 < self.ratio < 1.0:
+            raise InputError(f"Tracking.ratio must lie in (0, 1), got {self.ratio}")
+
+    def next(self, history: History) -> float:
+        """The recursion, over the history."""
+        eta = self.first
+        for it in history.iterations:
+            eta = min(self.ratio * eta, max(self.follow * it.residual, self.floor))
+        return max(eta, 1e-300)
+
+
+Solver = Method | GaussNewton | FullBatchSolver
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that defines the method, apart from the problem, the tolerance and the limits."""
+
+    method: Solver
+    penalty: PenaltyRule = field(default_factory=lambda: Adaptive(initial=0.1, gamma=3.0, tau=0.5))
+    dual: DualRule = field(default_factory=Full)
+    tolerance: ToleranceRule | None = None  #: None: `Tracking` down to a fifth of tol
+    controller: Controller = field(default_factory=lambda: AdaptiveEpochs(restart=False, exact_slacks=True))
+    slacks: str = "explicit"
+    largest_penalty: float = 1e20
+    negligible: float = 0.01
+
+    def describe(self) -> str:
+        """The rules in words."""
+        numbers = [
+            f"{name}={getattr(self.penalty, name):g}" for name in ("gamma", "tau") if hasattr(self.penalty, name)
+        ]
+        inner = f", {type(self.controller).__name__}" if isinstance(self.method, Method) else ""
+        return (
+            f"{type(self.penalty).__name__}({', '.join(numbers)}) penalty, {type(self.dual).__name__} dual step{inner}"
+        )
+
+
+_PAPER = AdaptiveEpochs(initial=1, r=2.0, restart=True, carry=True)
+
+#: The paper's experiments; tau and eta'_k = 1/k are our reading, the paper does not print them. `method` is SGD here;
+#: minimize(..., preset="paper", method="pstorm") gives the appendix's.
+PRESETS: dict[str, Settings] = {
+    "paper": Settings(
+        method=SGD(step=InverseSqrt(1.0)),
+        penalty=Adaptive(initial=0.1, gamma=1.5, tau=0.8),
+        dual=Full(y_max=1e9),
+        tolerance=PowerLaw(1.0, 1.0),
+        controller=_PAPER,
+        largest_penalty=1e60,
+        negligible=0.0,
+    ),
+    # The rival of its figures 3 and 5: 100 epochs per subproblem, stepsize 0.1, beta_1 = 1.
+    "paper-fixed": Settings(
+        method=SGD(step=ConstantStep(0.1)),
+        penalty=Adaptive(initial=1.0, gamma=1.5, tau=0.8),
+        dual=Full(y_max=1e9),
+        tolerance=PowerLaw(1.0, 1.0),
+        controller=FixedEpochs(100),
+        largest_penalty=1e60,
+        negligible=0.0,
+    ),
+    # Stoc-iALM, Li et al. (2023): PStorm with a fixed number of epochs, beta_k growing every time, short dual steps.
+    "stoc-ialm": Settings(
+        method=PStorm(step=ConstantStep(0.1)),
+        penalty=Always(initial=1.0, gamma=1.5),
+        dual=Short(),
+        tolerance=PowerLaw(1.0, 1.0),
+        controller=FixedEpochs(100),
+        largest_penalty=1e60,
+        negligible=0.0,
+    ),
+}
+
+#: The best settings we know for each method asked for by name.
+DEFAULTS: dict[str, Settings] = {
+    "sgd": Settings(
+        method=SGD(step=InverseSqrt(3.0)),
+        penalty=Adaptive(initial=0.1, gamma=1.5, tau=0.8),
+        tolerance=PowerLaw(1.0, 2.0),
+    ),
+    "pstorm": Settings(
+        method=PStorm(step=InverseSqrt(3.0)),
+        penalty=Adaptive(initial=0.1, gamma=1.5, tau=0.8),
+        tolerance=PowerLaw(1.0, 2.0),
+    ),
+    "svrg": Settings(method=SVRG()),
+    "gauss-newton": Settings(method=GaussNewton(), slacks="closed"),
+    "lbfgs": Settings(method=FullBatchSolver(), slacks="closed"),
+}
+
+
+def resolve(
+    method: Any,
+    *,
+    variant: str | None = None,
+    preset: str | None = None,
+    epochs: Any = None,
+    penalty: PenaltyRule | None = None,
+    dual: DualRule | None = None,
+    tolerance: ToleranceRule | None = None,
+    slacks: str | None = None,
+) -> Settings:
+    """The settings of a method or preset, changed by what was given."""
+    settings = _base(method, preset)
+    changes: dict[str, Any] = {}
+    if variant is not None:
+        if penalty is not None or dual is not None:
+            raise InputError("variant already names the penalty and the dual rule; give either variant or penalty/dual")
+        changes |= _variant(variant, settings)
+    rules = (("penalty", penalty, PenaltyRule), ("dual", dual, DualRule), ("tolerance", tolerance, ToleranceRule))
+    for name, value, kind in rules:
+        if value is not None:
+            if not isinstance(value, kind):
+                raise InputError(f"{name} must be a {kind.__name__} object, got {value!r:.80}")
+            changes[name] = value
+    if epochs is not None:
+        changes["controller"] = _controller(epochs)
+        if not isinstance(settings.method, Method):
+            raise InputError(f"epochs is for sampled methods; {settings.method.name!r} tests every iteration")
+    if slacks is not None:
+        if slacks not in ("explicit", "closed"):
+            raise InputError(f"slacks must be 'explicit' or 'closed', got {slacks!r}")
+        if slacks == "closed" and isinstance(settings.method, Method) and settings.method.name in ("sgd", "pstorm"):
+            raise InputError("slacks='closed' makes sampled gradients biased; sgd and pstorm need slacks='explicit'")
+        changes["slacks"] = slacks
+    return replace(settings, **changes)
+
+
+def _base(method: Any, preset: str | None) -> Settings:
+    if preset is not None:
+        if preset not in PRESETS:
+            raise OptionError(f"preset must be one of {sorted(PRESETS)}, got {preset!r}")
+        settings = PRESETS[preset]
+        if method in (None, "auto") or (isinstance(method, str) and method == settings.method.name):
+            return settings
+        if isinstance(method, str) and method in METHODS:
+            changed, base = METHODS[method], settings.method
+            assert isinstance(changed, SGD | PStorm | SVRG)
+            assert isinstance(base, SGD | PStorm | SVRG)
+            return replace(settings, method=replace(changed, step=base.step, batch=base.batch))
+        return replace(settings, method=_object(method), slacks="explicit")
+    if isinstance(method, str):
+        if method not in DEFAULTS:
+            raise OptionError(f"method must be one of {('auto', *NAMES)} or an object, got {method!r}")
+        return DEFAULTS[method]
+    found = _object(method)
+    return replace(DEFAULTS.get(found.name, DEFAULTS["sgd"]), method=found)
+
+
+def _object(method: Any) -> Solver:
+    if isinstance(method, Method | GaussNewton | FullBatchSolver):
+        return method
+    written = f"the class {method.__name__}: write {method.__name__}()" if isinstance(method, type) else repr(method)
+    raise InputError(f"method must be a name or a Method object, got {written:.80}")
+
+
+def _variant(variant: str, settings: Settings) -> dict[str, Any]:
+    if variant not in VARIANTS:
+        raise OptionError(f"variant must be one of {VARIANTS}, got {variant!r}")
+    kind, step = variant.split("-")
+    base = settings.penalty
+    assert isinstance(base, Adaptive | Always)
+    penalty: PenaltyRule = Always(initial=base.initial, gamma=base.gamma)
+    if kind == "adaptive":
+        penalty = base if isinstance(base, Adaptive) else Adaptive(initial=base.initial, gamma=base.gamma, tau=0.8)
+    dual: DualRule = Short() if step == "short" else settings.dual if isinstance(settings.dual, Full) else Full()
+    return {"penalty": penalty, "dual": dual}
+
+
+def _controller(epochs: Any) -> Controller:
+    if isinstance(epochs, Controller):
+        return epochs
+    if isinstance(epochs, int) and not isinstance(epochs, bool):
+        return FixedEpochs(epochs)
+    raise InputError(f"epochs must be AdaptiveEpochs(...), FixedEpochs(...) or an integer, got {epochs!r:.80}")

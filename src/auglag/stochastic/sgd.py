@@ -1,0 +1,74 @@
+"""Stochastic proximal gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.stochastic.fused import Backend, Fused
+from auglag.stochastic.method import Collector, Method, check_method, describe_call
+from auglag.stochastic.sampling import SampledLagrangian
+from auglag.stochastic.steps import DistanceOverGradients, InverseSqrt, StepRule
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SGD(Method):
+    """Stochastic proximal gradient, v+ = prox_{a g}(v - a D(v, y, z)).
+
+    `output` is "last" (the default: at least as good in practice), "uniform" (an iterate drawn uniformly, which is what
+    the paper's lemma speaks of) or "tail" (the average of the last half).
+    """
+
+    step: StepRule = field(default_factory=InverseSqrt)
+    output: str = "last"
+    batch: int | Sequence[int] = 128
+    replacement: bool = True
+
+    def __post_init__(self) -> None:
+        check_method(self)
+
+    @property
+    def name(self) -> str:
+        """sgd."""
+        return "sgd"
+
+    def run(
+        self, oracle: SampledLagrangian, v: Vector, steps: int, rng: np.random.Generator, backend: Backend
+    ) -> Vector:
+        """`steps` stochastic proximal gradient steps."""
+        free = isinstance(self.step, DistanceOverGradients)
+        alpha = self.step.size(describe_call(oracle, v, steps, rng))
+        travel = np.array([alpha * (1.0 + float(np.linalg.norm(v))), 0.0]) if free else np.zeros(0)
+        collector = Collector(self.output, v.size, steps, rng)
+        fused, start = backend.fused(oracle, v), v.copy()
+        if fused is not None:
+            return self._fused(fused, steps, rng, collector, alpha, travel, start)
+        for z in oracle.samples(rng, steps):
+            d = oracle.estimate(v, z)
+            if free:
+                travel[0] = max(travel[0], float(np.linalg.norm(v - start)))
+                travel[1] += float(d @ d)
+                alpha = travel[0] / math.sqrt(max(travel[1], 1e-300))
+            v = oracle.prox(v - alpha * d, alpha)
+            collector.see(v)
+        return collector.result(v)
+
+    def _fused(
+        self, fused: Fused, steps: int, rng: np.random.Generator, collector: Collector, alpha: float, travel: Vector,
+        start: Vector,
+    ) -> Vector:  # fmt: skip
+        for draw in fused.oracle.draws(rng, steps):
+            first, second = fused.indices(draw)
+            fused.kernels.sgd(
+                fused.model, first, second, draw.steps, collector.seen, fused.x, fused.s, fused.y, fused.beta, alpha,
+                fused.prox, fused.box, collector.kept, collector.plan, travel, start,
+            )  # fmt: skip
+            collector.seen += draw.steps
+            fused.oracle.charge(draw.steps)
+        return collector.result(fused.v)

@@ -1,0 +1,78 @@
+"""What the outer loop needs to know of a stochastic problem, and what a run needs to know of its inner loop."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.inner.base import InnerResult
+from auglag.outer import OuterSubproblem
+from auglag.rules import Iteration
+from auglag.stochastic.algorithm2 import Witness
+from auglag.stochastic.full_batch import FullBatch
+from auglag.stochastic.lagrangian import FullTest, Geometry, StochasticLagrangian
+
+
+class InnerLoop(Protocol):
+    """An inner loop with its state: what the outer loop calls, and what a checkpoint saves."""
+
+    watch: Witness
+
+    def solve(self, subproblem: OuterSubproblem, x: Vector, tol: float, *, limit: int) -> InnerResult:
+        """As in `outer.Inner`."""
+        ...
+
+    def set_iteration(self, k: int) -> None:
+        """Say which outer iteration comes next: part of the seed."""
+        ...
+
+    def begin_level(self) -> None:
+        """The problem changes: forget what belongs to the old one."""
+        ...
+
+    def save(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """(numbers, arrays) for a checkpoint."""
+        ...
+
+    def load(self, numbers: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """The state of a checkpoint."""
+        ...
+
+
+@final
+class Stage:
+    """A problem (or a sample of it) as Algorithm 1 sees it."""
+
+    def __init__(self, geometry: Geometry, full: FullBatch) -> None:
+        self.geometry, self.full = geometry, full
+        self.last: FullTest | None = None  #: at the end of the last subproblem
+        self._current: StochasticLagrangian | None = None
+
+    def subproblem(self, y: Vector, beta: float) -> StochasticLagrangian:
+        """L_beta(., y) + g."""
+        self._current = StochasticLagrangian(self.geometry, self.full, y, beta)
+        return self._current
+
+    def record(self, k: int, beta: float, eta: float, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
+        """The row of the history, with R over all rows."""
+        assert self._current is not None
+        self.last = test = self._current.test(found.x)
+        violation = float(np.linalg.norm(c))
+        x = self.geometry.x(found.x)
+        return Iteration(
+            k=k,
+            beta=beta,
+            eta=eta,
+            usable=found.usable,
+            violation=violation,
+            stationarity=test.dist,
+            residual=test.residual,
+            user_violation=violation,
+            objective=float(test.evaluation.f + self.geometry.problem.g.value(x)),
+            multiplier_norm=float(np.linalg.norm(y_hat)),
+            inner_status=found.status.name,
+            inner_iterations=found.iterations,
+            evaluations=found.evaluations,
+        )

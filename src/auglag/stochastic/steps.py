@@ -1,0 +1,145 @@
+"""Stepsizes of the stochastic methods, as small frozen objects."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+from auglag.errors import InputError, require_positive
+from auglag.theory import Constants, c_big, lipschitz
+
+
+def _positive(rule: object, *names: str) -> None:
+    for name in names:
+        require_positive(getattr(rule, name), f"{type(rule).__name__}.{name}")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a stepsize may depend on: one call of the method, for `steps` iterations on one subproblem."""
+
+    steps: int
+    beta: float
+    value: float  #: L_beta + g at the point the call starts from
+    lipschitz: Callable[[], float] = lambda: 1.0  #: estimates the local Lipschitz constant of grad L_beta; costs rows
+
+
+class StepRule(ABC):
+    """The stepsize for one call of a method. A user's own rule is one class with one method."""
+
+    @abstractmethod
+    def size(self, call: Call) -> float:
+        """alpha > 0, for all iterations of the call."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class InverseSqrt(StepRule):
+    """alpha = scale / sqrt(T), T the iterations of the call: the paper's experiments with scale = 1."""
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        _positive(self, "scale")
+
+    def size(self, call: Call) -> float:
+        """scale / sqrt(T)."""
+        return self.scale / math.sqrt(call.steps)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ConstantStep(StepRule):
+    """alpha = value."""
+
+    value: float = 0.1
+
+    def __post_init__(self) -> None:
+        _positive(self, "value")
+
+    def size(self, call: Call) -> float:
+        """The constant."""
+        return self.value
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LocalLipschitz(StepRule):
+    """alpha = scale / L, L the curvature of a sampled L_beta at the start of the call, by power iteration."""
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        _positive(self, "scale")
+
+    def size(self, call: Call) -> float:
+        """scale / L."""
+        return self.scale / call.lipschitz()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Scaled(StepRule):
+    """alpha = scale / (1 + rate * beta): shrinks as the penalty makes the subproblem steeper."""
+
+    scale: float = 3.0
+    rate: float = 2.0
+
+    def __post_init__(self) -> None:
+        _positive(self, "scale", "rate")
+
+    def size(self, call: Call) -> float:
+        """scale / (1 + rate * beta)."""
+        return self.scale / (1.0 + self.rate * call.beta)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LemmaStep(StepRule):
+    """alpha = min(1 / (2 L_k), sqrt(Omega_k / (L_k sigma_k^2 T))), the stepsize of the paper's lemma.
+
+    L_k from `constants` (`auglag.theory.lipschitz`), sigma_k^2 = 3 (sigma_f^2 + sigma_c^2 (ybar_max^2 + beta^2)), and
+    Omega_k = L_beta + g at the start less `lowest`, a lower bound of the subproblem.
+    """
+
+    constants: Constants
+    sigma_f: float
+    sigma_c: float = 0.0
+    lowest: float = 0.0
+    beta_1: float = 1.0
+    violation_1: float = 0.0
+
+    def __post_init__(self) -> None:
+        _positive(self, "sigma_f", "beta_1")
+        if not 0.0 <= self.sigma_c < math.inf:
+            raise InputError(f"LemmaStep.sigma_c must be nonnegative and finite, got {self.sigma_c}")
+
+    def size(self, call: Call) -> float:
+        """The lemma's stepsize."""
+        big = c_big(self.constants, self.beta_1, self.violation_1)
+        L = lipschitz(self.constants, call.beta, big)
+        variance = 3.0 * (self.sigma_f**2 + self.sigma_c**2 * (self.constants.ybar_max**2 + call.beta**2))
+        gap = max(call.value - self.lowest, 1e-16)
+        return min(0.5 / L, math.sqrt(gap / (L * variance * call.steps)))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DistanceOverGradients(StepRule):
+    """alpha_t = (farthest distance from the start so far) / sqrt(sum of squared gradients): needs no constant at all.
+
+    `first` is the distance taken before anything has moved, relative to 1 + ||x||. (Ivgi, Hinder and Carmon, 2023.)
+    """
+
+    first: float = 1e-4
+
+    def __post_init__(self) -> None:
+        _positive(self, "first")
+
+    def size(self, call: Call) -> float:
+        """Unused: the size changes from step to step."""
+        return self.first

@@ -1,0 +1,95 @@
+"""What every stochastic method has to do: solve, be reproducible from its seed, count, stop at limits, resume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.helpers.stochastic import least_squares_on_a_plane, two_classes
+
+from auglag import CheckpointError, Status
+from auglag.stochastic import METHODS, minimize
+from auglag.stochastic.settings import NAMES
+
+#: Reachable with a few hundred passes.
+TOLERANCE = {"sgd": 0.05, "pstorm": 0.05, "svrg": 1e-3, "gauss-newton": 1e-8, "lbfgs": 1e-6}
+X0 = np.linspace(-1, 1, 6)
+
+
+def test_every_method_by_name_has_a_tolerance_here() -> None:
+    assert set(TOLERANCE) == set(NAMES)
+    assert set(METHODS) <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_finds_the_solution_of_the_full_batch(name: str) -> None:
+    problem = two_classes()
+    exact = minimize(problem, tol=1e-9)
+    result = minimize(problem, X0, method=name, tol=TOLERANCE[name], max_epochs=800, seed=1)
+    assert result.success, result.message
+    assert result.certificate.residual <= TOLERANCE[name]
+    assert result.fun == pytest.approx(exact.fun, abs=10 * TOLERANCE[name])
+    assert result.epochs <= 800
+    assert result.method == name
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "gauss-newton"])
+def test_user_functions_do_as_well(name: str) -> None:
+    problem, solution = least_squares_on_a_plane()
+    tol = 5 * TOLERANCE[name] if name in ("sgd", "pstorm") else TOLERANCE[name]  # these rows are noisier
+    result = minimize(problem, method=name, tol=tol, max_epochs=800, seed=1)
+    assert result.success, result.message
+    np.testing.assert_allclose(result.x, solution[:5], atol=5 * tol)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_seed_makes_the_run(name: str) -> None:
+    runs = [minimize(two_classes(), X0, method=name, tol=1e-9, max_epochs=12, seed=seed) for seed in (3, 3, 4)]
+    trace = [[row["residual"] for row in run.trace] for run in runs]
+    assert trace[0] == trace[1]
+    assert (trace[0] == trace[2]) is (name == "lbfgs")  # the others draw rows
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_limits_end_it_with_the_best_point_certified(name: str) -> None:
+    result = minimize(two_classes(), X0, method=name, tol=1e-12, max_epochs=9, seed=3)
+    assert result.status is Status.EVALUATION_LIMIT
+    assert not result.success
+    assert result.epochs <= 9 + 3  # a test may come after the last step, and an estimate of curvature before
+    assert result.certificate.residual == pytest.approx(min(row["residual"] for row in result.trace), rel=1e-6)
+    stopped = minimize(two_classes(), X0, method=name, tol=1e-300, max_seconds=1e-6, max_epochs=None)
+    assert stopped.status is Status.TIME_LIMIT
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_killed_run_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
+    problem, path = two_classes(), tmp_path / "run.npz"
+    options = {"method": name, "tol": 1e-9, "max_epochs": 40, "seed": 7}
+    whole = minimize(problem, X0, **options)
+
+    class Killed(Exception):
+        pass
+
+    def kill(row: dict) -> None:
+        if row["epochs"] > 17 and path.exists():
+            raise Killed
+
+    with pytest.raises(Killed):
+        minimize(problem, X0, checkpoint=path, callback=kill, **options)
+    result = minimize(problem, X0, resume=path, **options)
+    np.testing.assert_array_equal(result.x, whole.x)
+    np.testing.assert_array_equal(result.multipliers, whole.multipliers)
+    timeless = [[{k: v for k, v in row.items() if k != "seconds"} for row in run.trace] for run in (result, whole)]
+    assert timeless[0] == timeless[1]
+    assert (result.gradients, result.tests, result.nit) == (whole.gradients, whole.tests, whole.nit)
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    minimize(two_classes(), X0, method="sgd", tol=1e-9, max_epochs=10, seed=1, checkpoint=path)
+    with pytest.raises(CheckpointError, match="seed must be 1 as saved, got 2"):
+        minimize(two_classes(), X0, method="sgd", tol=1e-9, max_epochs=10, seed=2, resume=path)
+    path.write_bytes(b"not a checkpoint")
+    with pytest.raises(CheckpointError, match="not a usable checkpoint"):
+        minimize(two_classes(), X0, method="sgd", resume=path)

@@ -1,0 +1,222 @@
+"""The default for smooth problems: models with kinks inside Algorithm 1, Newton's method between its iterations."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.optimize
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
+
+import auglag
+from auglag import minimize
+from auglag.acceleration import SQP
+from auglag.problems import hock_schittkowski as hs
+from auglag.problems.functions import Problem
+from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.sqp import Memory
+
+
+def sphere(n=2):
+    return NonlinearConstraint(
+        lambda x: x @ x, 1.0, 1.0, jac=lambda x: 2 * x[None, :], hess=lambda x, v: 2 * v[0] * np.eye(n)
+    )
+
+
+def with_hessians(**kwargs):
+    """min exp(x0) + x0 x1 on the unit circle, with all derivatives."""
+    return {
+        "fun": lambda x: np.exp(x[0]) + x[0] * x[1],
+        "x0": [-0.8, 0.7],
+        "jac": lambda x: np.array([np.exp(x[0]) + x[1], x[0]]),
+        "hess": lambda x: np.array([[np.exp(x[0]), 1.0], [1.0, 0.0]]),
+        "constraints": sphere(),
+        **kwargs,
+    }
+
+
+def errors_of(hessians):
+    arguments = with_hessians()
+    if not hessians:
+        del arguments["hess"]
+    problem = Problem(arguments.pop("fun"), arguments.pop("x0"), **arguments)
+    form = StandardForm(problem, Scaling.none(1))
+    errors = []
+
+    def seen(x, y, error):
+        errors.append(error)
+        return True
+
+    SQP().run(form, Memory(), problem.x0, np.zeros(1), target=1e-13, patience=2, seen=seen)
+    return errors
+
+
+def test_newton_steps_converge_quadratically():
+    errors = [error for error in errors_of(hessians=True) if error < 0.1]
+    assert errors[-1] < 1e-12
+    for before, now in itertools.pairwise(errors):
+        assert now <= 10 * before**2 + 1e-14, errors
+
+
+def test_steps_without_hessians_converge_superlinearly():
+    errors = errors_of(hessians=False)
+    assert errors[-1] < 1e-8
+    assert len(errors) < 20
+    ratios = [now / before for before, now in itertools.pairwise(errors) if before < 1e-2]
+    assert min(ratios) < 0.05
+
+
+def test_a_result_says_how_it_was_found():
+    res = minimize(**with_hessians())
+    assert res.success
+    assert res.inner == "qp"
+    assert res.history[-1]["inner_status"] == "ACCELERATED"
+    assert res.nit == len(res.history)
+    assert res.njev <= 10
+    assert res.nhev <= res.njev
+
+
+def test_without_acceleration_algorithm_1_finds_the_same_point():
+    fast, alone = minimize(**with_hessians()), minimize(**with_hessians(acceleration=False, inner="qp"))
+    assert alone.success
+    assert all(row["acceleration_steps"] == 0 for row in alone.history)
+    assert all(row["inner_status"] != "ACCELERATED" for row in alone.history)
+    np.testing.assert_allclose(fast.x, alone.x, atol=1e-6)
+
+
+@pytest.mark.parametrize("acceleration", [SQP(penalty=1e6), SQP(steps=3), SQP(patience=0), True])
+def test_the_acceleration_can_be_tuned(acceleration):
+    assert minimize(**with_hessians(acceleration=acceleration)).success
+
+
+def test_an_acceleration_that_makes_no_sense_is_refused():
+    with pytest.raises(auglag.InputError, match="acceleration must be True, False or an SQP object, got 'fast'"):
+        minimize(**with_hessians(acceleration="fast"))
+    with pytest.raises(auglag.InputError, match=r"SQP.penalty must be positive.*, got -1"):
+        SQP(penalty=-1)
+    with pytest.raises(auglag.InputError, match=r"SQP.steps must be a whole number, got 0"):
+        SQP(steps=0)
+
+
+def test_the_paper_preset_and_its_rivals_know_nothing_of_it():
+    for preset in ("paper", "ialm", "ippm"):
+        assert auglag.settings.PRESETS[preset].acceleration is None
+
+
+def test_a_stationary_saddle_of_the_constraints_is_no_excuse_for_leaving_the_bounds():
+    seen = []
+    res = minimize(
+        lambda x: seen.append(x.copy()) or -x[0] * x[1],
+        [0.1, 0.1],
+        jac=lambda x: -x[::-1],
+        hess=lambda x: np.array([[0.0, -1.0], [-1.0, 0.0]]),
+        bounds=[(0, 1), (0, 2)],
+        constraints=LinearConstraint([[1.0, 1.0]], -np.inf, 2.0),
+    )
+    assert res.success
+    np.testing.assert_allclose(res.x, [1, 1], atol=1e-6)
+    assert (np.array(seen) >= 0).all()
+    assert (np.array(seen) <= [1, 2]).all()
+
+
+# ----------------------------------------------------------------------------------------------------------- degenerate
+
+
+def solve_hs(name, repeat=1, **kwargs):
+    p = hs.get(name)
+    cons = [NonlinearConstraint(r.fun, r.lower, r.upper, jac=r.jac) for r in p.rows for _ in range(repeat)]
+    return p, minimize(p.fun, p.x0, jac=p.grad, bounds=Bounds(p.lower, p.upper), constraints=cons, **kwargs)
+
+
+@pytest.mark.parametrize(
+    "name", ["HS6", "HS14", "HS26", "HS27", "HS39", "HS43", "HS65", "HS71", "HS77", "HS100", "HS113"]
+)
+def test_rows_stated_three_times_change_nothing(name):
+    p, res = solve_hs(name, repeat=3)
+    assert res.success, res.explain()
+    assert res.fun == pytest.approx(p.f, rel=1e-5, abs=1e-5)
+
+
+def test_badly_scaled_hs106_is_solved():
+    p, res = solve_hs("HS106")
+    assert res.success, res.explain()
+    assert res.fun == pytest.approx(p.f, rel=1e-6)
+
+
+def test_complementarity_constraints_which_no_multiplier_qualifies():
+    """x, y >= 0 and x y <= 0: the Mangasarian-Fromovitz condition fails at every feasible point."""
+    res = minimize(
+        lambda v: (v[0] - 1) ** 2 + (v[1] - 0.5) ** 2,
+        [0.3, 0.2],
+        jac=lambda v: np.array([2 * (v[0] - 1), 2 * (v[1] - 0.5)]),
+        bounds=[(0, None), (0, None)],
+        constraints={"type": "ineq", "fun": lambda v: -v[0] * v[1], "jac": lambda v: -v[::-1]},
+    )
+    assert res.success, res.explain()
+    assert min(np.abs(res.x - [1, 0]).max(), np.abs(res.x - [0, 0.5]).max()) < 1e-3
+
+
+def test_a_point_without_linear_independence():
+    """Two parabolas that touch at the origin, and a line through it: three active rows of rank one."""
+    res = minimize(
+        lambda x: x[1] + x[0] ** 2,
+        [0.8, 1.5],
+        jac=lambda x: np.array([2 * x[0], 1.0]),
+        constraints=[
+            {"type": "ineq", "fun": lambda x: x[1] - x[0] ** 2, "jac": lambda x: np.array([-2 * x[0], 1.0])},
+            {"type": "ineq", "fun": lambda x: x[1] - 2 * x[0] ** 2, "jac": lambda x: np.array([-4 * x[0], 1.0])},
+            {"type": "ineq", "fun": lambda x: x[1], "jac": lambda x: np.array([0.0, 1.0])},
+        ],
+    )
+    assert res.success
+    np.testing.assert_allclose(res.x, [0, 0], atol=1e-3)
+
+
+def test_more_equalities_than_variables():
+    a = np.random.default_rng(0).standard_normal((6, 3))
+    x = np.array([1.0, -2.0, 0.5])
+    res = minimize(lambda z: z @ z, np.zeros(3), jac=lambda z: 2 * z, constraints=LinearConstraint(a, a @ x, a @ x))
+    assert res.success, res.explain()
+    np.testing.assert_allclose(res.x, x, atol=1e-7)
+
+
+# -------------------------------------------------------------------------------- large and sparse
+
+
+def test_a_large_sparse_quadratic_programme_is_solved_without_dense_matrices(monkeypatch):
+    """min |x - a|^2 / 2 subject to x_i + x_{i+1} <= 1, 0 <= x <= 1; n = 5000, m = 4999."""
+    n = 5000
+    a = np.random.default_rng(0).uniform(-0.5, 2.0, n)
+    rows = sparse.diags_array([np.ones(n - 1), np.ones(n - 1)], offsets=[0, 1], shape=(n - 1, n), format="csr")
+
+    def never(self, *args, **kwargs):
+        assert self.shape[0] * self.shape[1] < 10**6, "a large sparse matrix was made dense"
+        return plain(self, *args, **kwargs)
+
+    plain = sparse.csr_array.toarray
+    monkeypatch.setattr(sparse.csr_array, "toarray", never)
+    res = minimize(
+        lambda x: 0.5 * (x - a) @ (x - a),
+        np.zeros(n),
+        jac=lambda x: x - a,
+        hess=lambda x: sparse.eye_array(n, format="csr"),
+        bounds=Bounds(0, 1),
+        constraints=LinearConstraint(rows, -np.inf, 1.0),
+        check_derivatives=False,
+    )
+    assert res.success, res.explain()
+    assert res.inner == "qp"
+    assert res.njev <= 20
+
+
+def test_scipy_agrees_on_a_small_quadratic_programme():
+    rng = np.random.default_rng(5)
+    h, g, a = np.diag(rng.uniform(1, 3, 6)), rng.standard_normal(6), rng.standard_normal((4, 6))
+    con = LinearConstraint(a, -0.1, 0.2)
+    arguments = {"x0": np.ones(6), "jac": lambda x: h @ x + g, "bounds": Bounds(-1, 1)}
+    ours = minimize(lambda x: 0.5 * x @ h @ x + g @ x, **arguments, hess=lambda x: h, constraints=con)
+    theirs = scipy.optimize.minimize(
+        lambda x: 0.5 * x @ h @ x + g @ x, **arguments, constraints=con, method="SLSQP", options={"ftol": 1e-12}
+    )
+    assert ours.success
+    np.testing.assert_allclose(ours.x, theirs.x, atol=1e-5)

@@ -1,0 +1,64 @@
+"""The stochastic experiments in small: records that resume, figures, tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from auglag.paper import complexity, neyman_pearson
+from auglag.paper.neyman_pearson import FIGURES, Config, Job, complete, load
+
+
+def test_figures_two_to_five_have_the_curves_of_the_paper() -> None:
+    variants = ["adaptive-full", "always-full", "adaptive-short", "always-short"]
+    assert [config.variant for config in FIGURES["fig2"]] == variants
+    assert {(c.variant, c.inner) for c in FIGURES["fig5"]} == {
+        (variant, inner) for variant in ("adaptive-full", "always-full") for inner in ("adaptive", "fixed")
+    }
+    assert all(config.method == "pstorm" for config in FIGURES["fig4"])
+
+
+def test_a_figure_is_drawn_from_records_that_survive_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neyman_pearson, "CHATS", (0.7,))
+    table = neyman_pearson.run(tmp_path, quick=True, workers=1, figures=("fig3",))
+    text = table.read_text()
+    assert "Adaptive-Full, fixed" in text
+    assert (tmp_path / "fig3.pdf").stat().st_size > 5000
+    assert (tmp_path / "fig3.png").exists()
+    records = load(tmp_path / "records.jsonl.gz")
+    assert len(records) == 3 + 4 * 3
+    lines = (tmp_path / "runs.jsonl").read_text().splitlines()
+    (tmp_path / "runs.jsonl").write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:40])
+    again = neyman_pearson.run(tmp_path, quick=True, workers=1, figures=("fig3",))
+    assert again.read_text() == text
+
+
+def test_a_finished_run_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job(Config("sgd", "adaptive-full", "adaptive"), 0.7, 0, 20.0)
+    path = tmp_path / "runs.jsonl"
+    first = complete([job], path, 1)
+    monkeypatch.setattr(neyman_pearson, "solve", lambda job: pytest.fail("made again"))
+    assert complete([job], path, 1) == first
+    assert json.loads(path.read_text())["key"] == job.key
+
+
+def test_slopes_of_complexity_are_fitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fake(job: complexity.Job) -> dict[str, object]:
+        steps = None if job.eps < 0.1 and job.name.startswith("PStorm") else int(100 * job.eps**-3 * (1 + job.trial))
+        return {"key": job.key, "steps": steps}
+
+    monkeypatch.setattr(complexity, "measure", fake)
+    text = complexity.run(tmp_path, quick=True, workers=1).read_text()
+    assert "| proximal gradient | 3 | 3.00 | [3.00, 3.00]" in text
+    assert (tmp_path / "complexity.png").exists()
+
+
+def test_the_problem_of_complexity_is_solved_by_each_method() -> None:
+    for name in complexity.THEORY:
+        eps = 0.3 if "c" in name.split()[-1] else 0.1
+        record = complexity.measure(complexity.Job(name, eps, 0, 50_000))
+        assert record["steps"] is not None, name

@@ -1,0 +1,178 @@
+"""auglag.stochastic.minimize on Neyman-Pearson problems, on samplers, with presets, with a method of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.helpers.stochastic import two_classes
+
+import auglag
+from auglag import Status, prox
+from auglag.datasets import load_spambase
+from auglag.stochastic import (
+    PRESETS,
+    EstimatedCertificate,
+    FullBatchProblem,
+    GaussNewton,
+    Method,
+    StochasticProblem,
+    minimize,
+    neyman_pearson,
+)
+from auglag.stochastic.minimize import choose
+
+
+@pytest.fixture(scope="module")
+def spam() -> StochasticProblem:
+    data = load_spambase()
+    return neyman_pearson(data.X, data.y, chat=0.6, seed=11)
+
+
+def test_the_default_solves_neyman_pearson_and_agrees_with_the_deterministic_solver(spam: StochasticProblem) -> None:
+    result = minimize(spam, np.random.default_rng(0).standard_normal(57), tol=1e-6)
+    assert result.success
+    assert result.method == "gauss-newton"
+    assert result.epochs < 60
+    exact = auglag.minimize(FullBatchProblem(spam, result.x), tol=1e-6)
+    assert result.fun == pytest.approx(exact.fun, abs=1e-5)
+    assert result.multipliers[0] == pytest.approx(exact.y[0], abs=1e-3)
+    assert 0.05 < result.multipliers[0] < 0.3
+    assert spam.evaluate(result.x).c[0] == pytest.approx(0.6, abs=1e-5)  # the constraint is active
+
+
+def test_the_result_says_how_it_does_on_held_out_data(spam: StochasticProblem) -> None:
+    result = minimize(spam, tol=1e-4)
+    kinds = [f"{part} false {kind}" for part in ("training", "test") for kind in ("negatives", "positives")]
+    assert list(result.rates) == kinds
+    assert all(0.0 <= rate < 0.5 for rate in result.rates.values())
+    assert result.holdout.objective > 0
+    assert result.holdout.residual > result.certificate.residual
+    assert not result.estimated
+    assert "residual" in repr(result)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("method", ["sgd", "pstorm"])
+def test_presets_lower_the_residual(spam: StochasticProblem, preset: str, method: str) -> None:
+    x0 = np.random.default_rng(1).standard_normal(57)
+    result = minimize(spam, x0, preset=preset, method=method, tol=1e-6, max_epochs=160, seed=2)
+    assert result.status is Status.EVALUATION_LIMIT
+    assert result.certificate.residual < 0.5 * result.trace[0]["residual"]
+
+
+def test_the_four_variants_change_the_rules() -> None:
+    names = {variant: minimize(two_classes(), variant=variant, tol=1e-3).variant for variant in auglag.VARIANTS}
+    assert "Always" in names["always-full"]
+    assert "Short" in names["adaptive-short"]
+    assert len(set(names.values())) == 4
+
+
+def test_a_callback_sees_every_test_and_may_stop(capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def callback(row: dict[str, Any]) -> bool:
+        seen.append(row)
+        return len(seen) == 3
+
+    result = minimize(two_classes(), method="sgd", tol=1e-9, callback=callback, progress=True)
+    assert result.status is Status.STOPPED
+    assert len(result.trace) == len(seen) == 3
+    assert "violation" in capsys.readouterr().out
+
+
+def test_nested_samples_give_the_same_solution_with_fewer_passes() -> None:
+    problem = two_classes(rows=20_000, n=8, chat=0.5, seed=4)
+    assert choose(problem) == "gauss-newton"
+    nested = minimize(problem, tol=1e-6)
+    plain = minimize(problem, tol=1e-6, method=GaussNewton(nested=False))
+    assert nested.success
+    assert plain.success
+    np.testing.assert_allclose(nested.x, plain.x, atol=1e-3)
+    assert nested.epochs < plain.epochs
+
+
+def test_a_prox_term_is_part_of_the_problem() -> None:
+    problem = two_classes(g=prox.L1(0.4), chat=0.72)
+    assert choose(problem) == "lbfgs"
+    result = minimize(problem, tol=1e-6)
+    assert result.success
+    assert np.count_nonzero(result.x) < 6
+    ridge = minimize(two_classes(g=prox.SquaredL2(0.3)), tol=1e-8)
+    assert ridge.method == "gauss-newton"
+    assert ridge.success
+
+
+def test_a_method_of_ones_own_is_one_small_class() -> None:
+    @dataclass(frozen=True)
+    class Momentum(Method):
+        batch: int | Sequence[int] = 32
+        replacement: bool = True
+
+        @property
+        def name(self) -> str:
+            return "momentum"
+
+        def run(self, oracle: Any, v: Any, steps: int, rng: Any, backend: Any) -> Any:
+            d = np.zeros_like(v)
+            for z in oracle.samples(rng, steps):
+                d = 0.8 * d + 0.2 * oracle.estimate(v, z)
+                v = oracle.prox(v - 0.3 * d, 0.3)
+            return v
+
+    result = minimize(two_classes(), method=Momentum(), tol=0.05, max_epochs=500)
+    assert result.success, result.message
+    assert result.method == "momentum"
+
+
+# ---------------------------------------------------------------------------------------------------- sampled data
+
+
+def sampled_problem() -> StochasticProblem:
+    """min E (x - a)^2 / 2, a ~ N(1, I), s.t. E b'x <= 0.5, b ~ N((1, 1), I): x = (1, 1) - y (1, 1), y = 0.75."""
+
+    def draw(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
+        return 1.0 + rng.standard_normal((size, 2)), 1.0 + rng.standard_normal((size, 2))
+
+    return StochasticProblem.from_functions(
+        2,
+        lambda x, z: 0.5 * np.mean(np.sum((x - z[0]) ** 2, axis=1)),
+        lambda x, z: x - z[0].mean(axis=0),
+        constraints=lambda x, z: [np.mean(z[1] @ x)],
+        vjp=lambda x, z, w: w[0] * z[1].mean(axis=0),
+        sampler=draw,
+        lower=[-np.inf],
+        upper=[0.5],
+    )
+
+
+def test_a_sampler_gets_an_estimate_with_intervals_that_hold_the_truth() -> None:
+    problem = sampled_problem()
+    assert choose(problem) == "pstorm"
+    held, trials = 0, 12
+    for seed in range(trials):
+        result = minimize(problem, [0.0, 0.0], tol=0.2, seed=seed, test_rows=2000, max_epochs=30)
+        check = result.certificate
+        assert isinstance(check, EstimatedCertificate)
+        assert result.estimated
+        assert "Estimated residual" in result.message
+        truth = float(np.sum(result.x))  # E b'x
+        low, high = check.constraint_intervals[0]
+        held += low <= truth <= high
+        gradient = np.linalg.norm(result.x - 1.0 + result.multipliers[0])
+        assert check.residual_interval[0] <= gradient + abs(truth - 0.5) + 0.05
+    assert held >= trials - 3
+
+
+def test_success_on_a_sampler_needs_the_whole_interval_below_the_tolerance() -> None:
+    result = minimize(sampled_problem(), [0.0, 0.0], tol=0.2, seed=1, test_rows=4000, max_epochs=400)
+    assert result.success is (result.certificate.residual_interval[1] <= 0.2)
+    np.testing.assert_allclose(result.x, [0.25, 0.25], atol=0.2)
+
+
+def test_deterministic_methods_are_refused_on_a_sampler() -> None:
+    with pytest.raises(auglag.InputError, match="needs data with an end; a sampler takes"):
+        minimize(sampled_problem(), method="lbfgs")

@@ -1,0 +1,216 @@
+"""The model of one step and its solvers: against brute force, optimality conditions and each other."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from auglag.sqp import Hessian, Memory, Model, Sets, solve
+from auglag.sqp.active_set import active_set
+from auglag.sqp.convexity import flipped
+from auglag.sqp.curvature import structured_sr1
+from auglag.sqp.factorisation import factorise
+from auglag.sqp.interior import interior_point
+
+INF = np.inf
+
+
+def model(h, g, j, t, beta, cl, cu, lower, upper, as_sparse=False):
+    h, j = np.asarray(h, float), np.asarray(j, float)
+    matrix, jacobian = (sparse.csc_array(h), sparse.csr_array(j)) if as_sparse else (h, j)
+    cl, cu = np.asarray(cl, float), np.asarray(cu, float)
+    vectors = (np.asarray(v, float) for v in (lower, upper))
+    return Model(
+        Hessian(matrix), np.asarray(g, float), jacobian, np.asarray(t, float), beta, cl, cu, *vectors, cl == cu
+    )
+
+
+def random_model(rng, n, m, *, beta=10.0, convex=True, equal=0.3, as_sparse=False, duplicated=False):
+    a = rng.standard_normal((n, n))
+    h = a @ a.T / n + 0.1 * np.eye(n) if convex else a + a.T
+    j = rng.standard_normal((m, n))
+    if duplicated and m > 1:
+        j[m // 2 :] = j[: m - m // 2]
+    cl = rng.standard_normal(m)
+    cu = cl + np.where(rng.random(m) < equal, 0.0, rng.random(m))
+    cl, cu = (
+        np.where((cl != cu) & (rng.random(m) < 0.3), -INF, cl),
+        np.where((cl != cu) & (rng.random(m) < 0.2), INF, cu),
+    )
+    lower, upper = -rng.random(n), rng.random(n)
+    t = rng.standard_normal(m)
+    return model(h, rng.standard_normal(n), j, t, beta, cl, cu, lower, upper, as_sparse)
+
+
+def residual(qp, step):
+    """How far d is from minimising the model with `step.shift` added, by its projected gradient; and of w."""
+    t = qp.t + qp.jacobian @ step.d
+    w = qp.beta * (t - np.clip(t, qp.cl, qp.cu))
+    slope = qp.gradient + qp.hessian @ step.d + qp.jacobian.T @ w + step.shift * step.d
+    moved = step.d - np.clip(step.d - slope, qp.lower, qp.upper)
+    return np.max(np.abs(moved), initial=0.0), np.max(np.abs(w - step.w), initial=0.0)
+
+
+def brute_force(qp):
+    """The least value over all guesses of active sets, from which every stationary point in the box is had."""
+    best = INF
+    n, m = qp.n, qp.m
+    for variables in itertools.product((-1, 0, 1), repeat=n):
+        for rows in itertools.product((-1, 0, 1), repeat=m):
+            free, active = np.flatnonzero(np.array(variables) == 0), np.flatnonzero(rows)
+            d = np.where(np.array(variables) < 0, qp.lower, np.where(np.array(variables) > 0, qp.upper, 0.0))
+            side = np.where(np.array(rows) > 0, qp.cu, qp.cl)[active]
+            if not np.isfinite(side).all():
+                continue
+            j = qp.jacobian[active]
+            matrix = qp.hessian.toarray() + qp.beta * j.T @ j
+            slope = qp.gradient + matrix @ d + qp.beta * j.T @ (qp.t[active] - side)
+            if free.size:
+                d[free] = -np.linalg.lstsq(matrix[np.ix_(free, free)], slope[free], rcond=None)[0]
+            if (d >= qp.lower - 1e-9).all() and (d <= qp.upper + 1e-9).all():
+                best = min(best, qp.value(d))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_step_is_the_minimiser_found_by_brute_force(seed):
+    rng = np.random.default_rng(seed)
+    qp = random_model(rng, int(rng.integers(1, 4)), int(rng.integers(0, 4)), beta=10.0 ** int(rng.integers(-1, 4)))
+    step = solve(qp, Sets.none(qp.n, qp.m), prox=0.0)
+    assert step is not None
+    assert qp.value(step.d) <= brute_force(qp) + 1e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 12),
+    m=st.integers(0, 25),
+    exponent=st.integers(-1, 8),
+    duplicated=st.booleans(),
+    as_sparse=st.booleans(),
+)
+def test_convex_models_are_solved_to_optimality(seed, n, m, exponent, duplicated, as_sparse):
+    """Also with more rows than variables, with dependent rows, from any guess of the sets, dense and sparse."""
+    rng = np.random.default_rng(seed)
+    qp = random_model(rng, n, m, beta=10.0**exponent, as_sparse=as_sparse, duplicated=duplicated)
+    guess = Sets(rng.integers(-1, 2, m).astype(np.int8), rng.integers(-1, 2, n).astype(np.int8))
+    guess.rows[(guess.rows < 0) & np.isinf(qp.cl)] = 0
+    guess.rows[(guess.rows > 0) & np.isinf(qp.cu)] = 0
+    step = solve(qp, guess)
+    assert step is not None
+    stationarity, of_w = residual(qp, step)
+    scale = max(1.0, float(np.max(np.abs(step.w), initial=0.0)))
+    assert stationarity <= 1e-6 * scale
+    assert of_w <= 1e-6 * scale + 1e-9 * qp.beta
+    assert (step.d >= qp.lower).all()
+    assert (step.d <= qp.upper).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_steps_of_indefinite_models_descend(seed, as_sparse):
+    rng = np.random.default_rng(seed)
+    qp = random_model(rng, 6, 4, convex=False, as_sparse=as_sparse)
+    step = solve(qp, Sets.none(6, 4))
+    assert step is not None
+    at_zero = qp.t - np.clip(qp.t, qp.cl, qp.cu)
+    slope = qp.gradient + qp.beta * (qp.jacobian.T @ at_zero)
+    projected = np.max(np.abs(np.clip(-slope, qp.lower, qp.upper)))
+    assert slope @ step.d < -1e-8 * projected**2
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_interior_points_agree_with_active_sets(seed):
+    rng = np.random.default_rng(seed)
+    qp = random_model(rng, 8, 12)
+    found = interior_point(qp, 0.0)
+    exact, _ = active_set(qp, found[0].sets, 0.0)
+    assert exact is not None
+    np.testing.assert_allclose(found[0].d, exact.d, atol=1e-6)
+
+
+def test_a_very_large_penalty_costs_no_accuracy():
+    """min (d1 - 1)^2 + (d2 - 2)^2 subject to d1 + d2 = 1: d = (0, 1) with multiplier 2."""
+    qp = model(2 * np.eye(2), [-2, -4], [[1, 1]], [-1], 1e14, [0], [0], [-INF] * 2, [INF] * 2)
+    step = solve(qp, Sets.none(2, 1), prox=0.0)
+    np.testing.assert_allclose(step.d, [0, 1], atol=1e-13)
+    np.testing.assert_allclose(step.w, [2], atol=1e-12)
+
+
+def test_bounds_are_met_to_the_last_digit():
+    qp = model(np.eye(2), [5.0, 0.3], np.zeros((0, 2)), [], 1.0, [], [], [-0.1, -1.0], [1.0, 1.0])
+    step = solve(qp, Sets.none(2, 0), prox=0.0)
+    assert step.d[0] == -0.1
+    assert step.sets.variables.tolist() == [-1, 0]
+    assert step.d[1] == pytest.approx(-0.3)
+
+
+def test_negative_curvature_is_turned_around_not_shifted():
+    """H = diag(-2, 1e4): the step along the second axis stays Newton's."""
+    h = Hessian(np.diag([-2.0, 1e4]))
+    fixed = flipped(h, np.zeros((0, 2)), 1.0, np.arange(2), np.arange(0))
+    np.testing.assert_allclose(fixed.toarray(), np.diag([2.0, 1e4]))
+
+
+def test_negative_curvature_that_a_constraint_excludes_is_left_alone():
+    h = Hessian(np.diag([-1.0, 1.0]))
+    assert flipped(h, np.array([[1.0, 0.0]]), 1e6, np.arange(2), np.arange(1)) is None
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_factors_know_the_inertia(as_sparse):
+    rng = np.random.default_rng(0)
+    h, j = np.diag([1.0, 2.0, -3.0]), rng.standard_normal((2, 3))
+    matrix = Hessian(sparse.csc_array(h)) if as_sparse else Hessian(h)
+    factor = factorise(matrix, sparse.csr_array(j) if as_sparse else j, 0.0, 0.5)
+    k = np.block([[h, j.T], [j, -0.5 * np.eye(2)]])
+    assert factor.negative == int((np.linalg.eigvalsh(k) < 0).sum())
+    b = rng.standard_normal(5)
+    np.testing.assert_allclose(k @ factor.solve(b), b, atol=1e-9)
+
+
+def test_rank_one_terms_beside_a_sparse_matrix_count_as_part_of_it():
+    rng = np.random.default_rng(1)
+    v, c = rng.standard_normal((4, 2)), np.array([3.0, -0.2])
+    h = Hessian(sparse.csc_array(np.diag([1.0, 2.0, 3.0, 4.0]))).plus(v, c)
+    full = np.diag([1.0, 2.0, 3.0, 4.0]) + (v * c) @ v.T
+    j = rng.standard_normal((2, 4))
+    factor = factorise(h, sparse.csr_array(j), 0.1, 0.01)
+    k = np.block([[full + 0.1 * np.eye(4), j.T], [j, -0.01 * np.eye(2)]])
+    b = rng.standard_normal(6)
+    np.testing.assert_allclose(factor.solve(b), np.linalg.solve(k, b), atol=1e-8)
+    assert factor.negative == 2
+    np.testing.assert_allclose(h @ b[:4], full @ b[:4])
+    np.testing.assert_allclose(h.diagonal(), full.diagonal())
+
+
+@pytest.mark.parametrize("as_dense", [True, False])
+def test_the_learnt_hessian_is_exact_for_quadratics_whatever_the_multipliers(as_dense):
+    """f and c quadratic: after n independent steps SR1 knows Hess f + w Hess c for every w."""
+    rng = np.random.default_rng(2)
+    a, b = (m + m.T for m in rng.standard_normal((2, 5, 5)))
+    memory, x = Memory(), np.zeros(5)
+    for _ in range(7):
+        memory.see(x, a @ x, (b @ x)[None, :])
+        x = x + rng.standard_normal(5)
+    for w in (0.0, 2.0, -7.0):
+        h = structured_sr1(memory, np.array([w]), a @ x, as_dense)
+        np.testing.assert_allclose(h.toarray(), a + w * b, atol=1e-6)
+
+
+def test_a_memory_survives_being_saved():
+    rng = np.random.default_rng(3)
+    memory = Memory(sets=Sets(np.array([1, -1], np.int8), np.array([0, 1, -1], np.int8)), radius=2.5, failures=1)
+    memory.multipliers = rng.standard_normal(2)
+    for _ in range(4):
+        memory.see(rng.standard_normal(3), rng.standard_normal(3), rng.standard_normal((2, 3)))
+    again = Memory.restored({name: np.asarray(a, float) for name, a in memory.arrays().items()})
+    w, g = rng.standard_normal(2), rng.standard_normal(3)
+    one, two = structured_sr1(memory, w, g, True), structured_sr1(again, w, g, True)
+    assert np.array_equal(one.matrix, two.matrix)
+    assert (again.radius, again.failures, again.tried_at) == (2.5, 1, INF)
+    assert np.array_equal(again.sets.variables, memory.sets.variables)
