@@ -131,9 +131,8 @@ class Run:
         else:
             self._begin()
         tolerance = go_on(self.settings.tolerance, self.start.eta, self.tol)
-        stopping = Stopping(
-            self.tol, Budget(outer=self.caps.outer), self.problem.m > 0, 1.0, self.settings.largest_penalty, None
-        )
+        budget, largest = Budget(outer=self.caps.outer), self.settings.largest_penalty
+        stopping = Stopping(self.tol, budget, self.problem.m > 0, largest_penalty=largest, suspicion=None)
         if self.history.iterations:
             verdict = stopping(self.history, _status(self.history), "")
             if verdict is not None:
