@@ -133,6 +133,11 @@ class CasadiProblem(AbstractProblem):
         """True."""
         return True
 
+    @property
+    def has_hess(self) -> bool:
+        """True."""
+        return True
+
     def hess(self, x: Vector, y: Vector) -> Any:
         """The Hessian of f + y'g, a csr_array of fixed pattern with both triangles."""
         self.counts.nhev += 1

@@ -45,6 +45,7 @@ def test_derivatives_are_sparse_and_exact(kind):
     expected[np.arange(n - 1), np.arange(n - 1)], expected[np.arange(n - 1), np.arange(1, n)] = at[1:], at[:-1]
     np.testing.assert_allclose(given.jac(at).toarray(), expected)
     assert given.jac(at).nnz == 2 * (n - 1)
+    assert given.has_hess
     hessian = given.hess(at, y)
     assert hessian.nnz == 3 * n - 2
     h = 1e-6
