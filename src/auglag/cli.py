@@ -29,6 +29,7 @@ try:
 except ImportError as error:  # pragma: no cover - seen only without the extra
     sys.exit(f"the command line needs {error.name}: pip install 'auglag[cli]'")
 
+from auglag import ampl
 from auglag._version import __version__
 from auglag.errors import AuglagError, InputError
 from auglag.result import Status
@@ -61,6 +62,8 @@ err = Console(stderr=True, soft_wrap=True, highlight=False)
 
 def main() -> None:
     """Run the command line; errors of ours are one sentence, not a traceback."""
+    if ampl.is_call(sys.argv[1:]):
+        sys.exit(ampl.main())
     try:
         app()
     except AuglagError as error:

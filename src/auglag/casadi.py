@@ -1,0 +1,203 @@
+"""auglag for CasADi: `auglag.casadi.solve({"x": x, "f": f, "g": g, "p": p}, x0=..., lbg=..., ubg=...)`.
+
+Arguments and outputs are those of a CasADi `nlpsol`: DM columns, L = f + lam_g'g + lam_x'x. Gradient, Jacobian and the
+Hessian of the Lagrangian are CasADi's, exact and sparse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+from scipy import sparse
+
+from auglag._typing import Vector
+from auglag.errors import InputError
+from auglag.minimize import minimize
+from auglag.problems.base import AbstractProblem, Group
+from auglag.result import Result
+
+try:
+    import casadi
+except ImportError as error:  # pragma: no cover - seen only without the extra
+    raise ImportError(f"auglag.casadi needs {error.name}: pip install 'auglag[casadi]'") from None
+
+
+def solve(
+    nlp: Mapping[str, Any],
+    *,
+    x0: Any = 0.0,
+    p: Any = 0.0,
+    lbx: Any = -np.inf,
+    ubx: Any = np.inf,
+    lbg: Any = -np.inf,
+    ubg: Any = np.inf,
+    lam_g0: Any = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Minimise nlp["f"] over nlp["x"] subject to lbx <= x <= ubx and lbg <= nlp["g"] <= ubg, for parameters p.
+
+    `nlp` is CasADi's dictionary with SX or MX expressions (without "g" or "p" too). Numbers are spread over vectors.
+    `options` are keywords of `auglag.minimize`: tol, variant, inner, budget, ...; `lam_g0` starts from multipliers.
+
+    Returns x, f, g, lam_g, lam_x and lam_p as DM, in CasADi's signs, and the `auglag.Result` as "result".
+    """
+    problem = CasadiProblem(nlp, x0=x0, p=p, lbx=lbx, ubx=ubx, lbg=lbg, ubg=ubg)
+    if lam_g0 is not None:
+        options["warm_start"] = (problem.x0, _column(lam_g0, problem.m, "lam_g0"))
+    run: Any = minimize
+    result: Result = run(problem, **options)
+    return {
+        "x": casadi.DM(result.x),
+        "f": casadi.DM(result.fun),
+        "g": casadi.DM(problem.c(result.x)) if problem.m else casadi.DM(0, 1),
+        "lam_g": casadi.DM(result.y) if problem.m else casadi.DM(0, 1),
+        "lam_x": casadi.DM(result.bound_multipliers),
+        "lam_p": problem.parameter_multipliers(result.x, result.y),
+        "result": result,
+    }
+
+
+@final
+class CasadiProblem(AbstractProblem):
+    """An NLP of CasADi as a problem of auglag."""
+
+    def __init__(
+        self,
+        nlp: Mapping[str, Any],
+        *,
+        x0: Any = 0.0,
+        p: Any = 0.0,
+        lbx: Any = -np.inf,
+        ubx: Any = np.inf,
+        lbg: Any = -np.inf,
+        ubg: Any = np.inf,
+    ) -> None:
+        x, parameters, f, g = _parts(nlp)
+        n, m = x.numel(), g.numel()
+        super().__init__(
+            _column(x0, n, "x0"),
+            lower=_column(lbx, n, "lbx"),
+            upper=_column(ubx, n, "ubx"),
+            cl=_column(lbg, m, "lbg"),
+            cu=_column(ubg, m, "ubg"),
+            groups=(Group("g", 0, m),) if m else (),
+        )
+        for low, high, what in ((self.lower, self.upper, "x"), (self.cl, self.cu, "g")):
+            if not (low <= high).all():
+                j = int(np.flatnonzero(~(low <= high))[0])
+                raise InputError(f"lb{what} must be at most ub{what}, got {low[j]} and {high[j]} in entry {j}")
+        self.p = casadi.DM(_column(p, parameters.numel(), "p"))
+        y = type(x).sym("y", m)
+        lagrangian = f + casadi.dot(y, g)
+        jac, hessian = casadi.jacobian(g, x), casadi.hessian(lagrangian, x)[0]
+        self._values = casadi.Function("values", [x, parameters], [f, g])
+        self._gradient = casadi.Function("gradient", [x, parameters], [casadi.densify(casadi.gradient(f, x))])
+        self._jacobian = casadi.Function("jacobian", [x, parameters], [jac])
+        self._hessian = casadi.Function("hessian", [x, parameters, y], [hessian])
+        by_parameter = casadi.densify(casadi.gradient(lagrangian, parameters))
+        self._by_parameter = casadi.Function("by_parameter", [x, parameters, y], [by_parameter])
+        self._jac_pattern, self._hess_pattern = _Pattern(jac.sparsity()), _Pattern(hessian.sparsity())
+        self._last: tuple[bytes, float, Vector] = (b"", np.nan, np.zeros(0))
+
+    def _both(self, x: Vector) -> tuple[float, Vector]:
+        key = x.tobytes()
+        if self._last[0] != key:
+            f, g = self._values(x, self.p)
+            self._last = (key, float(f), g.full().ravel())
+        return self._last[1:]
+
+    def f(self, x: Vector) -> float:
+        """The objective."""
+        self.counts.nfev += 1
+        return self._both(x)[0]
+
+    def c(self, x: Vector) -> Vector:
+        """The constraint functions."""
+        self.counts.constr_nfev += 1
+        return self._both(x)[1].copy()
+
+    def grad(self, x: Vector) -> Vector:
+        """The gradient of f."""
+        self.counts.njev += 1
+        return np.asarray(self._gradient(x, self.p).full().ravel())
+
+    def jac(self, x: Vector) -> Any:
+        """The Jacobian of g, a csr_array of fixed pattern."""
+        self.counts.constr_njev += 1
+        return self._jac_pattern.matrix(self._jacobian(x, self.p))
+
+    @property
+    def has_hessp(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def has_hess(self) -> bool:
+        """True."""
+        return True
+
+    def hess(self, x: Vector, y: Vector) -> Any:
+        """The Hessian of f + y'g, a csr_array of fixed pattern with both triangles."""
+        self.counts.nhev += 1
+        self.counts.constr_nhev += self.m > 0
+        return self._hess_pattern.matrix(self._hessian(x, self.p, y))
+
+    def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
+        """The Hessian of f + y'g times v."""
+        return np.asarray(self.hess(x, y) @ v)
+
+    def parameter_multipliers(self, x: Vector, y: Vector) -> Any:
+        """CasADi's lam_p: minus the derivative of the optimal value by the parameters."""
+        return -self._by_parameter(x, self.p, y)
+
+
+@final
+class _Pattern:
+    """CasADi's columns to SciPy's rows, sorted out once."""
+
+    def __init__(self, pattern: Any) -> None:
+        rows, columns = np.array(pattern.row(), dtype=np.int32), np.array(pattern.get_col(), dtype=np.int32)
+        self._order = np.lexsort((columns, rows))
+        self._shape = pattern.shape
+        self._indices = columns[self._order]
+        self._indptr = np.searchsorted(rows[self._order], np.arange(self._shape[0] + 1)).astype(np.int32)
+
+    def matrix(self, values: Any) -> Any:
+        """A csr_array with the entries of this DM."""
+        data = np.array(values.nonzeros())[self._order]
+        return sparse.csr_array((data, self._indices, self._indptr), shape=self._shape)
+
+
+def _parts(nlp: Mapping[str, Any]) -> tuple[Any, Any, Any, Any]:
+    """x, p, f and g of the dictionary, with empty p and g where there are none."""
+    if not isinstance(nlp, Mapping) or "x" not in nlp or not set(nlp) <= {"x", "p", "f", "g"}:
+        got = sorted(map(str, nlp)) if isinstance(nlp, Mapping) else type(nlp).__name__
+        raise InputError(f"nlp must be a dictionary with 'x' and some of 'f', 'g', 'p', got {got}")
+    x = nlp["x"]
+    if not isinstance(x, casadi.SX | casadi.MX) or not x.is_valid_input() or x.shape[1] != 1 or x.numel() < 1:
+        raise InputError(f"nlp['x'] must be a column of SX or MX symbols, got {x!r:.80}")
+    kind = type(x)
+    parameters = nlp.get("p", kind.sym("p", 0))
+    f, g = kind(nlp.get("f", 0.0)), kind(nlp.get("g", kind(0, 1)))
+    if f.numel() != 1:
+        raise InputError(f"nlp['f'] must be a scalar, got shape {f.shape}")
+    if g.numel() and g.shape[1] != 1:
+        raise InputError(f"nlp['g'] must be a column, got shape {g.shape}")
+    return x, parameters, casadi.densify(f), casadi.densify(g) if g.numel() else kind(0, 1)
+
+
+def _column(value: Any, size: int, what: str) -> Vector:
+    """A vector of this size; a number is spread."""
+    try:
+        array = np.asarray(casadi.DM(value).full(), dtype=np.float64).ravel()
+    except (NotImplementedError, TypeError, ValueError, RuntimeError):
+        raise InputError(f"{what} must be a number or {size} numbers, got {value!r:.80}") from None
+    if array.size == 1:
+        array = np.full(size, array[0])
+    if array.size != size:
+        raise InputError(f"{what} must be a number or {size} numbers, got {array.size}")
+    if np.isnan(array).any():
+        raise InputError(f"{what} must not contain NaN, got {value!r:.80}")
+    return array.copy()
