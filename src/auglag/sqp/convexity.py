@@ -31,7 +31,7 @@ def flipped(
     hff = h.on(free).toarray()
     jaf = _block(j, active, free)
     size = max(1e-8, float(np.max(np.abs(hff), initial=0.0)))
-    slope = float(np.max(np.abs(jaf), initial=0.0)) ** 2
+    slope = min(float(np.max(np.abs(jaf), initial=0.0)), 1e150) ** 2
     weight = min(beta, 1e4 * max(size, 1e-2) / max(slope, 1e-8)) if slope > 0 else 0.0
     matrix = hff + weight * (jaf.T @ jaf) if weight else hff
     try:
