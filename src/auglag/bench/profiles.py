@@ -82,7 +82,7 @@ def instance(record: Record) -> str:
     run = record.run
     name = run.problem
     if run.params:
-        name += f"({json.dumps(run.params)[1:-1] if isinstance(run.params, list | dict) else run.params})"
+        name += f"({json.dumps(run.params)[1:-1] if isinstance(run.params, list | tuple | dict) else run.params})"
     return f"{name} #{run.seed}" if run.seed else name
 
 

@@ -67,7 +67,7 @@ class FullBatchInner:
         """As `InnerSolver.solve`."""
         assert isinstance(subproblem, StochasticLagrangian)
         watched = _Watched(subproblem, self.limits, self.watch)
-        traits = Traits(subproblem.g, subproblem.geometry.size, has_hessp=False, smooth=False)
+        traits = Traits(subproblem.g, subproblem.geometry.size, smooth=False, matrices=False)
         solver: InnerSolver = choose(self.config.inner, traits)
         if self.config.inner == "auto" and isinstance(solver, LBFGSB):
             solver = LBFGSB(memory=MEMORY)
