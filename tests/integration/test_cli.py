@@ -62,6 +62,44 @@ def test_exit_codes_and_messages(arguments, code, words):
     assert "Traceback" not in done.stderr
 
 
+def test_a_problem_of_ones_own_and_a_check_of_its_solution(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import auglag\n"
+        "def build():\n"
+        "    row = {'type': 'eq', 'fun': lambda x: x[0] + x[1] - 2}\n"
+        "    return auglag.Problem(lambda x: x @ x, [3.0, 0.0], constraints=row, name='mine')\n"
+        "number = 3\n"
+    )
+    name = f"{tmp_path / 'mine.py'}:build"
+    found = auglag("solve", name, "--json").stdout
+    assert json.loads(found)["objective"] == pytest.approx(2.0)
+    (tmp_path / "good.json").write_text(found)
+    assert "residual" in auglag("certify", name, tmp_path / "good.json").stdout
+    (tmp_path / "bad.json").write_text('{"x": [2.0, 0.0]}')
+    auglag("certify", name, tmp_path / "bad.json", code=6)
+    (tmp_path / "worse.json").write_text("[1, 2]")
+    assert "must be a JSON object with an entry 'x'" in auglag("certify", name, tmp_path / "worse.json", code=2).stderr
+    assert "there is no file" in auglag("solve", f"{tmp_path}/no.py:build", code=2).stderr
+    assert "did you mean 'build'" in auglag("solve", f"{name}s", code=2).stderr
+    assert "must be an auglag.Problem" in auglag("solve", f"{tmp_path / 'mine.py'}:number", code=2).stderr
+
+
+def test_a_run_can_be_saved_and_resumed(tmp_path):
+    state = tmp_path / "state.npz"
+    short = ["solve", "HS71", "--preset", "paper", "--quiet"]
+    auglag(*short, "--save", state, "--evaluations", "60", code=5)
+    whole = json.loads(auglag("solve", "HS71", "--preset", "paper", "--json").stdout)
+    again = json.loads(auglag("solve", "HS71", "--preset", "paper", "--json", "--resume", state).stdout)
+    assert again["x"] == whole["x"]
+
+
+def test_the_doctor_says_what_is_there():
+    listing = auglag("doctor").stdout
+    assert "numpy" in listing
+    assert "CUTEst problems are" in listing
+    assert "solver auglag" in listing
+
+
 def test_parameters_of_a_problem_are_passed_on():
     assert '"n": 5' in auglag("solve", "LUKVLE1", "--param", "5", "--json").stdout
 
