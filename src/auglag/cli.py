@@ -31,6 +31,8 @@ try:
 except ImportError as error:  # pragma: no cover - seen only without the extra
     sys.exit(f"the command line needs {error.name}: pip install 'auglag[cli]'")
 
+import numpy as np
+
 from auglag import ampl
 from auglag._version import __version__
 from auglag.errors import AuglagError, InputError
@@ -115,7 +117,7 @@ def solve(
 
     problem = _problem(name, source, _numbers(param))
     if not (as_json or quiet):
-        print(f"{problem.name}: {problem.n} variables, {problem.m} constraint rows")
+        print(f"{problem.name or name}: {problem.n} variables, {problem.m} constraint rows")
     result = minimize(
         problem,
         variant=variant or None,
@@ -131,6 +133,7 @@ def solve(
         print(json.dumps(_plain(_summary(problem, result)), indent=2))
     else:
         print(result.explain())
+        print(f"x = {np.array2string(result.x, threshold=20, max_line_width=120)}")
     raise typer.Exit(EXIT_CODES.get(result.status, FAILED))
 
 
@@ -287,7 +290,7 @@ def bench(
     problem: Annotated[list[str] | None, typer.Argument(help="Names of problems; all of the paper's if none.")] = None,
     solver: Annotated[
         list[str] | None,
-        typer.Option("--solver", "-s", help="NAME or NAME:OPTION=VALUE,...; see --list. Repeat it for more."),
+        typer.Option("--solver", "-s", help="NAME, file.py:Class, or either with :OPTION=VALUE,...; see --list."),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the store, tables and plots.")] = Path(
         "bench-output"
@@ -350,7 +353,7 @@ def _solver(text: str) -> tuple[str, dict[str, Any], str]:
             options[key] = json.loads(value)
         except json.JSONDecodeError:
             options[key] = value
-    baselines.complete(name, options)
+    baselines.get(name).check(baselines.complete(name, options))
     return name, options, text
 
 
@@ -423,7 +426,8 @@ class _Show:
         self.claimed += bool(progress.record.claims_success)
         self.solved += progress.record.solved(1e-6)
         minutes, seconds = divmod(round(progress.left), 60)
-        text = f"{self.claimed} report success, {self.solved} solved at 1e-6, {minutes}:{seconds:02d} left"
+        left = f"{minutes}:{seconds:02d} left"
+        text = f"{self.claimed} report success at their tolerance, {self.solved} are solved at 1e-6, {left}"
         self.latest = f"{progress.done} of {progress.total} runs, {text}"
         if self.bar is not None:
             self.bar.update(self.task, completed=progress.done, description=f"{text}  {progress.record.run.problem}")

@@ -72,8 +72,9 @@ def _when_stuck(check: Certificate, run: Run) -> list[str]:
     except DerivativeError as error:
         tips.append(f"the derivatives, which are wrong at result.x: {str(error).replace(' at x0', '')}.")
     if check.relative_residual <= run.tol:
+        enough = 1.1 * max(check.residual, check.derivative_error)
         tips.append(
-            f"tol={check.residual * 1.1:.1e}: relative to ||grad f|| = {check.gradient_norm:.1e} the point already "
+            f"tol={enough:.1e}: relative to ||grad f|| = {check.gradient_norm:.1e} the point already "
             f"meets the tolerance ({check.relative_residual:.1e}); or divide fun by that number."
         )
     if problem.differenced:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import threading
 import time
@@ -63,6 +64,8 @@ def unfinished(runs: Sequence[Run], store: Store) -> list[Run]:
         if reason:
             raise InputError(f"solver {solver!r} cannot run here: {reason}")
         baselines.complete(solver, dict.fromkeys(options))
+    for run in {(run.solver, json.dumps(dict(run.options), sort_keys=True)): run for run in pending}.values():
+        baselines.get(run.solver).check(baselines.complete(run.solver, run.options))
     first = {run.problem: k for k, run in reversed(list(enumerate(pending)))}
     return sorted(pending, key=lambda run: first[run.problem])
 

@@ -46,6 +46,8 @@ def get(name: str) -> Baseline:
     """The solver of this name; `file.py:Class` and `package.module:Class` name a `Baseline` of your own."""
     if ":" in name:
         return _own(name)
+    if name.endswith(".py"):
+        raise InputError(f"solver: name the class, too, as in {name}:MySolver")
     if name not in BASELINES:
         raise OptionError(f"solver must be one of the known names, got {name!r}{nearest(name, BASELINES)}")
     return BASELINES[name]

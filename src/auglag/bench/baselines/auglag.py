@@ -12,7 +12,7 @@ from auglag.budget import Budget
 from auglag.inner import LBFGSB
 from auglag.minimize import minimize
 from auglag.rules import Adaptive, Always, PenaltyRule, PowerLaw
-from auglag.settings import PRESETS
+from auglag.settings import PRESETS, resolve
 
 #: Columns of the history that are kept.
 COLUMNS = ("k", "beta", "eta", "violation", "stationarity", "residual", "objective", "evaluations")
@@ -74,6 +74,11 @@ class Auglag(Baseline):
             },
             history=[{name: float(row[name]) for name in COLUMNS} for row in result.history],
         )
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        """As `minimize` would, before anything runs."""
+        resolve(variant=options["variant"], preset=options["preset"], inner=options["inner"])
+        _penalty(options)
 
     def version(self) -> str:
         """The package's."""

@@ -40,6 +40,10 @@ class Baseline(ABC):
     def solve(self, problem: CountedProblem, options: Mapping[str, Any], seed: int) -> Answer:
         """Solve the problem to the tolerance `options["tol"]`; `options` is complete."""
 
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Raise an `InputError` if a value among the complete options makes no sense; before a long run, not in it."""
+        return
+
     def unavailable(self) -> str:
         """Why it cannot run here, with what to install; empty if it can."""
         for distribution in self.requires:
