@@ -132,7 +132,12 @@ class Run:
             self._begin()
         tolerance = go_on(self.settings.tolerance, self.start.eta, self.tol)
         stopping = Stopping(
-            self.tol, Budget(outer=self.caps.outer), self.problem.m > 0, 1.0, self.settings.largest_penalty, None
+            self.tol,
+            Budget(outer=self.caps.outer),
+            self.problem.m > 0,
+            1.0,
+            self.settings.largest_penalty,
+            suspicion=None,
         )
         if self.history.iterations:
             verdict = stopping(self.history, _status(self.history), "")
