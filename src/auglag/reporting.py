@@ -22,8 +22,9 @@ def message(status: Status, check: Certificate, run: Run) -> str:
         return text
     if status is Status.SOLVED:
         start = start_of(run.attempt, run.settings.restarts)
-        return f"{text} x0 led nowhere; restart {run.attempt} began at {start.name if start else BEST}."
-    return f"{text} {run.attempt} restart{'s' if run.attempt > 1 else ''} did not help."
+        return f"{text} x0 led nowhere; a restart from {start.name if start else BEST} did not."
+    count = len({it.attempt for it in run.earlier + run.history.iterations} - {0})
+    return f"{text} {count} restart{'' if count == 1 else 's'} did not help."
 
 
 def _message(status: Status, check: Certificate, run: Run) -> str:

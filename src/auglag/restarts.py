@@ -66,8 +66,20 @@ STARTS = (
 )
 #: What the last one is called.
 BEST = "the best point so far"
-#: How many starts may be asked for, and how many are tried where infeasibility was shown.
-MOST, WHEN_INFEASIBLE = len(STARTS) + 1, 3
+#: More starts than these are not made, whatever is asked for.
+MOST = len(STARTS) + 1
+
+
+def following(attempt: int, status: Status, restarts: int) -> int | None:
+    """The attempt to make after one that ended so; None if there is none.
+
+    Where the violation was found stationary only starts elsewhere are worth while, and going on from there is not.
+    """
+    last = min(restarts, MOST)
+    after = attempt + 1
+    if status is Status.INFEASIBLE:
+        after = next((k for k in range(after, len(STARTS) + 1) if STARTS[k - 1].spread), last + 1)
+    return after if after <= last and (status is not Status.INFEASIBLE or after < last) else None
 
 
 def start_of(attempt: int, restarts: int) -> Start | None:

@@ -172,19 +172,18 @@ class Run:
             first, verdict = first if first is not None else status, None
             if status not in restarts.AVOIDABLE or self._check_best().meets(self.tol):
                 return status
-            if self.attempt >= self._restarts(status) or self._rows_left() <= 0:
+            following = restarts.following(self.attempt, status, self._restarts())
+            if following is None or self._rows_left() <= 0:
                 break
-            z, y = self._begin_again()
+            z, y = self._begin_again(following)
         if self.finding is not None:
             self._keep_least_infeasible(self.finding)
             return Status.INFEASIBLE
         return first if first is not Status.ITERATION_LIMIT else status
 
-    def _restarts(self, status: Status) -> int:
-        """How many starts there may be; fewer where there seems to be no feasible point."""
-        if not self._accelerates():
-            return 0
-        return min(self.settings.restarts, restarts.WHEN_INFEASIBLE if status is Status.INFEASIBLE else restarts.MOST)
+    def _restarts(self) -> int:
+        """How many starts there may be beside x0."""
+        return min(self.settings.restarts, restarts.MOST) if self._accelerates() else 0
 
     def _rows_left(self) -> float:
         """Outer iterations that the budget leaves."""
@@ -193,12 +192,12 @@ class Run:
     def effort_left(self) -> float:
         """Inner iterations that this attempt may still take."""
         spent = sum(it.inner_iterations for it in self.history.iterations)
-        return restarts.effort(self.attempt, self._restarts(Status.STUCK)) - spent
+        return restarts.effort(self.attempt, self._restarts()) - spent
 
-    def _begin_again(self) -> tuple[Vector, Vector]:
+    def _begin_again(self, attempt: int) -> tuple[Vector, Vector]:
         """The next start: x and multipliers, with nothing else kept from before but the best point."""
         assert self.form is not None
-        self.attempt += 1
+        self.attempt = attempt
         self.earlier += self.history.iterations
         start = restarts.start_of(self.attempt, self.settings.restarts)
         x = self.best_x if start is None else start.place(self, seed=self.attempt)
