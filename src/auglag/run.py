@@ -206,7 +206,7 @@ class Run:
         violation = float(np.linalg.norm(self.form.distance(z)))
         self.history = History(self.form.at(z).f, violation, self.history.negligible)
         self.memory, self.restorations = Memory(), 0
-        self.finishes, self.finish_error = 0, math.inf
+        self.finishes, self.finish_error, self.unbounded = 0, math.inf, UNBOUNDED
         return z, y
 
     def _penalty(self) -> PenaltyRule:
