@@ -118,7 +118,7 @@ class SQP:
         """The model's step; with more regularisation or a smaller penalty where it looks degenerate."""
         memory, y = subproblem.memory, subproblem.y
         sets = memory.sets if memory.sets is not None else Sets.none(model.n, model.m)
-        step = solve(model, sets)
+        step = solve(model, sets, last=memory.shift)
         if step is not None and float(np.max(np.abs(step.d), initial=0.0)) > 10.0 * last_length:
             step = solve(model, sets, prox=1e-4) or step
         known, penalty = max(1.0, float(np.max(np.abs(y), initial=0.0))), self.penalty
@@ -126,5 +126,5 @@ class SQP:
             penalty *= 1e-4
             step = solve(subproblem.restated(model, penalty), step.sets)
         if step is not None:
-            memory.sets = free_of_radius(step.sets, model, radius)
+            memory.sets, memory.shift = free_of_radius(step.sets, model, radius), step.shift
         return step

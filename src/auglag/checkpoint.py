@@ -18,8 +18,8 @@ from auglag.errors import CheckpointError
 from auglag.problems.base import Counts
 from auglag.rules import History, Iteration
 
-FORMAT = 2
-ARRAYS = ("x", "y", "best_x", "best_y", "sc", "start_x", "diverged")
+FORMAT = 3
+ARRAYS = ("x", "y", "best_x", "best_y", "sc", "start_x", "diverged", "least")
 
 
 @final
@@ -46,6 +46,10 @@ class State:
     memory: dict[str, Any]  #: of solvers by models, see `auglag.sqp.Memory.arrays`
     finishes: int  #: accelerations that met the tolerance but not their aim, in vain
     finish_error: float  #: the smallest error of those
+    attempt: int  #: 0, or which restart this is
+    earlier: list[Iteration]  #: the rows of the attempts before
+    least: Vector  #: the least violated point, where infeasibility was shown; else empty
+    finding: float  #: its violation
     refined_now: bool  #: it was raised at x, whose derivatives are not known at that level yet
 
 
@@ -69,6 +73,9 @@ def save(path: str | os.PathLike[str], state: State) -> None:
         "unbounded": state.unbounded,
         "finishes": state.finishes,
         "finish_error": state.finish_error,
+        "attempt": state.attempt,
+        "earlier": [asdict(it) for it in state.earlier],
+        "finding": state.finding,
     }
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:
@@ -86,6 +93,7 @@ def save(path: str | os.PathLike[str], state: State) -> None:
                 sc=state.sc,
                 start_x=state.start_x,
                 diverged=state.diverged,
+                least=state.least,
                 **kept,
             )
             file.flush()
@@ -123,6 +131,9 @@ def load(path: str | os.PathLike[str]) -> State:
             unbounded=float(meta["unbounded"]),
             finishes=int(meta["finishes"]),
             finish_error=float(meta["finish_error"]),
+            attempt=int(meta["attempt"]),
+            earlier=[Iteration(**it) for it in meta["earlier"]],
+            finding=float(meta["finding"]),
             memory=memory,
             **arrays,
         )

@@ -54,6 +54,7 @@ def minimize(
     scaling: bool | None = None,
     restoration: bool | None = None,
     acceleration: SQP | bool | None = None,
+    restarts: int | None = None,
     budget: Budget | None = None,
     warm_start: Any = None,
     callback: Callable[..., Any] | None = None,
@@ -101,6 +102,10 @@ def minimize(
     acceleration : bool or SQP
         Whether Newton's method on the KKT conditions is tried between the iterations of Algorithm 1, whose inner solver
         then is "qp" where that can be; False for Algorithm 1 alone, with another inner solver unless inner="qp".
+    restarts : int
+        Other starts tried, with acceleration on, if x0 leads to no solution (default 5 at most): the least violated
+        point near x0, a larger penalty, points around x0, the best point again. 0 for one start; `history` and
+        `message` name those that were needed.
     budget : Budget
         Limits; see `auglag.Budget`.
     warm_start : Result, mapping or tuple
@@ -141,6 +146,7 @@ def minimize(
         slacks=slacks,
         scaling=scaling,
         restoration=restoration,
+        restarts=restarts,
         acceleration=acceleration,
     )
     if budget is not None and not isinstance(budget, Budget):

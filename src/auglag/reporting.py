@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from auglag.certificate import Certificate
 from auglag.errors import DerivativeError
 from auglag.inner import SOLVERS
+from auglag.restarts import BEST, start_of
 from auglag.result import Status
 
 if TYPE_CHECKING:
@@ -15,7 +16,18 @@ if TYPE_CHECKING:
 
 
 def message(status: Status, check: Certificate, run: Run) -> str:
-    """The status in words, with the residuals and what they were compared with."""
+    """The status in words, with the residuals and what they were compared with, and the starts it took."""
+    text = _message(status, check, run)
+    if not run.attempt:
+        return text
+    if status is Status.SOLVED:
+        start = start_of(run.attempt, run.settings.restarts)
+        return f"{text} x0 led nowhere; a restart from {start.name if start else BEST} did not."
+    count = len({it.attempt for it in run.earlier + run.history.iterations} - {0})
+    return f"{text} {count} restart{'' if count == 1 else 's'} did not help."
+
+
+def _message(status: Status, check: Certificate, run: Run) -> str:
     text, problem, history, tol = status.message, run.problem, run.history, run.tol
     if status is Status.NON_FINITE and not history.iterations:
         point = problem.at(problem.x0)

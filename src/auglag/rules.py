@@ -53,6 +53,7 @@ class Iteration:
     evaluations: int  #: gradients of the augmented Lagrangian in this iteration
     undefined: int = 0  #: among them, points at which a function was not finite
     acceleration_steps: int = 0  #: steps of the acceleration just before this iteration
+    attempt: int = 0  #: 0 from x0, then the number of the restart
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from auglag import checkpoint as checkpoints
-from auglag import stopping
+from auglag import restarts, stopping
 from auglag._typing import Vector
 from auglag.acceleration import Attempt
 from auglag.budget import Budget, Guard
@@ -32,7 +32,7 @@ from auglag.problems.jacobians import kind
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.reporting import advice, message
 from auglag.result import Result, Status, row
-from auglag.rules import Constant, Geometric, History, Iteration, ToleranceRule
+from auglag.rules import Constant, Geometric, History, Iteration, PenaltyRule, ToleranceRule
 from auglag.settings import Settings
 from auglag.sqp import Memory
 from auglag.stopping import MORE, UNBOUNDED_PENALTY, Stopping
@@ -102,6 +102,9 @@ class Run:
         self.steps_now = 0  #: steps of the acceleration before the iteration to come
         self.finishes = 0  #: accelerations that came near the end but not to it, and no nearer than the one before
         self.finish_error = math.inf  #: the smallest error of those
+        self.attempt = 0  #: 0, then 1, 2, ... restarts
+        self.earlier: list[Iteration] = []  #: the rows of earlier attempts
+        self.finding: Restoration | None = None  #: the least violated point, where infeasibility was shown
 
     def used(self) -> Counts:
         """Calls made by this run, those before a resume included."""
@@ -145,7 +148,7 @@ class Run:
             violation = float(np.linalg.norm(self.form.distance(z)))
             self.history = History(self.form.at(z).f, violation, self.settings.negligible * self.tol)
         self.problem.guard = self.guard
-        return self._iterate(z, y, self._verdict_on_saved() if saved is not None else None)
+        return self._attempts(z, y, self._verdict_on_saved() if saved is not None else None)
 
     def _set_up(self, x: Vector, saved: checkpoints.State | None) -> None:
         if saved is not None:
@@ -160,6 +163,57 @@ class Run:
         self.inner: InnerSolver = choose(
             self.settings.inner, self.form.traits, models=self.settings.acceleration is not None
         )
+
+    def _attempts(self, z: Vector, y: Vector, verdict: Status | None) -> Status:
+        """From x0, and where that leads nowhere from other starts, as many as the settings allow."""
+        first: Status | None = None
+        while True:
+            status = self._iterate(z, y, verdict)
+            first, verdict = first if first is not None else status, None
+            if status not in restarts.AVOIDABLE or self._check_best().meets(self.tol):
+                return status
+            following = restarts.following(self.attempt, status, self._restarts())
+            if following is None or self._rows_left() <= 0:
+                break
+            z, y = self._begin_again(following)
+        if self.finding is not None:
+            self._keep_least_infeasible(self.finding)
+            return Status.INFEASIBLE
+        return first if first is not Status.ITERATION_LIMIT else status
+
+    def _restarts(self) -> int:
+        """How many starts there may be beside x0."""
+        return min(self.settings.restarts, restarts.MOST) if self._accelerates() else 0
+
+    def _rows_left(self) -> float:
+        """Outer iterations that the budget leaves."""
+        return self.budget.outer_limit - len(self.earlier) - len(self.history.iterations)
+
+    def effort_left(self) -> float:
+        """Inner iterations that this attempt may still take."""
+        spent = sum(it.inner_iterations for it in self.history.iterations)
+        return restarts.effort(self.attempt, self._restarts()) - spent
+
+    def _begin_again(self, attempt: int) -> tuple[Vector, Vector]:
+        """The next start: x and multipliers, with nothing else kept from before but the best point."""
+        assert self.form is not None
+        self.attempt = attempt
+        self.earlier += self.history.iterations
+        start = restarts.start_of(self.attempt, self.settings.restarts)
+        x = self.best_x if start is None else start.place(self, seed=self.attempt)
+        y = np.zeros(self.form.m) if start is not None else np.clip(self.form.own_y(self.best_y), -1e9, 1e9)
+        z = self.form.start(x)
+        violation = float(np.linalg.norm(self.form.distance(z)))
+        self.history = History(self.form.at(z).f, violation, self.history.negligible)
+        self.memory, self.restorations = Memory(), 0
+        self.finishes, self.finish_error, self.unbounded = 0, math.inf, UNBOUNDED
+        return z, y
+
+    def _penalty(self) -> PenaltyRule:
+        """The penalty rule of this attempt."""
+        if self.attempt == 0:
+            return self.settings.penalty
+        return restarts.penalty_of(self.settings.penalty, restarts.start_of(self.attempt, self.settings.restarts))
 
     def _iterate(self, z: Vector, y: Vector, verdict: Status | None) -> Status:
         """Algorithm 1, with restoration where it suspects that there is no feasible point.
@@ -184,7 +238,8 @@ class Run:
             finding = restore(self.form, self.settings.inner, starts, self.tol, self.budget.inner_limit)
             self.restorations += 1
             if finding.verdict == "infeasible":
-                self._keep_least_infeasible(finding)
+                if self.finding is None or finding.violation < self.finding.violation:
+                    self.finding = finding
                 return Status.INFEASIBLE
             if outcome.status is not Status.INFEASIBLE:
                 return outcome.status
@@ -195,6 +250,8 @@ class Run:
     def _stop(self, history: History, status: InnerStatus, limit: str = "") -> Status | None:
         """The verdict on the last iteration; one that rests on poor derivatives is looked at again."""
         verdict = self._stopping()(history, status, limit)
+        if verdict is None and (self.effort_left() <= 0 or self._rows_left() <= 0):
+            return Status.ITERATION_LIMIT
         if verdict is Status.STUCK and (self.refined_now or self._refine(2)):
             return None  # with better derivatives the iteration deserves another look
         if verdict is Status.SOLVED and (self.refined_now or self._refine(2)):
@@ -209,10 +266,10 @@ class Run:
             z,
             y,
             self.history,
-            penalty=settings.penalty,
+            penalty=self._penalty(),
             dual=settings.dual,
             tolerance=self._tolerance(),
-            inner=self.inner,
+            inner=restarts.Capped(self.inner, self),
             stop=lambda history, found: self._stop(history, found.status, found.limit),
             watch=self.watch,
             inner_limit=self.budget.inner_limit,
@@ -277,6 +334,7 @@ class Run:
             evaluations=found.evaluations,
             undefined=found.undefined,
             acceleration_steps=self.steps_now,
+            attempt=self.attempt,
         )
 
     def _objective(self, x: Vector) -> float:
@@ -316,7 +374,7 @@ class Run:
 
     def _lower(self, new: Vector, x: Vector, y: Vector) -> bool:
         """Whether the first augmented Lagrangian is lower at a new starting point."""
-        subproblem = self.subproblem(y, self.settings.penalty.next(self.history))
+        subproblem = self.subproblem(y, self._penalty().next(self.history))
         return subproblem.value(new) < subproblem.value(x)
 
     def _seen(self, x: Vector, y: Vector, error: float) -> bool:
@@ -351,7 +409,7 @@ class Run:
         history.iterations.append(
             Iteration(
                 k=history.k,
-                beta=self.settings.penalty.next(history),
+                beta=self._penalty().next(history),
                 eta=self.tol,
                 usable=True,
                 violation=float(np.linalg.norm(self.form.distance(found.x))),
@@ -364,6 +422,7 @@ class Run:
                 inner_iterations=found.steps,
                 evaluations=found.steps,
                 acceleration_steps=found.steps,
+                attempt=self.attempt,
             )
         )
 
@@ -458,6 +517,10 @@ class Run:
             unbounded=self.unbounded,
             finishes=self.finishes,
             finish_error=self.finish_error,
+            attempt=self.attempt,
+            earlier=self.earlier,
+            finding=self.finding.violation if self.finding is not None else math.inf,
+            least=self.finding.x if self.finding is not None else np.zeros(0),
             memory=self.memory.arrays(),
         )
 
@@ -473,6 +536,8 @@ class Run:
         self.diverged = saved.diverged if saved.diverged.size else None
         self.unbounded = saved.unbounded
         self.finishes, self.finish_error = saved.finishes, saved.finish_error
+        self.attempt, self.earlier = saved.attempt, saved.earlier
+        self.finding = Restoration(saved.least, saved.finding, "infeasible") if saved.least.size else None
         self.memory = Memory.restored(saved.memory)
         self.problem.refine(saved.level)
         self.level, self.refined_now = saved.level, saved.refined_now
@@ -565,7 +630,8 @@ class Run:
         text = message(status, check, self)
         if self.hooks.say is not None:
             self.hooks.say(text)
-        point, counts, iterations = self.problem.at(self.best_x), self.used(), self.history.iterations
+        point, counts = self.problem.at(self.best_x), self.used()
+        iterations = self.earlier + self.history.iterations
         c = point.c
         row_excess = np.maximum(np.maximum(self.problem.cl - c, c - self.problem.cu), 0.0)
         return Result(
@@ -594,7 +660,7 @@ class Run:
     def _first_penalty(self) -> float:
         if self.start.beta is not None:
             return self.start.beta
-        return self.settings.penalty.next(self.history) if math.isfinite(self.history.objective) else 1.0
+        return self._penalty().next(self.history) if math.isfinite(self.history.objective) else 1.0
 
     def _split(self, y: Vector) -> list[Any]:
         """Multipliers per constraint, in the user's order; a number where the user's function returns one."""

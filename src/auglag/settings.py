@@ -40,6 +40,7 @@ class Settings:
     scaling: bool = True
     acceleration: SQP | None = field(default_factory=SQP)  #: None: Algorithm 1 alone
     restoration: bool = True  #: check for infeasibility on suspicion, and go on from a feasible point if there is one
+    restarts: int = 5  #: other starts that may be tried where acceleration is on and x0 led to no solution
     largest_penalty: float = LARGEST_PENALTY
     negligible: float = 0.01  #: a violation below negligible * tol asks for no larger penalty
     aim: float = 0.1  #: the loop aims at aim * tol, so that x and y are good too, but succeeds at tol
@@ -67,6 +68,7 @@ PRESETS: dict[str, Settings] = {
         scaling=False,
         acceleration=None,
         restoration=False,
+        restarts=0,
         largest_penalty=1e60,
         negligible=0.0,
         aim=1.0,
@@ -107,6 +109,7 @@ def resolve(
     scaling: bool | None = None,
     restoration: bool | None = None,
     acceleration: SQP | bool | None = None,
+    restarts: int | None = None,
 ) -> Settings:
     """The settings of a preset, changed by what was given.
 
@@ -141,6 +144,10 @@ def resolve(
             if not isinstance(flag, bool):
                 raise InputError(f"{name} must be True or False, got {flag!r}")
             changes[name] = flag
+    if restarts is not None:
+        if not isinstance(restarts, int) or isinstance(restarts, bool) or restarts < 0:
+            raise InputError(f"restarts must be a whole number, 0 for none, got {restarts!r:.80}")
+        changes["restarts"] = restarts
     if acceleration is not None:
         if not isinstance(acceleration, SQP | bool):
             raise InputError(f"acceleration must be True, False or an SQP object, got {acceleration!r:.80}")

@@ -65,9 +65,16 @@ class Stopping:
         last = history.last
         if not (last.usable and last.residual <= self.tol):
             return False
-        if last.residual <= self.aim * self.tol or last.inner_status != InnerStatus.CONVERGED.name:
+        if last.residual <= self.aim * self.tol:
+            return True
+        if last.inner_status != InnerStatus.CONVERGED.name and not self._halved(history):
             return True
         return sum(it.residual <= self.tol for it in history.iterations if it.usable) > self.extra
+
+    def _halved(self, history: History) -> bool:
+        """Whether the last steps are Newton's and the residual still fell by half: then rounding is not reached yet."""
+        before = [it.residual for it in history.iterations[:-1] if it.usable]
+        return self.extra >= MORE and bool(before) and history.last.residual <= 0.5 * min(before)
 
     def _looks_unbounded(self, history: History) -> bool:
         """Without constraints at once; with them, every few subproblems in a row that had no lower bound."""

@@ -12,7 +12,7 @@ from auglag.sqp import Hessian, Memory, Model, Sets, solve
 from auglag.sqp.active_set import active_set
 from auglag.sqp.convexity import flipped
 from auglag.sqp.curvature import structured_sr1
-from auglag.sqp.factorisation import factorise
+from auglag.sqp.factorisation import System, factorise
 from auglag.sqp.interior import interior_point
 
 INF = np.inf
@@ -214,3 +214,29 @@ def test_a_memory_survives_being_saved():
     assert np.array_equal(one.matrix, two.matrix)
     assert (again.radius, again.failures, again.tried_at) == (2.5, 1, INF)
     assert np.array_equal(again.sets.variables, memory.sets.variables)
+
+
+def test_a_sparse_system_is_factorised_with_one_diagonal_after_another():
+    rng = np.random.default_rng(4)
+    h, j = rng.standard_normal((9, 9)), rng.standard_normal((4, 9))
+    h = h @ h.T
+    h[rng.random(h.shape) < 0.5] = 0.0
+    h = h + h.T + 20 * np.eye(9)
+    np.fill_diagonal(h[:3, :3], 0.0)  # entries that are not stored before a diagonal is added
+    v, c = rng.standard_normal((9, 2)), np.array([2.0, -0.1])
+    system = System(Hessian(sparse.csc_array(h)).plus(v, c), sparse.csr_array(j))
+    b = rng.standard_normal(13)
+    for first, second in ((50.0, 1e-3), (rng.random(9) + 40.0, rng.random(4) + 0.1), (30.0, 1.0)):
+        whole = h + (v * c) @ v.T + np.diag(np.broadcast_to(first, 9))
+        full = np.block([[whole, j.T], [j, -np.diag(np.broadcast_to(second, 4))]])
+        factor = system.factor(first, second)
+        np.testing.assert_allclose(factor.solve(b), np.linalg.solve(full, b), rtol=1e-9, atol=1e-12)
+        assert factor.negative == np.count_nonzero(np.linalg.eigvalsh(full) < 0)
+
+
+def test_a_hint_saves_trials_but_shifts_no_convex_hessian():
+    rng = np.random.default_rng(5)
+    convex = random_model(rng, 6, 2)
+    plain, hinted = (active_set(convex, Sets.none(6, 2), 1e-9, hint=hint)[0] for hint in (0.0, 10.0))
+    np.testing.assert_array_equal(plain.d, hinted.d)
+    assert hinted.shift == 1e-9

@@ -17,15 +17,16 @@ from auglag.sqp import Curvature, Hessian, Memory, Model, Sets, Step, solve
 PATIENCE = 4
 #: How often a solve may shrink its trust region because no step was found.
 CUTS = 10
-#: Up to n + m = DENSE matrices are dense, whatever the problem returns.
-DENSE = 450
+#: Up to n + m = DENSE matrices are dense, whatever the problem returns; and with few variables and many rows up to so
+#: many entries, since only a matrix of the size of the variables is factorised then.
+DENSE, FEW, ENTRIES = 450, 150, 100_000
 #: The Hessian learnt from first derivatives is a dense matrix, so n is limited.
 LARGEST_LEARNT = 1500
 
 
 def curvature_for(traits: Traits) -> Curvature:
     """Exact Hessians where there are any; sparse matrices where the problem is large and has them."""
-    small = traits.n + traits.m <= DENSE
+    small = traits.n + traits.m <= DENSE or (traits.n <= FEW and traits.n * traits.m <= ENTRIES)
     return Curvature(traits.has_hess, dense=small or not traits.sparse)
 
 
@@ -97,10 +98,10 @@ class _Walk:
         if model is None:
             return self._retry()
         sets = memory.sets if memory.sets is not None else Sets.none(model.n, model.m)
-        step = solve(model, sets) or solve(diagonal(model), sets)
+        step = solve(model, sets, last=memory.shift) or solve(diagonal(model), sets)
         if step is None:
             return InnerStatus.STALLED
-        memory.sets = free_of_radius(step.sets, model, self.radius)
+        memory.sets, memory.shift = free_of_radius(step.sets, model, self.radius), step.shift
         length_of_step = float(np.max(np.abs(step.d), initial=0.0))
         if length_of_step <= 1e-15 * self.size:
             return self._retry()  # x is where the model wants it, to the last digit

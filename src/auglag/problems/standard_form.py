@@ -183,7 +183,10 @@ class StandardForm:
             slope = point.lagrangian_gradient(y) / size
         slope = slope if self.free is None else slope[self.free]
         moved = x - np.minimum(np.maximum(x - slope, box[0][: self.n_x]), box[1][: self.n_x])
-        error = max(violation, float(np.max(np.abs(moved), initial=0.0)))
+        stationarity = float(np.max(np.abs(moved), initial=0.0))
+        if not math.isfinite(stationarity):  # `max` of Python would lose a NaN
+            return math.inf
+        error = max(violation, stationarity)
         if not self.all_equal:
             gap = np.where(y > 0, problem.cu - c, np.where(y < 0, c - problem.cl, 0.0))
             gap = np.maximum(np.where(self.own_equal, 0.0, gap), 0.0)

@@ -30,6 +30,7 @@ class Memory:
     multipliers: Vector | None = None  #: of the last model; None: as the subproblem estimates them
     failures: int = 0  #: accelerations in a row that did not help
     tried_at: float = math.inf  #: the error at the last acceleration
+    shift: float = 0.0  #: the multiple of the identity that the last model's Hessian needed
     pairs: list[tuple[Vector, Vector, Any]] = field(default_factory=list)  #: (s, difference of grad f, of J)
     last: tuple[Vector, Vector, Any] | None = None  #: x, grad f, J at the last point seen
 
@@ -55,7 +56,9 @@ class Memory:
     def arrays(self) -> dict[str, Any]:
         """Everything as arrays of numbers, for a checkpoint."""
         out: dict[str, Any] = {
-            "numbers": np.array([math.nan if self.radius is None else self.radius, self.failures, self.tried_at]),
+            "numbers": np.array(
+                [math.nan if self.radius is None else self.radius, self.failures, self.tried_at, self.shift]
+            ),
             "pairs": np.array([np.concatenate([s, dg]) for s, dg, _ in self.pairs]),
         }
         if self.sets is not None:
@@ -72,9 +75,9 @@ class Memory:
     @staticmethod
     def restored(saved: Mapping[str, Vector]) -> Memory:
         """The memory that `arrays` described."""
-        radius, failures, tried_at = saved["numbers"]
+        radius, failures, tried_at, shift = saved["numbers"]
         memory = Memory(radius=None if math.isnan(radius) else float(radius), failures=int(failures))
-        memory.tried_at = float(tried_at)
+        memory.tried_at, memory.shift = float(tried_at), float(shift)
         if "rows" in saved:
             memory.sets = Sets(saved["rows"].astype(np.int8), saved["variables"].astype(np.int8))
         memory.multipliers = saved.get("multipliers")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol, final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg.lapack import dpotrf, dpotrs, dsytrf, dsytrf_lwork, dsytrs
 from scipy.sparse.linalg import splu
@@ -103,15 +104,20 @@ class SparseFactor:
 
     __slots__ = ("_k", "_lu", "_size", "negative")
 
-    def __init__(self, k: Any, n: int, size: int, extra: int) -> None:
-        """K has n columns of H; its first `size` rows are wanted, `extra` negative eigenvalues belong to the others."""
+    def __init__(self, k: Any, diagonal: NDArray[np.intp], n: int, size: int, extra: int) -> None:
+        """K has n columns of H and its diagonal at `diagonal` in its data.
+
+        Its first `size` rows are wanted; `extra` negative eigenvalues belong to the others.
+        """
         self._k, self._size = k, size
         self.negative = -1
         signs = np.where(np.arange(k.shape[0]) < n, REGULARISATION, -REGULARISATION)
         signs[size:] = 0.0
+        regular = k.copy()
+        regular.data[diagonal] += signs
         try:
             self._lu = splu(
-                sparse.csc_array(k + sparse.diags_array(signs, format="csc")),
+                regular,
                 permc_spec="MMD_AT_PLUS_A",
                 diag_pivot_thresh=0.0,
                 options={"SymmetricMode": True},
@@ -154,26 +160,55 @@ def _workspace(size: int) -> int:
 
 
 def factorise(h: Hessian, j: Any, first: Vector | float, second: Vector | float) -> Factor:
-    """The factors of [[H + diag(first), J'], [J, -diag(second)]].
+    """The factors of [[H + diag(first), J'], [J, -diag(second)]]."""
+    return System(h, j).factor(first, second)
+
+
+@final
+class System:
+    """[[H, J'], [J, 0]], to be factorised with various diagonals; a sparse one is assembled once.
 
     Rank-one terms c v v' of a sparse H become rows v' with -1/c on the diagonal: eliminating them gives the terms back.
     """
-    m, n = j.shape
-    if h.is_sparse:
-        corner = h.matrix + sparse.diags_array(np.broadcast_to(first, n), format="csc")
-        below, extra = np.broadcast_to(second, m), 0
-        if h.v is not None and h.c is not None:
-            j = sparse.vstack([j, sparse.csr_array(h.v.T)], format="csr")
-            below, extra = np.concatenate([below, 1.0 / h.c]), int(np.count_nonzero(h.c > 0))
-        if not j.shape[0]:
-            return SparseFactor(sparse.csc_array(corner), n, n, 0)
-        k = sparse.block_array([[corner, j.T], [j, sparse.diags_array(-below, format="csc")]], format="csc")
-        return SparseFactor(k, n, n + m, extra)
-    if m > n > 0 and n + m > CONDENSED:
-        corner = h.matrix.copy()
-        corner.reshape(-1)[:: n + 1] += first
-        return CondensedFactor(corner, j, np.broadcast_to(second, m))
-    return DenseFactor(_full(h.matrix, j, first, second))
+
+    __slots__ = ("_diagonal", "_h", "_j", "_k", "_terms")
+
+    def __init__(self, h: Hessian, j: Any) -> None:
+        self._h, self._j = h, j
+        if h.is_sparse:
+            self._assemble()
+
+    def _assemble(self) -> None:
+        """The sparse matrix with every entry of its diagonal there, and where they are."""
+        h, j = self._h.matrix.tocoo(), self._j.tocoo()
+        (m, n), terms = self._j.shape, np.zeros((0, self._j.shape[1]))
+        self._terms = np.zeros(0)
+        if self._h.v is not None and self._h.c is not None:
+            terms, self._terms = self._h.v.T, self._h.c
+        v = sparse.coo_array(terms)
+        size = n + m + terms.shape[0]
+        below, left = np.concatenate([n + j.row, n + m + v.row]), np.concatenate([j.col, v.col])
+        data, every = np.concatenate([j.data, v.data]), np.arange(size)
+        entries = np.concatenate([h.data, data, data, np.zeros(size)])
+        places = np.concatenate([h.row, below, left, every]), np.concatenate([h.col, left, below, every])
+        self._k = sparse.coo_array((entries, places), shape=(size, size)).tocsc()
+        columns = np.repeat(every, np.diff(self._k.indptr))
+        self._diagonal = np.flatnonzero(self._k.indices == columns)
+
+    def factor(self, first: Vector | float, second: Vector | float) -> Factor:
+        """The factors with `first` added to the diagonal of H and -`second` as that of the rows."""
+        h, j = self._h, self._j
+        m, n = j.shape
+        if h.is_sparse:
+            added = np.concatenate([np.broadcast_to(first, n), -np.broadcast_to(second, m), -1.0 / self._terms])
+            k = self._k.copy()
+            k.data[self._diagonal] += added
+            return SparseFactor(k, self._diagonal, n, n + m, int(np.count_nonzero(self._terms > 0)))
+        if m > n > 0 and n + m > CONDENSED:
+            corner = h.matrix.copy()
+            corner.reshape(-1)[:: n + 1] += first
+            return CondensedFactor(corner, j, np.broadcast_to(second, m))
+        return DenseFactor(_full(h.matrix, j, first, second))
 
 
 def _full(h: Any, j: Any, first: Vector | float, second: Vector | float) -> Any:

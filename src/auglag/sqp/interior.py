@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from auglag._typing import Vector
 from auglag.sqp.active_set import HOPELESS
 from auglag.sqp.convexity import diagonal_size, flipped, larger_shift
-from auglag.sqp.factorisation import Factor, factorise
+from auglag.sqp.factorisation import Factor, System
 from auglag.sqp.model import Model, Sets, Step
 
 #: Steps go this far towards the boundary.
@@ -24,8 +24,9 @@ LONG, IDLE = 25, 8
 class _Interior:
     """The iterate: v = (d, slacks of the inequality rows) between its sides, with multipliers z and u, and w."""
 
-    def __init__(self, model: Model, shift: float) -> None:
+    def __init__(self, model: Model, shift: float, hint: float) -> None:
         self.model, self.h, self.shift = model, model.hessian, shift
+        self.system = System(self.h, model.jacobian)
         self.rows = np.flatnonzero(~model.equal)
         self.low = np.concatenate([model.lower, model.cl[self.rows]])
         self.high = np.concatenate([model.upper, model.cu[self.rows]])
@@ -37,7 +38,7 @@ class _Interior:
         self.w = np.zeros(model.m)
         self.w[self.rows] = (self.u - self.z)[model.n :]
         self.sides = max(1, int(self.has_low.sum() + self.has_high.sum()))
-        self.flipped = False
+        self.flipped, self.hint = False, hint
 
     def _inside(self, v: Vector) -> Vector:
         """v moved off its sides by a hundredth, or a tenth of the width where that is less."""
@@ -72,7 +73,7 @@ class _Interior:
         second = np.full(model.m, 1.0 / model.beta)
         second[self.rows] += inverse
         while True:
-            factor = factorise(self.h, model.jacobian, dv[: model.n] + self.shift, second)
+            factor = self.system.factor(dv[: model.n] + self.shift, second)
             if factor.negative == model.m:
                 return factor
             if not self.flipped:
@@ -80,19 +81,21 @@ class _Interior:
                 everything, equal = np.arange(model.n), np.flatnonzero(model.equal)
                 h = flipped(self.h, model.jacobian, model.beta, everything, equal)
                 if h is not None:
-                    self.h = h
+                    self.h, self.system = h, System(h, model.jacobian)
                     continue
-            self.shift = larger_shift(self.shift, size)
+            self.shift, self.hint = max(larger_shift(self.shift, size), self.hint), 0.0
             if not self.shift <= HOPELESS * size:
                 return None
 
 
-def interior_point(model: Model, shift: float, *, tol: float = 1e-9, limit: int = 60) -> tuple[Step, Model] | None:
+def interior_point(
+    model: Model, shift: float, *, tol: float = 1e-9, limit: int = 60, hint: float = 0.0
+) -> tuple[Step, Model] | None:
     """(an approximate solution, the convex model it solves); None if it breaks down.
 
     Its sets are a good start for the active-set method.
     """
-    it = _Interior(model, shift)
+    it = _Interior(model, shift, hint)
     errors: list[float] = []
     for _ in range(limit):
         p, q = it.gaps()

@@ -13,23 +13,24 @@ from auglag.sqp.model import Model, Sets, Step
 PROX = 1e-9
 
 
-def solve(model: Model, sets: Sets, *, prox: float = PROX, floor: float = 1.0) -> Step | None:
+def solve(model: Model, sets: Sets, *, prox: float = PROX, floor: float = 1.0, last: float = 0.0) -> Step | None:
     """The step, or None if no curvature or precision could be found in which there is one.
 
     The sets of the step before usually are right or almost so: one to three factorisations. Interior points do not
     cycle, and their sets are polished by the active-set method. The tiny multiple of the identity is relative to the
-    Hessian's size but kept within sensible limits: huge multipliers make huge Hessians.
+    Hessian's size but kept within sensible limits: huge multipliers make huge Hessians. `last` is the shift of the step
+    before; where this model needs one, it begins not far below.
     """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # what is not finite is not taken
-        return _solve(model, sets, prox, floor)
+        return _solve(model, sets, prox, floor, 0.25 * last)
 
 
-def _solve(model: Model, sets: Sets, prox: float, floor: float) -> Step | None:
+def _solve(model: Model, sets: Sets, prox: float, floor: float, hint: float) -> Step | None:
     shift = prox * min(100.0, max(1e-3, diagonal_size(model.hessian)))
-    step, _ = active_set(model, sets, shift, floor=floor)
+    step, _ = active_set(model, sets, shift, floor=floor, hint=hint)
     if step is not None:
         return step
-    found = interior_point(model, shift)
+    found = interior_point(model, shift, hint=hint)
     if found is None:
         return None
     rough, convex = found

@@ -40,6 +40,7 @@ class Auglag(Baseline):
         "eta_power": None,
         "ftol": None,
         "inner": None,
+        "restarts": None,
         "outer": 1000,
         "inner_limit": 20_000,
     }
@@ -58,6 +59,7 @@ class Auglag(Baseline):
             inner=LBFGSB(memory=10, ftol=options["ftol"]) if options["ftol"] is not None else inner,
             budget=Budget(outer=options["outer"], inner=options["inner_limit"]),
             acceleration=None if options["variant"] is None else False,
+            restarts=options["restarts"],
             check_derivatives=False,
         )
         return Answer(

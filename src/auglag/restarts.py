@@ -1,0 +1,130 @@
+"""Other starts for a run that ended without a solution: where each begins, its penalty, and what it may spend.
+
+Algorithm 1 and its acceleration find a stationary point near their start. Where they end at a point that is none
+(constraint gradients that lose rank, a local minimum of the violation, a subproblem without end), another start often
+leads elsewhere. The first is the least violated point near x0; the last goes on from the best point of all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.feasibility import least_violation
+from auglag.inner import InnerResult, InnerSolver
+from auglag.result import Status
+from auglag.rules import Adaptive, Always, History, PenaltyRule, first_penalty
+
+if TYPE_CHECKING:
+    from auglag.outer import OuterSubproblem
+    from auglag.run import Run
+
+#: Inner iterations that the first attempt, and each of those in between, may take while others are left.
+FIRST_EFFORT, EFFORT = 500, 250
+#: The least violation is looked for in at most so many iterations.
+SEARCH = 100
+#: Ends that another start may avoid.
+AVOIDABLE = (Status.STUCK, Status.INFEASIBLE, Status.NON_FINITE, Status.ITERATION_LIMIT, Status.UNCERTIFIED)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One way to begin again."""
+
+    name: str
+    spread: float = 0.0  #: standard deviation of the random displacement of x0, relative to max(1, |x0|)
+    feasible: bool = False  #: begin at the least violated point near there
+    penalty: float = 1.0  #: multiplies the first penalty
+
+    def place(self, run: Run, seed: int) -> Vector:
+        """The user's x to begin at."""
+        problem, x = run.problem, run.start_x
+        if self.spread:
+            step = np.random.default_rng(seed).standard_normal(x.size)
+            x = x + self.spread * np.maximum(1.0, np.abs(x)) * step
+            x = np.clip(x, problem.lower, problem.upper)
+            if not (problem.at(x).finite() and np.isfinite(problem.at(x).grad).all()):
+                return run.start_x
+        if self.feasible:
+            assert run.form is not None
+            found = least_violation(run.form, run.settings.inner, x, SEARCH)
+            if found is not None and np.isfinite(problem.at(found[0]).f):
+                return found[0]
+        return x
+
+
+#: In the order in which they are tried; the last one is followed by the best point so far, without a limit.
+STARTS = (
+    Start("the least violated point near x0", feasible=True),
+    Start("x0 with a larger penalty", penalty=10.0),
+    Start("a point near x0", spread=0.1),
+    Start("the least violated point near a point around x0", spread=0.3, feasible=True, penalty=100.0),
+)
+#: What the last one is called.
+BEST = "the best point so far"
+#: More starts than these are not made, whatever is asked for.
+MOST = len(STARTS) + 1
+
+
+def following(attempt: int, status: Status, restarts: int) -> int | None:
+    """The attempt to make after one that ended so; None if there is none.
+
+    Where the violation was found stationary only starts elsewhere are worth while, and going on from there is not.
+    """
+    last = min(restarts, MOST)
+    after = attempt + 1
+    if status is Status.INFEASIBLE:
+        after = next((k for k in range(after, len(STARTS) + 1) if STARTS[k - 1].spread), last + 1)
+    return after if after <= last and (status is not Status.INFEASIBLE or after < last) else None
+
+
+def start_of(attempt: int, restarts: int) -> Start | None:
+    """The start of attempt 1, 2, ...; None for the last one, which goes on from the best point."""
+    return STARTS[attempt - 1] if attempt < restarts and attempt <= len(STARTS) else None
+
+
+def effort(attempt: int, restarts: int) -> float:
+    """The inner iterations that an attempt may take: no limit for the last one."""
+    if attempt >= restarts:
+        return float("inf")
+    return FIRST_EFFORT if attempt == 0 else EFFORT
+
+
+def penalty_of(rule: PenaltyRule, start: Start | None) -> PenaltyRule:
+    """The rule with a larger first penalty, where it has one."""
+    if start is None or start.penalty == 1.0 or not isinstance(rule, Adaptive | Always):
+        return rule
+    return _Raised(rule, start.penalty)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Raised(PenaltyRule):
+    """A rule whose first penalty is multiplied."""
+
+    rule: Adaptive | Always
+    factor: float
+
+    def next(self, history: History) -> float:
+        """The rule's, but for the first."""
+        if not history.iterations:
+            return first_penalty(self.rule.initial, replace(history)) * self.factor
+        return self.rule.next(history)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Capped:
+    """An inner solver that takes no more iterations than the attempt has left."""
+
+    inner: InnerSolver
+    run: Run
+
+    def solve(self, subproblem: OuterSubproblem, x: Vector, tol: float, *, limit: int) -> InnerResult:
+        """As the solver does, within the limit."""
+        left = self.run.effort_left()
+        return self.inner.solve(subproblem, x, tol, limit=limit if left > limit else max(1, int(left)))

@@ -1,0 +1,102 @@
+"""Other starts where x0 leads nowhere: what they find, how they are named, how they are resumed and switched off."""
+
+import numpy as np
+import pytest
+from scipy.optimize import NonlinearConstraint
+
+import auglag
+from auglag import Budget
+from auglag.restarts import EFFORT, FIRST_EFFORT, MOST, STARTS, effort, following, start_of
+from auglag.result import Status
+
+
+def pocket(x0, **options):
+    """min x^2 s.t. x^3 - 3x + 3 = 0: one root, at -2.1; from x0 > -1 the violation falls to 1 at x = 1 and stays."""
+    constraint = NonlinearConstraint(
+        lambda x: x[0] ** 3 - 3 * x[0] + 3,
+        0,
+        0,
+        jac=lambda x: np.array([[3 * x[0] ** 2 - 3]]),
+        hess=lambda x, v: np.array([[6 * x[0] * v[0]]]),
+    )
+    return auglag.minimize(
+        lambda x: x[0] ** 2,
+        [x0],
+        jac=lambda x: 2 * x,
+        hess=lambda x: np.array([[2.0]]),
+        constraints=constraint,
+        **options,
+    )
+
+
+def test_a_restart_finds_the_root_that_the_start_cannot_see():
+    alone, result = pocket(-0.85, restarts=0), pocket(-0.85)
+    assert alone.status is Status.INFEASIBLE
+    assert result.success
+    np.testing.assert_allclose(result.x, -2.103803402735536, rtol=1e-9)
+    assert "a restart from the least violated point" in result.message
+    attempts = [row["attempt"] for row in result.history]
+    assert attempts == sorted(attempts)
+    assert attempts[0] == 0 < attempts[-1]
+    assert result.nit == len(result.history)
+    assert result.history[: alone.nit] == alone.history  # nothing is different before the first restart
+
+
+def test_an_infeasible_problem_stays_infeasible_and_says_how_often_it_was_tried():
+    result = pocket(1.0)
+    assert result.status is Status.INFEASIBLE
+    assert result.certificate.violation == pytest.approx(1.0)
+    assert "2 restarts did not help" in result.message
+
+
+def test_a_solved_problem_needs_no_restart():
+    result = pocket(-2.0)
+    assert result.success
+    assert {row["attempt"] for row in result.history} == {0}
+    assert "restart" not in result.message
+
+
+def test_the_budget_of_outer_iterations_holds_over_all_attempts():
+    rows = pocket(-0.85, restarts=0).nit + 1
+    result = pocket(-0.85, budget=Budget(outer=rows))
+    assert result.nit <= rows
+    assert not result.success
+
+
+def test_a_run_stopped_in_a_restart_goes_on_bit_for_bit(tmp_path):
+    path = tmp_path / "state.npz"
+    whole = pocket(-0.85, checkpoint=tmp_path / "other.npz")
+    second = next(k for k, row in enumerate(whole.history, 1) if row["attempt"])
+
+    def stop(intermediate_result):
+        return intermediate_result.nit == 1 and path.exists() and np.load(path)["meta"].item().count('"attempt": 3') > 1
+
+    pocket(-0.85, checkpoint=path, callback=stop)
+    resumed = pocket(-0.85, resume=path)
+    assert resumed.x.tobytes() == whole.x.tobytes()
+    assert resumed.history == whole.history
+    assert len(resumed.history) > second
+
+
+@pytest.mark.parametrize("options", [{"preset": "paper"}, {"variant": "adaptive-full"}, {"acceleration": False}])
+def test_only_accelerated_runs_restart(options):
+    result = pocket(-0.85, budget=Budget(outer=12, inner=200), **options)
+    assert {row["attempt"] for row in result.history} == {0}
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, True, "all"])
+def test_restarts_must_be_a_whole_number(value):
+    with pytest.raises(auglag.InputError, match="restarts must be a whole number, 0 for none, got"):
+        pocket(-0.85, restarts=value)
+
+
+def test_the_order_of_starts():
+    assert following(0, Status.STUCK, 0) is None
+    assert [following(k, Status.STUCK, MOST) for k in range(MOST + 1)] == [*range(1, MOST + 1), None]
+    elsewhere = following(0, Status.INFEASIBLE, MOST)
+    assert elsewhere is not None
+    assert STARTS[elsewhere - 1].spread > 0
+    assert following(MOST - 1, Status.INFEASIBLE, MOST) is None
+    assert start_of(MOST, MOST) is None
+    assert [effort(k, MOST) for k in (0, 1, MOST)] == [FIRST_EFFORT, EFFORT, np.inf]
+    assert effort(0, 0) == np.inf
