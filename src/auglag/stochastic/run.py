@@ -101,6 +101,7 @@ class Run:
         self.v, self.y = np.zeros(0), y0  #: where the current outer iteration began
         self.start = Start(x0, y0, None, None)
         self.inner: InnerLoop = inner(self)
+        self._data = checkpoints.digest(problem) if hooks.checkpoint is not None or hooks.resume is not None else ""
         self.inner_saves = isinstance(self.inner, Algorithm2)  #: others are saved between subproblems only
 
     def rng(self, purpose: str) -> np.random.Generator:
@@ -232,6 +233,8 @@ class Run:
             "n": self.problem.n,
             "m": self.problem.m,
             "rows": self.rows,
+            "data": self._data,
+            "backend": self.inner.backend.kind if isinstance(self.inner, Algorithm2) else "numpy",
             "tol": self.tol,
             "seed": self.seed,
             "settings": re.sub(r" at 0x[0-9a-f]+", "", repr(self.settings)),
@@ -336,10 +339,14 @@ class Run:
         cut = bool(self.history.iterations) and self.history.last.inner_status == "BUDGET"
         if cut and tested and status is not Status.SOLVED:
             last = self.history.last
-            text += (
-                f" The run ended inside subproblem {last.k}, whose test dist <= {last.eta:.1e} was not met"
-                f" (dist {last.stationarity:.1e} after {last.inner_iterations} iterations)."
-            )
+            text += f" The run ended inside subproblem {last.k}, "
+            if last.stationarity <= last.eta:
+                text += f"before a point of it was accepted (after {last.inner_iterations} iterations)."
+            else:
+                text += (
+                    f"whose test dist <= {last.eta:.1e} was not met"
+                    f" (dist {last.stationarity:.1e} after {last.inner_iterations} iterations)."
+                )
         return text
 
 
