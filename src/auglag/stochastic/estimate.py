@@ -15,11 +15,12 @@ from auglag.errors import InputError
 from auglag.stochastic.blocks import Block, Part
 from auglag.stochastic.data import Index, batch_rows
 from auglag.stochastic.full_batch import FullBatchProblem
-from auglag.stochastic.problem import StochasticProblem
+from auglag.stochastic.problem import Evaluation, StochasticProblem
 
 #: The certificate's sample is drawn in so many independent batches, whose spread gives the intervals.
 BATCHES = 40
 RESAMPLES = 400
+CONFIDENCE = 0.95
 
 
 @final
@@ -116,7 +117,13 @@ def freeze(problem: StochasticProblem, rows: int, rng: np.random.Generator) -> S
 
 
 def estimate_certificate(
-    problem: StochasticProblem, x: Vector, y: Vector, *, rows: int, rng: np.random.Generator, confidence: float = 0.95
+    problem: StochasticProblem,
+    x: Vector,
+    y: Vector,
+    *,
+    rows: int,
+    rng: np.random.Generator,
+    confidence: float = CONFIDENCE,
 ) -> EstimatedCertificate:
     """Measure (x, y) on a fresh sample of about `rows` rows per sampled block."""
     from auglag.certificate import certificate
@@ -137,14 +144,7 @@ def estimate_certificate(
     mean = problem._sum(x, [_mean([d.parts[i] for d in draws]) for i in range(len(problem.blocks))])
     check = certificate(FullBatchProblem.from_evaluation(problem, mean), x, y)
     c = np.array([d.c for d in draws])
-    gradients = np.array([d.grad + (y @ d.jac if y.size else 0.0) for d in draws])
-    errors = np.empty(RESAMPLES)
-    for j in range(RESAMPLES):
-        pick = rng.integers(0, BATCHES, BATCHES)
-        errors[j] = np.linalg.norm(gradients[pick].mean(0) - gradients.mean(0))
-        if y.size:
-            errors[j] += np.linalg.norm(c[pick].mean(0) - c.mean(0))
-    radius = float(np.quantile(errors, confidence))
+    radius = _radius(draws, y, rng, confidence)
     t = float(stdtrit(BATCHES - 1, 0.5 + confidence / 2.0))
     half = t * c.std(axis=0, ddof=1) / math.sqrt(BATCHES) if y.size else np.zeros(0)
     return EstimatedCertificate(
@@ -161,6 +161,19 @@ def estimate_certificate(
         rows=int(min(rows for i, rows in enumerate(seen) if i not in exact)),
         confidence=confidence,
     )
+
+
+def _radius(draws: Sequence[Evaluation], y: Vector, rng: np.random.Generator, confidence: float) -> float:
+    """The quantile of the bootstrapped error of gradient and constraints together."""
+    c = np.array([d.c for d in draws])
+    gradients = np.array([d.grad + (y @ d.jac if y.size else 0.0) for d in draws])
+    errors = np.empty(RESAMPLES)
+    for j in range(RESAMPLES):
+        pick = rng.integers(0, BATCHES, BATCHES)
+        errors[j] = np.linalg.norm(gradients[pick].mean(0) - gradients.mean(0))
+        if y.size:
+            errors[j] += np.linalg.norm(c[pick].mean(0) - c.mean(0))
+    return float(np.quantile(errors, confidence))
 
 
 def _mean(parts: Sequence[Part]) -> Part:
