@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from tests.helpers.stochastic import least_squares_on_a_plane, two_classes
 
 from auglag import CheckpointError, Status
-from auglag.stochastic import METHODS, minimize
+from auglag.stochastic import METHODS, AdaptiveEpochs, FixedEpochs, PStorm, StochasticProblem, minimize
 from auglag.stochastic.settings import NAMES
 
 #: Reachable with a few hundred passes.
@@ -62,10 +63,49 @@ def test_limits_end_it_with_the_best_point_certified(name: str) -> None:
     assert stopped.status is Status.TIME_LIMIT
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_killed_run_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", [*METHODS, PStorm(momentum=0.5), PStorm(lipschitz=1.0)], ids=str)
+@pytest.mark.parametrize("backend", ["auto", "numpy"])
+def test_no_more_gradients_are_taken_than_allowed(method: object, backend: str) -> None:
+    for most in (33, 34):
+        options = {"tol": 1e-12, "max_gradients": most, "backend": backend}
+        result = minimize(two_classes(), X0, method=method, **options)
+        assert result.gradients <= most
+        assert result.gradients >= most - 7
+        assert result.status is Status.EVALUATION_LIMIT
+
+
+def test_slow_functions_do_not_hide_the_clock() -> None:
+    def objective(x: np.ndarray, z: np.ndarray) -> float:
+        return 0.5 * float(np.mean((x - z) ** 2))
+
+    def gradient(x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        time.sleep(0.01)
+        return np.mean(x - z, axis=0)
+
+    problem = StochasticProblem.from_functions(1, objective, gradient, data=np.ones((50, 1)))
+    fixed = FixedEpochs(256, unit="iterations")
+    result = minimize(problem, method="sgd", epochs=fixed, tol=1e-300, max_epochs=None, max_seconds=0.1)
+    assert result.status is Status.TIME_LIMIT
+    assert 1 <= result.gradients < 60  # at most 10 fit in, and 16 are taken before the first look
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_looking_at_the_clock_does_not_change_the_run(name: str) -> None:
+    options = {"method": name, "tol": 1e-9, "max_epochs": 60, "seed": 3}
+    plain, timed = minimize(two_classes(), X0, **options), minimize(two_classes(), X0, max_seconds=1e6, **options)
+    np.testing.assert_array_equal(plain.x, timed.x)
+    assert plain.gradients == timed.gradients
+
+
+RUNS = {name: {"method": name} for name in NAMES} | {
+    f"{name}, restarted": {"method": name, "epochs": AdaptiveEpochs(3, unit="epochs", restart=True)} for name in METHODS
+}
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_killed_run_goes_on_bit_for_bit(run: str, tmp_path: Path) -> None:
     problem, path = two_classes(), tmp_path / "run.npz"
-    options = {"method": name, "tol": 1e-9, "max_epochs": 40, "seed": 7}
+    options = {"tol": 1e-9, "max_epochs": 40, "seed": 7} | RUNS[run]
     whole = minimize(problem, X0, **options)
 
     class Killed(Exception):
@@ -83,6 +123,15 @@ def test_a_killed_run_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     timeless = [[{k: v for k, v in row.items() if k != "seconds"} for row in run.trace] for run in (result, whole)]
     assert timeless[0] == timeless[1]
     assert (result.gradients, result.tests, result.nit) == (whole.gradients, whole.tests, whole.nit)
+
+
+@pytest.mark.parametrize("name", ["sgd", "lbfgs"])
+def test_a_checkpoint_of_other_data_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    options = {"method": name, "tol": 1e-9, "max_epochs": 10}
+    minimize(two_classes(seed=0), X0, checkpoint=path, **options)
+    with pytest.raises(CheckpointError, match="belongs to another run: data must be"):
+        minimize(two_classes(seed=1), X0, resume=path, **options)
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:

@@ -173,6 +173,25 @@ def test_success_on_a_sampler_needs_the_whole_interval_below_the_tolerance() -> 
     np.testing.assert_allclose(result.x, [0.25, 0.25], atol=0.2)
 
 
+def test_a_sampled_run_ends_with_a_certificate_or_goes_on_to_its_limit() -> None:
+    ends = [
+        minimize(sampled_problem(), [0.0, 0.0], method="sgd", tol=0.3, seed=seed, test_rows=2000, max_epochs=200)
+        for seed in range(6)
+    ]
+    for result in ends:
+        assert result.status is (Status.SOLVED if result.success else Status.EVALUATION_LIMIT)
+        high = result.certificate.residual_interval[1]
+        assert f"upper end {high:.2e} {'<=' if result.success else '>'} tol 3e-01" in result.message
+        assert result.success or result.epochs >= 199
+    assert sum(result.success for result in ends) >= 2
+
+
+def test_a_tolerance_below_the_radius_is_called_unattainable() -> None:
+    result = minimize(sampled_problem(), [0.0, 0.0], tol=1e-4, test_rows=400, max_epochs=30)
+    assert not result.success
+    assert "tol is below the radius of the interval, so that no point can meet it: take more than" in result.message
+
+
 def test_deterministic_methods_are_refused_on_a_sampler() -> None:
     with pytest.raises(auglag.InputError, match="needs data with an end; a sampler takes"):
         minimize(sampled_problem(), method="lbfgs")

@@ -108,6 +108,15 @@ def test_the_best_point_is_returned_and_a_run_cut_short_says_so() -> None:
     assert "ended inside subproblem 1, whose test dist <= 5.0e-01 was not met" in result.message
 
 
+def test_a_run_cut_short_at_a_stationary_point_does_not_call_it_unmet() -> None:
+    result = minimize(
+        quadratic(), [0.1], method=Script([]), epochs=AdaptiveEpochs(), tol=1e-12, tolerance=PowerLaw(0.5, 1.0),
+        max_epochs=1.0,
+    )  # fmt: skip
+    assert result.status is Status.EVALUATION_LIMIT
+    assert "inside subproblem 1, before a point of it was accepted (after 0 iterations)" in result.message
+
+
 def test_tracking_tolerances_follow_the_residual() -> None:
     from auglag.rules import History, Iteration
 

@@ -9,12 +9,14 @@ import pytest
 from tests.helpers.stochastic import two_classes
 
 from auglag import InputError, prox
+from auglag.certificate import certificate
 from auglag.stochastic import (
     SGD,
     SVRG,
     ConstantStep,
     DistanceOverGradients,
     FixedEpochs,
+    FullBatchProblem,
     Method,
     PStorm,
     StochasticProblem,
@@ -60,6 +62,29 @@ def test_gradients_are_those_of_the_formula() -> None:
     at, plus, minus = p.evaluate(x), A[t > 0], A[t < 0]
     np.testing.assert_allclose(at.grad, -(1 / (1 + np.exp(plus @ x))) @ plus / 150, rtol=1e-10)
     np.testing.assert_allclose(at.jac[0], (1 / (1 + np.exp(-minus @ x))) @ minus / 150, rtol=1e-10)
+
+
+def test_what_is_certified_is_evaluated_in_double_precision() -> None:
+    x, p = np.linspace(-1, 1, 5), problem()
+    double = p.evaluate(x)
+    with jax.enable_x64(False):
+        at, result = problem().evaluate(x), minimize(problem(), tol=3e-6, max_epochs=400)
+        sampled = p.blocks[0].gradient(x, p.blocks[0].take(slice(0, 300)), np.zeros(1))
+    np.testing.assert_allclose(at.grad, double.grad, rtol=1e-12)
+    np.testing.assert_allclose(at.jac, double.jac, rtol=1e-12)
+    assert np.abs(sampled - double.grad).max() > 1e-10  # the sampled half stays in single precision
+    again = certificate(FullBatchProblem(p, result.x), result.x, result.multipliers)
+    assert again.residual == pytest.approx(result.certificate.residual, rel=1e-6)
+
+
+def test_functions_that_insist_on_single_precision_are_refused() -> None:
+    def objective(x: object, batch: object) -> object:
+        return jax.lax.scan(lambda s, a: (s + a @ x, None), jnp.zeros((), jnp.float32), batch)[0]
+
+    with jax.enable_x64(False):
+        p = jax_problem(2, objective, data=np.ones((3, 2), dtype=np.float32))
+        with pytest.raises(InputError, match="must also run in double precision, which certificates need, got TypeErr"):
+            p.evaluate(np.ones(2))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from tests.helpers.stochastic import two_classes
@@ -18,7 +20,8 @@ from auglag.stochastic import (
     StochasticProblem,
     minimize,
 )
-from auglag.stochastic.fused import Backend, prox_arrays
+from auglag.stochastic.fused import Backend, Fused, prox_arrays
+from auglag.stochastic.sampling import Draw
 
 pytest.importorskip("numba")
 
@@ -88,3 +91,40 @@ def test_a_prox_term_that_kernels_do_not_know_is_done_with_numpy() -> None:
     assert Backend("auto", problem).kind == "numpy"
     result = minimize(problem, method="sgd", tol=0.2, max_epochs=100)
     assert np.linalg.norm(result.x) <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("method", [METHODS[0], METHODS[5], METHODS[7]], ids=lambda m: m.name)
+def test_a_block_with_one_target_beside_a_block_with_many(method: Method) -> None:
+    rng = np.random.default_rng(0)
+    blocks = [
+        LinearBlock(rng.standard_normal((300, 5)), 1.0, objective=1.0),
+        LinearBlock(rng.standard_normal((200, 5)), rng.standard_normal(200), loss="squared", objective=1.0),
+    ]
+    numpy, numba = both(StochasticProblem(blocks), method)
+    np.testing.assert_allclose(numba, numpy, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("on_disk", [0, 1])
+@pytest.mark.parametrize("mode", ["r", "r+"])
+@pytest.mark.parametrize("method", [METHODS[0], METHODS[5], METHODS[7]], ids=lambda m: m.name)
+def test_rows_on_disk_beside_rows_in_memory(tmp_path: Path, method: Method, mode: str, on_disk: int) -> None:
+    """What follows a row on disk is not the row's: it may be the next one, or the end of the file."""
+    rng = np.random.default_rng(0)
+    parts = [rng.standard_normal((300, 5)) + 0.4, rng.standard_normal((129, 5)) - 0.4]
+    parts[on_disk][-1] = np.nan  # left out below; a kernel that reads too far would meet it
+    parts[on_disk].tofile(tmp_path / "rows.bin")
+    shape = parts[on_disk].shape
+    parts[on_disk] = np.memmap(tmp_path / "rows.bin", dtype=np.float64, mode=mode, shape=shape)[:-1]
+    blocks = [
+        LinearBlock(parts[0], 1.0, objective=1.0, constraints=[0.0]),
+        LinearBlock(parts[1], -1.0, constraints=[1.0]),
+    ]
+    numpy, numba = both(StochasticProblem(blocks, lower=[-np.inf], upper=[0.55]), method)
+    np.testing.assert_allclose(numba, numpy, rtol=1e-9, atol=1e-11)
+
+
+def test_row_numbers_of_a_huge_block_are_not_cut_to_those_of_a_small_one() -> None:
+    small, huge = np.zeros((1, 2), dtype=np.int32), np.full((1, 2), 2**31 + 5, dtype=np.int64)
+    first, second = Fused.indices(None, Draw(1, (small, huge), (None, huge)))
+    assert first[1].tolist() == second[1].tolist() == [[2**31 + 5] * 2]
+    assert {index.dtype for index in (*first, *second)} == {np.dtype(np.int64)}

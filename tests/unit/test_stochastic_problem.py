@@ -13,6 +13,7 @@ from auglag import InputError
 from auglag.datasets import load_spambase
 from auglag.stochastic import (
     LOSSES,
+    SGD,
     FullBatchProblem,
     FunctionBlock,
     LinearBlock,
@@ -158,8 +159,6 @@ def test_an_unattainable_chat_is_refused_with_the_least_loss() -> None:
 
 
 def test_a_batch_larger_than_the_data_is_refused_when_replacement_is_off() -> None:
-    from auglag.stochastic import SGD
-
     with pytest.raises(InputError, match="batch must not exceed the rows of a block when replacement is off: got 400"):
         minimize(two_classes(rows=300), method=SGD(batch=400, replacement=False), tol=1e-2)
 
@@ -179,12 +178,44 @@ def test_an_iterator_that_ends_is_reported_as_such() -> None:
         minimize(problem, method="sgd", test_rows=100)
 
 
+def test_a_sampler_that_ends_is_reported_as_such() -> None:
+    rows = np.ones((8, 1))
+    source = itertools.repeat((rows, rows), 60)
+    problem = mean_problem(data=None, sampler=lambda rng, size: next(source))
+    with pytest.raises(InputError, match=r"sampler\(rng, size\) must not end before the run does: it raised StopIter"):
+        minimize(problem, method="sgd", test_rows=100)
+
+
+def test_the_certificate_of_an_iterator_counts_the_rows_it_gave() -> None:
+    rng = np.random.default_rng(0)
+    batches = (tuple(rng.standard_normal((2, 7, 1))) for _ in itertools.count())
+    result = minimize(mean_problem(data=None, batches=batches), method="sgd", tol=1e-6, test_rows=400, max_epochs=5)
+    assert result.certificate.rows == 7 * 40
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,)])
+def test_a_product_of_the_wrong_length_is_named(shape: tuple[int, ...]) -> None:
+    block = FunctionBlock(
+        2, 1, constraints=lambda x, z: [x @ x], vjp=lambda x, z, w: np.ones(shape), data=np.ones((4, 1))
+    )
+    with pytest.raises(InputError, match=r"vjp\(x, batch, w\) must return 2 numbers, one per variable, got shape"):
+        block.evaluate(np.ones(2))
+
+
+@pytest.mark.parametrize("value", [np.ones(3), "text", None])
+def test_an_objective_that_is_no_number_is_named(value: object) -> None:
+    block = FunctionBlock(2, objective=lambda x, z: value, gradient=lambda x, z: x, data=np.ones((4, 1)))
+    with pytest.raises(InputError, match=r"objective\(x, batch\) must return a number, got"):
+        block.evaluate(np.ones(2))
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
         ({"lower": [1.0]}, r"lower must not exceed upper, got lower\[0\] = 1.0"),
         ({"upper": [0.0, 1.0]}, "lower and upper must be vectors of one length"),
         ({"vjp": None}, "constraints and vjp or jacobian must be given together"),
+        ({"data": None, "batches": [np.ones(1)]}, r"batches must be an iterator \(have __next__\), got list"),
         ({"data": None}, "exactly one of data, sampler, batches or exact=True, got 0"),
         (
             {"data": (np.ones((3, 1)), np.ones((4, 1)))},
@@ -217,6 +248,8 @@ def test_bad_problems_are_refused_by_name(changes: dict, text: str) -> None:
         ({"max_epochs": -2}, "max_epochs must be positive and finite, got -2"),
         ({"backend": "cuda", "method": "sgd"}, "backend must be 'auto', 'numba', 'jax' or 'numpy', got 'cuda'"),
         ({"slacks": "closed", "method": "sgd"}, "makes sampled gradients biased"),
+        ({"slacks": "closed", "method": "svrg"}, "makes sampled gradients biased"),
+        ({"method": SGD(batch=True)}, "batch must be a positive integer, got True"),
     ],
 )
 def test_bad_options_are_refused_by_name(options: dict, text: str) -> None:
@@ -224,3 +257,12 @@ def test_bad_options_are_refused_by_name(options: dict, text: str) -> None:
 
     with pytest.raises((InputError, OptionError), match=text):
         minimize(two_classes(), **options)
+
+
+def test_the_norms_of_the_rows_come_with_the_first_evaluation() -> None:
+    """The first curvature needs them, and must not read all rows once more without counting them."""
+    problem = two_classes()
+    problem.evaluate(np.zeros(6))
+    for block in problem.linear:
+        A, block.A = block.A, None
+        np.testing.assert_allclose(block.squares(), np.sum(A**2, axis=1))

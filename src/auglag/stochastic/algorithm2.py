@@ -64,6 +64,7 @@ class Algorithm2:
         oracle = SampledLagrangian(subproblem, self.sampling, self.limits)
         ledger, state = oracle.ledger, self.state
         gradients = ledger.gradients
+        subproblem.full.pin(subproblem.geometry.x(x))  # restarts come back to x_k: paid for once, resumed or not
         start = subproblem.test(x)
         status, why, test = InnerStatus.LIMIT, "", start
         if state.v is not None:
@@ -71,7 +72,7 @@ class Algorithm2:
         if state.steps == 0:
             state.steps = self.controller.first(state.carried, self.epoch)
         while True:
-            why = self.limits.reached(ledger) or self._out_of_gradients(ledger)
+            why = self.limits.reached(ledger) or self._out_of_gradients(ledger) or oracle.refused
             if why:
                 status = InnerStatus.BUDGET
                 break

@@ -85,8 +85,9 @@ class FunctionBlock(Block):
 
     `objective` and `gradient` give f and grad f; `constraints` gives c (length m) and `vjp(x, batch, w)` J'w, or
     `jacobian(x, batch)` the (m, n) matrix. Exactly one source of rows: `data` (arrays), `sampler(rng, size)` (a batch
-    drawn afresh), `batches` (an iterator of batches). `exact=True` takes functions of x that need no data: they get
-    batch = None. `curvature(x, batch)`, shape (1 + m, n, n), holds Gauss-Newton matrices of f and of every c.
+    drawn afresh), `batches` (an endless iterator of independent batches: two that follow each other become xi1 and xi2
+    of one estimate, so that an iterator with a period is biased). `exact=True` takes functions of x that need no data:
+    they get batch = None. `curvature(x, batch)`, shape (1 + m, n, n), holds Gauss-Newton matrices of f and of every c.
     """
 
     def __init__(
@@ -113,6 +114,11 @@ class FunctionBlock(Block):
             raise InputError(
                 f"a block must have exactly one of data, sampler, batches or exact=True, got {sum(sources)} of them"
             )
+        if batches is not None and not hasattr(batches, "__next__"):
+            raise InputError(
+                f"batches must be an iterator (have __next__), got {type(batches).__name__}; "
+                "rows with an end are data=..."
+            )
         if constraints is not None and not m:
             raise InputError("a block with constraints must be told how many there are: m must be positive, got 0")
         self.n, self.m, self.weight, self.exact = n, m, weight, exact
@@ -128,23 +134,25 @@ class FunctionBlock(Block):
 
     def draw(self, rng: np.random.Generator, size: int) -> Any:
         """A fresh batch from the sampler, or the next one of the iterator."""
-        if self.sampler is not None:
-            batch = self.sampler(rng, size)
-            if batch is None:
-                raise InputError("sampler(rng, size) must return a batch every time, got None")
-            return batch
-        assert self.batches is not None
         try:
-            return next(self.batches)
+            batch = self.sampler(rng, size) if self.sampler is not None else next(self.batches)  # type: ignore[arg-type]
         except StopIteration:
+            what, how = (
+                ("sampler(rng, size)", "it raised StopIteration")
+                if self.sampler is not None
+                else ("batches", "the iterator is exhausted")
+            )
             raise InputError(
-                "batches must not end before the run does: the iterator is exhausted. Use an endless iterator "
-                "(itertools.cycle), sampler=..., or data=..."
+                f"{what} must not end before the run does: {how}. Draw independent batches without end, or use data=..."
             ) from None
+        if batch is None:
+            what = "sampler(rng, size)" if self.sampler is not None else "batches"
+            raise InputError(f"{what} must return a batch every time, got None")
+        return batch
 
     def values(self, x: Vector, batch: Any) -> tuple[float, Vector]:
         """(f, c) over the batch."""
-        f = self.weight * float(self._f(x, batch)) if self._f is not None else 0.0
+        f = self.weight * self._number(self._f(x, batch)) if self._f is not None else 0.0
         if self._c is None:
             return f, np.zeros(self.m)
         return f, self.weight * self._vector(self._c(x, batch), self.m, "constraints(x, batch)", "one per constraint")
@@ -174,7 +182,8 @@ class FunctionBlock(Block):
             for i in range(self.m):
                 unit = none.copy()
                 unit[i] = 1.0
-                jac[i] = self.weight * np.asarray(self._vjp(x, batch, unit), dtype=np.float64)
+                row = self._vector(self._vjp(x, batch, unit), self.n, "vjp(x, batch, w)", "one per variable")
+                jac[i] = self.weight * row
         return Part(f, grad, c, jac)
 
     def evaluate(self, x: Vector) -> Part:
@@ -233,6 +242,16 @@ class FunctionBlock(Block):
         if jac.shape != (self.m, self.n):
             raise InputError(f"jacobian(x, batch) must have shape {(self.m, self.n)}, got {jac.shape}")
         return jac
+
+    @staticmethod
+    def _number(value: Any) -> float:
+        try:
+            number = np.asarray(value, dtype=np.float64) if value is not None else np.zeros(0)
+        except (TypeError, ValueError):
+            raise InputError(f"objective(x, batch) must return a number, got {value!r:.80}") from None
+        if number.size != 1:
+            raise InputError(f"objective(x, batch) must return a number, got shape {number.shape}")
+        return float(number.reshape(()))
 
     @staticmethod
     def _vector(value: Any, length: int, what: str, why: str) -> Vector:

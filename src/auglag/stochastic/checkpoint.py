@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -15,8 +16,13 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.errors import CheckpointError
 from auglag.rules import History, Iteration
+from auglag.stochastic.data import leaves
+from auglag.stochastic.linear import LinearBlock
+from auglag.stochastic.problem import StochasticProblem
 
 FORMAT = "auglag-stochastic-1"
+#: Rows of every block by which data are known again.
+DIGEST_ROWS = 64
 
 
 @final
@@ -97,3 +103,18 @@ def load(path: str | os.PathLike[str]) -> State:
     except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, EOFError, OSError) as error:
         reason = "not a file written by auglag" if "pickle" in str(error) else f"{type(error).__name__}: {error}"
         raise CheckpointError(f"{target} is not a usable checkpoint ({reason})") from None
+
+
+def digest(problem: StochasticProblem) -> str:
+    """What tells the data of one problem from those of another: sizes, factors, and some rows of every block."""
+    found = hashlib.sha256()
+    for block in problem.blocks:
+        found.update(f"{type(block).__name__} {block.n} {block.m} {block.rows} {block.exact};".encode())
+        if isinstance(block, LinearBlock):
+            found.update(f"{block.loss.name} {block.A.dtype} {block.factor} {block.factors.tolist()};".encode())
+        if block.rows is None or block.exact:
+            continue
+        index = np.unique(np.linspace(0, block.rows - 1, DIGEST_ROWS).astype(np.int64))
+        for leaf in leaves(block.take(index)):
+            found.update(np.ascontiguousarray(leaf).tobytes())
+    return found.hexdigest()[:16]

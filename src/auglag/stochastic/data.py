@@ -46,6 +46,13 @@ def count_rows(data: Any, what: str) -> int:
     return rows
 
 
+def batch_rows(batch: Any, asked: int) -> int:
+    """The rows that a batch has; the number asked for, if that cannot be seen from it."""
+    shapes = [getattr(leaf, "shape", None) for leaf in leaves(batch)]
+    lengths = {shape[0] for shape in shapes if shape}
+    return int(lengths.pop()) if len(lengths) == 1 else asked
+
+
 def chunk_rows(data: Any) -> int:
     """Rows per chunk, so that a chunk has about CHUNK_BYTES."""
     arrays = [leaf for leaf in leaves(data) if isinstance(leaf, np.ndarray)]

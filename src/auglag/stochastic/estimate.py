@@ -13,13 +13,14 @@ from scipy.special import stdtrit
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.stochastic.blocks import Block, Part
-from auglag.stochastic.data import Index
+from auglag.stochastic.data import Index, batch_rows
 from auglag.stochastic.full_batch import FullBatchProblem
-from auglag.stochastic.problem import StochasticProblem
+from auglag.stochastic.problem import Evaluation, StochasticProblem
 
 #: The certificate's sample is drawn in so many independent batches, whose spread gives the intervals.
 BATCHES = 40
 RESAMPLES = 400
+CONFIDENCE = 0.95
 
 
 @final
@@ -41,7 +42,7 @@ class EstimatedCertificate:
     residual_interval: tuple[float, float]
     constraints: Vector  #: estimates of c(x)
     constraint_intervals: tuple[tuple[float, float], ...]
-    rows: int  #: rows of every sampled block that the estimate rests on
+    rows: int  #: rows of every sampled block (the fewest of one) that the estimate rests on, as counted in the batches
     confidence: float
 
     @property
@@ -106,38 +107,44 @@ class FixedSample(Block):
 def freeze(problem: StochasticProblem, rows: int, rng: np.random.Generator) -> StochasticProblem:
     """The problem with every sampled block replaced by a fixed sample of about `rows` rows, for the tests of a run."""
     size = max(1, rows // BATCHES)
-    blocks = [
-        block
-        if block.rows is not None
-        else FixedSample(block, [block.draw(rng, size) for _ in range(BATCHES)], size * BATCHES)
-        for block in problem.blocks
-    ]
+    blocks: list[Block] = []
+    for block in problem.blocks:
+        if block.rows is None:
+            kept = [block.draw(rng, size) for _ in range(BATCHES)]
+            block = FixedSample(block, kept, sum(batch_rows(batch, size) for batch in kept))
+        blocks.append(block)
     return StochasticProblem(blocks, lower=problem.lower, upper=problem.upper, g=problem.g, names=problem.names)
 
 
 def estimate_certificate(
-    problem: StochasticProblem, x: Vector, y: Vector, *, rows: int, rng: np.random.Generator, confidence: float = 0.95
+    problem: StochasticProblem,
+    x: Vector,
+    y: Vector,
+    *,
+    rows: int,
+    rng: np.random.Generator,
+    confidence: float = CONFIDENCE,
 ) -> EstimatedCertificate:
     """Measure (x, y) on a fresh sample of about `rows` rows per sampled block."""
     from auglag.certificate import certificate
 
     size = max(1, rows // BATCHES)
     exact = {i: block.evaluate(x) for i, block in enumerate(problem.blocks) if block.rows is not None}
-    draws = []
+    draws, seen = [], np.zeros(len(problem.blocks), dtype=np.int64)
     for _ in range(BATCHES):
-        parts = [exact[i] if i in exact else b.part(x, b.draw(rng, size)) for i, b in enumerate(problem.blocks)]
+        parts = []
+        for i, block in enumerate(problem.blocks):
+            if i in exact:
+                parts.append(exact[i])
+                continue
+            batch = block.draw(rng, size)
+            seen[i] += batch_rows(batch, size)
+            parts.append(block.part(x, batch))
         draws.append(problem._sum(x, parts))
     mean = problem._sum(x, [_mean([d.parts[i] for d in draws]) for i in range(len(problem.blocks))])
     check = certificate(FullBatchProblem.from_evaluation(problem, mean), x, y)
     c = np.array([d.c for d in draws])
-    gradients = np.array([d.grad + (y @ d.jac if y.size else 0.0) for d in draws])
-    errors = np.empty(RESAMPLES)
-    for j in range(RESAMPLES):
-        pick = rng.integers(0, BATCHES, BATCHES)
-        errors[j] = np.linalg.norm(gradients[pick].mean(0) - gradients.mean(0))
-        if y.size:
-            errors[j] += np.linalg.norm(c[pick].mean(0) - c.mean(0))
-    radius = float(np.quantile(errors, confidence))
+    radius = _radius(draws, y, rng, confidence)
     t = float(stdtrit(BATCHES - 1, 0.5 + confidence / 2.0))
     half = t * c.std(axis=0, ddof=1) / math.sqrt(BATCHES) if y.size else np.zeros(0)
     return EstimatedCertificate(
@@ -151,9 +158,22 @@ def estimate_certificate(
         residual_interval=(max(0.0, check.residual - radius), check.residual + radius),
         constraints=mean.c,
         constraint_intervals=tuple((float(v - h), float(v + h)) for v, h in zip(mean.c, half, strict=True)),
-        rows=size * BATCHES,
+        rows=int(min(rows for i, rows in enumerate(seen) if i not in exact)),
         confidence=confidence,
     )
+
+
+def _radius(draws: Sequence[Evaluation], y: Vector, rng: np.random.Generator, confidence: float) -> float:
+    """The quantile of the bootstrapped error of gradient and constraints together."""
+    c = np.array([d.c for d in draws])
+    gradients = np.array([d.grad + (y @ d.jac if y.size else 0.0) for d in draws])
+    errors = np.empty(RESAMPLES)
+    for j in range(RESAMPLES):
+        pick = rng.integers(0, BATCHES, BATCHES)
+        errors[j] = np.linalg.norm(gradients[pick].mean(0) - gradients.mean(0))
+        if y.size:
+            errors[j] += np.linalg.norm(c[pick].mean(0) - c.mean(0))
+    return float(np.quantile(errors, confidence))
 
 
 def _mean(parts: Sequence[Part]) -> Part:

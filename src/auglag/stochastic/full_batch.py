@@ -16,6 +16,8 @@ from auglag.stochastic.problem import Evaluation, StochasticProblem
 
 #: Full-batch values are kept for this many of the last points.
 CACHED = 3
+#: A limit on seconds is looked at about this often (seconds), single steps that are slower aside.
+SLOW = 0.2
 
 
 @dataclass(slots=True)
@@ -40,6 +42,14 @@ class Limits:
     rows: float = math.inf
     gradients: float = math.inf
     deadline: float = math.inf
+    stride: int = 16  #: steps between two looks at the clock, where there is a deadline; adapts to what steps cost
+
+    def pace(self, seconds: float) -> None:
+        """Look at the clock more often if `stride` steps took long, and less often if they did not."""
+        if seconds > SLOW:
+            self.stride = max(1, self.stride // 4)
+        elif seconds < SLOW / 8:
+            self.stride = 4 * self.stride
 
     def reached(self, ledger: Ledger) -> str:
         """Which limit is reached, or ''."""
@@ -57,10 +67,17 @@ class FullBatch:
     def __init__(self, problem: StochasticProblem, ledger: Ledger) -> None:
         self.problem, self.ledger = problem, ledger
         self._known: dict[bytes, Evaluation] = {}
+        self._pinned: tuple[bytes, Evaluation] | None = None
+
+    def pin(self, x: Vector) -> None:
+        """Keep the values at x until another point is pinned, however many points come between."""
+        self._pinned = x.tobytes(), self.at(x)
 
     def at(self, x: Vector) -> Evaluation:
         """f, c and derivatives at x over all rows; at a point just evaluated, from memory."""
         key = x.tobytes()
+        if self._pinned is not None and self._pinned[0] == key:
+            return self._pinned[1]
         found = self._known.pop(key, None)
         if found is None:
             with np.errstate(over="ignore", invalid="ignore"):  # a method that diverged: not finite is an answer

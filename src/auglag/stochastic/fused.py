@@ -50,25 +50,45 @@ class Model:
         """The packed model, or None if the blocks do not share one precision or a loss is a user's own."""
         if len({block.A.dtype for block in blocks}) != 1 or any(not 0 <= block.loss.code <= 2 for block in blocks):
             return None
+        As = _alike([block.A for block in blocks])
+        if As is None:
+            return None
         factors = np.zeros((m, len(blocks)))
         for i, block in enumerate(blocks):
             if block.m:
                 factors[:, i] = block.factors
         return Model(
             blocks,
-            tuple(_padded(block.A) for block in blocks),
-            tuple(np.ascontiguousarray(block.t, dtype=block.A.dtype) for block in blocks),
+            As,
+            tuple(np.array(block.t, dtype=block.A.dtype, order="C") for block in blocks),
             np.array([block.loss.code for block in blocks]),
             np.array([block.factor for block in blocks]),
             factors,
         )
 
 
-def _padded(A: Any) -> Any:
-    lanes = 64 // A.dtype.itemsize
-    wide = -(-A.shape[1] // lanes) * lanes
-    if isinstance(A, np.memmap) or A.shape[0] * wide * A.dtype.itemsize > LARGEST_COPY:
-        return np.asarray(A) if A.flags.c_contiguous else np.ascontiguousarray(A)
+def _alike(As: list[Any]) -> tuple[Any, ...] | None:
+    """The matrices in one form, all padded or none: kernels take a homogeneous tuple and one row width.
+
+    None if rows on disk would have to be copied as a whole.
+    """
+    lanes = 64 // As[0].dtype.itemsize
+    wide = -(-As[0].shape[1] // lanes) * lanes
+    if not any(isinstance(A, np.memmap) or A.shape[0] * wide * A.dtype.itemsize > LARGEST_COPY for A in As):
+        return tuple(_padded(A, wide, lanes) for A in As)
+    views = []
+    for A in As:
+        if not (A.flags.c_contiguous and A.flags.aligned):
+            if isinstance(A, np.memmap):
+                return None
+            A = np.array(A, order="C")
+        view = np.asarray(A).view()
+        view.flags.writeable = False  # a file may be open for reading only, and one type has to fit all
+        views.append(view)
+    return tuple(views)
+
+
+def _padded(A: Any, wide: int, lanes: int) -> Any:
     # Rows that begin at cache lines are gathered with the fewest misses.
     raw = np.zeros(A.shape[0] * wide + lanes, dtype=A.dtype)
     offset = (-raw.ctypes.data % 64) // A.dtype.itemsize
@@ -119,9 +139,8 @@ class Fused(ABC):
 
     def indices(self, draw: Draw) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
         """The draw's indices, empty where a block draws none."""
-        given = draw.first[0]
-        assert given is not None
-        none = np.zeros((1, 0), dtype=given.dtype)
+        given = [i for i in (*draw.first, *draw.second) if i is not None]
+        none = np.zeros((1, 0), dtype=np.result_type(*given))  # one type that holds every block's row numbers
         return (
             tuple(none if i is None else i.astype(none.dtype, copy=False) for i in draw.first),
             tuple(none if i is None else i.astype(none.dtype, copy=False) for i in draw.second),

@@ -3,7 +3,9 @@
     problem = jax_problem(n, objective, data=(X, t), constraints=constraints, lower=[-inf], upper=[0.5])
 
 `objective(x, batch)` returns a number and `constraints(x, batch)` a vector, both means over the batch. JAX works in
-single precision unless `jax.config.update("jax_enable_x64", True)` was called; certificates are then limited by it.
+single precision unless `jax.config.update("jax_enable_x64", True)` was called. Full-batch tests and certificates are
+evaluated in double precision all the same; sampled gradients and inner loops are not. Functions that insist on single
+precision (a scan whose carry has a fixed type) cannot be certified so, and are refused.
 """
 
 from __future__ import annotations
@@ -88,12 +90,28 @@ class JaxBlock(Block):
         return self._inner.gradient(x, batch, w)
 
     def part(self, x: Vector, batch: Any) -> Part:
-        """Values and first derivatives."""
-        return self._inner.part(x, batch)
+        """Values and first derivatives, in double precision."""
+        return self._precisely(lambda: self._inner.part(x, batch))
 
     def evaluate(self, x: Vector) -> Part:
-        """Means over all rows."""
-        return self._inner.evaluate(x)
+        """Means over all rows, in double precision."""
+        return self._precisely(lambda: self._inner.evaluate(x))
+
+    @staticmethod
+    def _precisely(evaluate: Callable[[], Part]) -> Part:
+        """A residual near the rounding of single precision may be nothing but rounding: what is certified is not."""
+        jax = _jax()
+        if jax.config.jax_enable_x64:
+            return evaluate()
+        double = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+        with double(True):
+            try:
+                return evaluate()
+            except TypeError as error:
+                raise InputError(
+                    "objective and constraints must also run in double precision, which certificates need, got "
+                    f"TypeError: {str(error).strip()[:200]}"
+                ) from error
 
     def subset(self, index: Index) -> JaxBlock:
         """The block of these rows: it shares the compiled functions."""

@@ -89,11 +89,16 @@ class LinearBlock(Block):
         """Means over all rows, chunk by chunk, with the margins of every row."""
         assert self.rows is not None
         v, g, z = 0.0, np.zeros(self.n), np.empty(self.rows)
+        squares = np.empty(self.rows) if self._squares is None else None
         for where, (rows,) in chunks((self.A,), self.rows):
             part = np.asarray(rows, dtype=np.float64)
             z[where] = part @ x
             v += float(np.sum(self.loss.value(z[where], self.t[where])))
             g += self.loss.slope(z[where], self.t[where]) @ part
+            if squares is not None:  # the rows are at hand: later they would cost a pass of their own
+                squares[where] = np.einsum("ij,ij->i", part, part)
+        if squares is not None:
+            self._squares = squares
         v, g = v / self.rows, g / self.rows
         return Part(self.factor * v, self.factor * g, self.factors * v, np.outer(self.factors, g), v, g, z)
 
@@ -116,10 +121,8 @@ class LinearBlock(Block):
         return True
 
     def squares(self) -> Vector:
-        """||a_i||^2 of every row; computed once."""
+        """||a_i||^2 of every row; known after the first evaluation, so that no pass over the rows goes uncounted."""
         if self._squares is None:
-            assert self.rows is not None
-            self._squares = np.empty(self.rows)
-            for where, (rows,) in chunks((self.A,), self.rows):
-                self._squares[where] = np.einsum("ij,ij->i", rows, rows)
+            self.evaluate(np.zeros(self.n))
+        assert self._squares is not None
         return self._squares

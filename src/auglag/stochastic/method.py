@@ -90,7 +90,7 @@ def check_method(method: Any) -> None:
 
 def estimate_lipschitz(oracle: SampledLagrangian, v: Vector, rng: np.random.Generator, rounds: int = 6) -> float:
     """The largest eigenvalue of the sampled Hessian of L_beta at v, by power iteration with differences of D."""
-    sample = next(iter(oracle.samples(rng, 1)), None)
+    sample = next(iter(oracle.samples(rng, 1, gradients=rounds + 1)), None)
     if sample is None:
         return 1.0
     here, direction = oracle.estimate(v, sample), rng.standard_normal(v.size)

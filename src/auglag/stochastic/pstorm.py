@@ -77,7 +77,7 @@ class PStorm(Method):
         fused, old, d = backend.fused(oracle, v), v.copy(), np.zeros_like(v)
         if fused is not None:
             return self._fused(fused, steps, rng, collector, alphas, momenta, old, d)
-        for t, z in enumerate(oracle.samples(rng, steps, points=2)):
+        for t, z in enumerate(oracle.samples(rng, steps, points=2, gradients=2)):
             left = 1.0 - momenta[t]
             d = oracle.estimate(v, z) + left * (d - oracle.estimate(old, z))
             old = v
@@ -89,7 +89,7 @@ class PStorm(Method):
         self, fused: Fused, steps: int, rng: np.random.Generator, collector: Collector, alphas: Vector,
         momenta: Vector, old: Vector, d: Vector,
     ) -> Vector:  # fmt: skip
-        for draw in fused.oracle.draws(rng, steps, points=2):
+        for draw in fused.oracle.draws(rng, steps, points=2, gradients=2):
             first, second = fused.indices(draw)
             part = slice(collector.seen, collector.seen + draw.steps)
             fused.kernels.pstorm(

@@ -24,7 +24,11 @@ from auglag.result import Status, row
 from auglag.rules import History
 from auglag.stochastic import checkpoint as checkpoints
 from auglag.stochastic.algorithm2 import Algorithm2
-from auglag.stochastic.estimate import EstimatedCertificate, estimate_certificate, freeze
+from auglag.stochastic.estimate import (
+    EstimatedCertificate,
+    estimate_certificate,
+    freeze,
+)
 from auglag.stochastic.full_batch import FullBatch, FullBatchProblem, Ledger, Limits
 from auglag.stochastic.lagrangian import FullTest, Geometry
 from auglag.stochastic.methods import Method
@@ -34,6 +38,9 @@ from auglag.stochastic.result import StochasticResult
 from auglag.stochastic.settings import Settings
 from auglag.stochastic.stage import InnerLoop, Stage
 from auglag.stopping import Stopping
+
+#: After a certificate that failed, the next one is tried at this share of its R.
+LOOK_AGAIN = 0.9
 
 
 @final
@@ -100,7 +107,10 @@ class Run:
         self.best_v, self.best_y, self.best_residual = np.zeros(0), y0, math.inf
         self.v, self.y = np.zeros(0), y0  #: where the current outer iteration began
         self.start = Start(x0, y0, None, None)
+        self.check: EstimatedCertificate | None = None  #: that ended a run on sampled data
+        self.look_at = math.inf  #: R on the fixed sample at which the next certificate is tried
         self.inner: InnerLoop = inner(self)
+        self._data = checkpoints.digest(problem) if hooks.checkpoint is not None or hooks.resume is not None else ""
         self.inner_saves = isinstance(self.inner, Algorithm2)  #: others are saved between subproblems only
 
     def rng(self, purpose: str) -> np.random.Generator:
@@ -132,12 +142,16 @@ class Run:
             self._begin()
         tolerance = go_on(self.settings.tolerance, self.start.eta, self.tol)
         budget, largest = Budget(outer=self.caps.outer), self.settings.largest_penalty
-        stopping = Stopping(self.tol, budget, self.problem.m > 0, largest_penalty=largest, suspicion=None)
+        finite = self.problem.finite_data
+        # With sampled data no R on the fixed sample ends the run: `tested` does, with a certificate.
+        stopping = Stopping(
+            self.tol if finite else 1e-300, budget, self.problem.m > 0, largest_penalty=largest, suspicion=None
+        )
         if self.history.iterations:
             verdict = stopping(self.history, _status(self.history), "")
             if verdict is not None:
                 return verdict
-        elif self.best_residual <= self.tol:
+        elif self.check is not None or (finite and self.best_residual <= self.tol):
             return Status.SOLVED
         self.inner.set_iteration(self.history.k)
         outcome = augmented_lagrangian(
@@ -149,7 +163,9 @@ class Run:
             dual=self.settings.dual,
             tolerance=tolerance,
             inner=self.inner,
-            stop=lambda history, found: stopping(history, found.status, found.limit),
+            stop=lambda history, found: (
+                Status.SOLVED if self.check is not None else stopping(history, found.status, found.limit)
+            ),
             watch=self._watch,
             inner_limit=10**9,
         )
@@ -197,7 +213,7 @@ class Run:
             "accepted": bool(accepted),
         }
         self.trace.append(entry)
-        done = bool(residual <= self.tol)
+        done = bool(residual <= self.tol) and (self.problem.finite_data or self._certified(test))
         if self.hooks.checkpoint is not None and self.inner_saves and not accepted and not done and k is None:
             self._save()
         if self.hooks.table is not None:
@@ -210,6 +226,24 @@ class Run:
             if stop is True:
                 raise StoppedByCallback
         return done
+
+    def _certified(self, test: FullTest) -> bool:
+        """Whether a fresh sample bears out R <= tol on the fixed one, which says nothing of its own error.
+
+        After a failure the next look waits for a smaller R: few looks, or luck would decide.
+        """
+        if test.residual > self.look_at:
+            return False
+        x, rows = self.geometry.x(test.v).copy(), 4 * self.test_rows
+        check = estimate_certificate(
+            self.problem, x, test.y_hat, rows=rows, rng=self.rng(f"certificate {test.residual!r}")
+        )
+        self.ledger.rows += 4 * self.rows
+        self.look_at = LOOK_AGAIN * test.residual
+        if check.meets(self.tol):  # this is the point to return, although another may have a smaller R
+            self.check = check
+            self.best, self.best_residual, self.best_v, self.best_y = test, test.residual, test.v, test.y_hat
+        return self.check is not None
 
     def _watch(self, history: History, x: Vector, y: Vector, y_hat: Vector) -> None:
         if self.stage.last is not None and self.stage.last.residual < self.best_residual:
@@ -232,6 +266,8 @@ class Run:
             "n": self.problem.n,
             "m": self.problem.m,
             "rows": self.rows,
+            "data": self._data,
+            "backend": self.inner.backend.kind if isinstance(self.inner, Algorithm2) else "numpy",
             "tol": self.tol,
             "seed": self.seed,
             "settings": re.sub(r" at 0x[0-9a-f]+", "", repr(self.settings)),
@@ -242,7 +278,7 @@ class Run:
     def _save(self) -> None:
         assert self.hooks.checkpoint is not None
         numbers, arrays = self.inner.save()
-        numbers = {**numbers, "start_beta": self.start.beta, "start_eta": self.start.eta}
+        numbers = {**numbers, "start_beta": self.start.beta, "start_eta": self.start.eta, "look_at": self.look_at}
         checkpoints.save(
             self.hooks.checkpoint,
             checkpoints.State(
@@ -262,6 +298,7 @@ class Run:
         self.v, self.y, self.history, self.trace = saved.v, saved.y, saved.history, saved.trace
         self.best_v, self.best_y, self.best_residual = saved.best_v, saved.best_y, saved.best_residual
         self.start = Start(self.x0, self.y0, saved.numbers.pop("start_beta"), saved.numbers.pop("start_eta"))
+        self.look_at = float(saved.numbers.pop("look_at"))
         self.inner.load(saved.numbers, saved.arrays)
         points = [self.geometry.x(self.v)]
         if "v" in saved.arrays and saved.arrays["v"].size:
@@ -282,6 +319,8 @@ class Run:
         if self.problem.finite_data:
             at = self.best.evaluation if self.best is not None else self.problem.evaluate(x)
             check = certificate(FullBatchProblem.from_evaluation(self.problem, at), x, self.best_y)
+        elif self.check is not None:
+            check = self.check
         else:
             check = estimate_certificate(
                 self.problem, x, self.best_y, rows=4 * self.test_rows, rng=self.rng("certificate")
@@ -325,21 +364,34 @@ class Run:
         )
 
     def _message(self, status: Status, check: Certificate | EstimatedCertificate) -> str:
-        kind = "Estimated residual" if isinstance(check, EstimatedCertificate) else "Residual"
         relation = "<=" if check.meets(self.tol) else ">"
-        text = f"{status.message} {kind} {check.residual:.2e} {relation} tol {self.tol:.0e}"
-        text += f"; violation {check.violation:.2e}."
         if isinstance(check, EstimatedCertificate):
             low, high = check.residual_interval
-            text += f" {100 * check.confidence:.0f} % interval of R: [{low:.2e}, {high:.2e}], from {check.rows} rows."
+            text = f"{status.message} Estimated residual {check.residual:.2e}, {100 * check.confidence:.0f} % interval "
+            text += (
+                f"[{low:.2e}, {high:.2e}] from {check.rows} rows, upper end {high:.2e} {relation} tol {self.tol:.0e}"
+            )
+        else:
+            text = f"{status.message} Residual {check.residual:.2e} {relation} tol {self.tol:.0e}"
+        text += f"; violation {check.violation:.2e}."
+        if isinstance(check, EstimatedCertificate) and high - check.residual >= self.tol:
+            factor = ((high - check.residual) / self.tol) ** 2
+            text += (
+                " tol is below the radius of the interval, so that no point can meet it: take more than "
+                f"{factor * self.test_rows:.0e} test_rows."
+            )
         tested = not isinstance(self.settings.method, Method) or self.settings.controller.tested
         cut = bool(self.history.iterations) and self.history.last.inner_status == "BUDGET"
         if cut and tested and status is not Status.SOLVED:
             last = self.history.last
-            text += (
-                f" The run ended inside subproblem {last.k}, whose test dist <= {last.eta:.1e} was not met"
-                f" (dist {last.stationarity:.1e} after {last.inner_iterations} iterations)."
-            )
+            text += f" The run ended inside subproblem {last.k}, "
+            if last.stationarity <= last.eta:
+                text += f"before a point of it was accepted (after {last.inner_iterations} iterations)."
+            else:
+                text += (
+                    f"whose test dist <= {last.eta:.1e} was not met"
+                    f" (dist {last.stationarity:.1e} after {last.inner_iterations} iterations)."
+                )
         return text
 
 

@@ -8,6 +8,7 @@ is unbiased because c and J come from different samples; with one sample for bot
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -53,7 +54,7 @@ class Sampling:
         if len(sizes) != len(blocks):
             raise InputError(f"batch must be one number or one per block, {len(blocks)}, got {len(sizes)}")
         for block, size in zip(blocks, sizes, strict=True):
-            if not (isinstance(size, int | np.integer) and size >= 1):
+            if isinstance(size, bool) or not (isinstance(size, int | np.integer) and size >= 1):
                 raise InputError(f"batch must be a positive integer, got {size!r}")
             if not replacement and block.rows is not None and not block.exact and size > block.rows:
                 raise InputError(
@@ -112,19 +113,41 @@ class SampledLagrangian:
         self.geometry, self.y, self.beta, self.g = exact.geometry, exact.y, exact.beta, exact.g
         self.n = exact.geometry.n
         self.ledger: Ledger = exact.full.ledger
+        self.refused = ""  #: the limit that left no room for the last samples asked for
 
-    def draws(self, rng: np.random.Generator, steps: int, points: int = 1) -> Iterator[Draw]:
-        """Indices for `steps` samples, each to be used at `points` points; fewer once a limit is reached."""
+    def draws(self, rng: np.random.Generator, steps: int, points: int = 1, gradients: int = 1) -> Iterator[Draw]:
+        """Indices for `steps` samples; fewer once a limit is reached, which `refused` then names.
+
+        A sample is used at `points` points and counts as so many `gradients`.
+        """
         cost = max(1, points * self.sampling.rows_per_step)
-        for draw in self.sampling.draws(rng, steps):
-            room = min((self.limits.rows - self.ledger.rows) / cost, self.limits.gradients - self.ledger.gradients)
-            if room < 1 or self.limits.reached(self.ledger):
-                return
-            yield draw if room >= draw.steps else Draw(math.floor(room), draw.first, draw.second)
+        for whole in self.sampling.draws(rng, steps):
+            for draw in self._pieces(whole):
+                room = (self.limits.rows - self.ledger.rows) / cost
+                left = (self.limits.gradients - self.ledger.gradients) / gradients
+                self.refused = self.limits.reached(self.ledger) or (
+                    "epochs" if room < 1 else "gradients" if left < 1 else ""
+                )
+                if self.refused:
+                    return
+                room = min(room, left)
+                started = time.monotonic()
+                yield draw if room >= draw.steps else Draw(math.floor(room), draw.first, draw.second)
+                self.limits.pace(time.monotonic() - started)
 
-    def samples(self, rng: np.random.Generator, steps: int, points: int = 1) -> Iterator[Sample]:
+    def _pieces(self, draw: Draw) -> Iterator[Draw]:
+        """The draw in parts, between which the clock is looked at; in one if there is no deadline."""
+        start = 0
+        while start < draw.steps:
+            stride = draw.steps if math.isinf(self.limits.deadline) else self.limits.stride
+            part = slice(start, min(start + stride, draw.steps))
+            first, second = (tuple(None if i is None else i[part] for i in side) for side in (draw.first, draw.second))
+            yield Draw(part.stop - part.start, first, second)
+            start = part.stop
+
+    def samples(self, rng: np.random.Generator, steps: int, points: int = 1, gradients: int = 1) -> Iterator[Sample]:
         """`steps` independent samples z; fewer once a limit of the run is reached."""
-        for draw in self.draws(rng, steps, points):
+        for draw in self.draws(rng, steps, points, gradients):
             for step in range(draw.steps):
                 yield self.sampling.sample(draw, step, rng)
 

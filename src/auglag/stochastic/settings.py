@@ -154,10 +154,11 @@ def resolve(
     if slacks is not None:
         if slacks not in ("explicit", "closed"):
             raise InputError(f"slacks must be 'explicit' or 'closed', got {slacks!r}")
-        if slacks == "closed" and isinstance(settings.method, Method) and settings.method.name in ("sgd", "pstorm"):
-            raise InputError("slacks='closed' makes sampled gradients biased; sgd and pstorm need slacks='explicit'")
         changes["slacks"] = slacks
-    return replace(settings, **changes)
+    settings = replace(settings, **changes)
+    if settings.slacks == "closed" and isinstance(settings.method, Method):
+        raise InputError("slacks='closed' makes sampled gradients biased; sampled methods need slacks='explicit'")
+    return settings
 
 
 def _base(method: Any, preset: str | None) -> Settings:
@@ -178,7 +179,10 @@ def _base(method: Any, preset: str | None) -> Settings:
             raise OptionError(f"method must be one of {('auto', *NAMES)} or an object, got {method!r}")
         return DEFAULTS[method]
     found = _object(method)
-    return replace(DEFAULTS.get(found.name, DEFAULTS["sgd"]), method=found)
+    known = DEFAULTS.get(found.name, DEFAULTS["sgd"])
+    if isinstance(found, Method) and not isinstance(known.method, Method):
+        known = DEFAULTS["sgd"]  # a method of the user's own that bears the name of a full-batch one
+    return replace(known, method=found)
 
 
 def _object(method: Any) -> Solver:
