@@ -46,6 +46,18 @@ def test_values_and_derivatives_agree_with_vmap():
         np.testing.assert_allclose(ours, theirs, rtol=1e-13, atol=1e-13)
 
 
+def test_whole_numbers_keep_their_arithmetic():
+    def table(x, k):
+        even = jnp.array([3, 5, 7])[jnp.array([2, 0])]
+        return jnp.sum(x * (k // 2)) + x[0] * (k * k - 3 * k) + jnp.sum(x[2:]) + x @ (even // 2) + jnp.prod(x[2:])
+
+    shape = jax.ShapeDtypeStruct
+    written = scalarised(table, shape((2,), float), shape((), int))
+    x, k = np.arange(10.0).reshape(2, 5), np.array([0, 1, 3, -5, 8])
+    (found,) = written(numbers(x), numbers(k))
+    np.testing.assert_allclose(found[()], jax.vmap(table, in_axes=-1)(x, k), rtol=1e-14)
+
+
 def test_structural_zeros_stay_plain_numbers():
     written = scalarised(jax.jacrev(lambda x: jnp.stack([x[0] ** 2, x[1]])), jax.ShapeDtypeStruct((2,), float))
     (jacobian,) = written(numbers(np.ones((2, 3))))

@@ -70,7 +70,7 @@ def solve_batch(
     """
     wanted = require_dtype(dtype)
     tol = require_tol(tol, wanted)
-    args = args if isinstance(args, tuple) else (args,)
+    x0, args = _plain(x0), tuple(_plain(part) for part in (args if isinstance(args, tuple) else (args,)))
     x_axes, arg_axes, batch = _axes(x0, args, in_axes)
     one_x, one_p = (_instance(tree, axes) for tree, axes in ((x0, x_axes), (args, arg_axes)))
     statement = state(fun, one_x, one_p, constraints, bounds, wanted)
@@ -110,13 +110,13 @@ def _axes(x0: Any, args: tuple[Any, ...], in_axes: Any) -> tuple[Any, Any, int]:
     for tree, axis in ((x0, in_axes[0]), *zip(args, per_arg, strict=True)):
         if axis not in (0, None):
             raise InputError(f"in_axes must hold 0 (batched) or None (shared), got {axis!r}")
-        trees.append(jax.tree_util.tree_map(lambda _, axis=axis: axis == 0, _plain(tree)))
+        trees.append(jax.tree_util.tree_map(lambda _, axis=axis: axis == 0, tree))
     sizes: dict[int, str] = {}
     for name, tree, axes in (
         ("x0", x0, trees[0]),
         *[(f"args[{i}]", a, t) for i, (a, t) in enumerate(zip(args, trees[1:], strict=True))],
     ):
-        for leaf, mapped in zip(jax.tree_util.tree_leaves(_plain(tree)), jax.tree_util.tree_leaves(axes), strict=True):
+        for leaf, mapped in zip(jax.tree_util.tree_leaves(tree), jax.tree_util.tree_leaves(axes), strict=True):
             if mapped:
                 if np.ndim(leaf) == 0:
                     raise InputError(f"{name} must have the batch as its first axis, got a number; in_axes shares it")
@@ -146,17 +146,16 @@ def _instance(tree: Any, axes: Any) -> Any:
     def one(leaf: Any, mapped: bool) -> Any:
         return jax.ShapeDtypeStruct(np.shape(leaf)[1:] if mapped else np.shape(leaf), jnp.result_type(leaf))
 
-    trees = tuple(_plain(part) for part in tree) if isinstance(tree, tuple) else _plain(tree)
-    return jax.tree_util.tree_map(one, trees, axes)
+    return jax.tree_util.tree_map(one, tree, axes)
 
 
 def _last(leaf: Any) -> Array:
-    return jnp.moveaxis(jnp.asarray(_plain(leaf)), 0, -1)
+    return jnp.moveaxis(jnp.asarray(leaf), 0, -1)
 
 
 def _flat(x0: Any, axes: Any, shape: Shape, dtype: Any) -> Array:
     """x0 as (n, batch), or (n, 1) where it is shared."""
-    leaves = jax.tree_util.tree_leaves(_plain(x0))
+    leaves = jax.tree_util.tree_leaves(x0)
     flags = jax.tree_util.tree_leaves(axes)
     rows = []
     for leaf, mapped, size in zip(leaves, flags, shape.sizes, strict=True):
@@ -198,6 +197,8 @@ class Tiles:
         """All instances, chunk by chunk; nothing waits for the device until the results are asked for."""
         across = max(len(devices), 1)
         run = self._runner(size, devices)
+        if len(devices) == 1:
+            x, p = jax.device_put((x, p), devices[0])
         parts = []
         for start in range(0, batch, size * across):
             parts.append(run(self._cut(x, start, size * across, batch), self._cut_all(p, start, size * across, batch)))

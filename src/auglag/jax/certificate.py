@@ -30,7 +30,7 @@ def residuals(functions: Functions, x: Array, y: Array, p: Any, lower: Any, uppe
     c = functions.rows(x, p) if functions.m else jnp.zeros(0, x.dtype)
     one = jnp.ones((), x.dtype)
     v = -functions.gradient(x, p, one, y)
-    outside = x - jnp.clip(x, lower, upper)
+    outside = jnp.maximum(jnp.maximum(lower - x, x - upper), 0.0)  # not by clip: where bounds cross it sees one only
     excess_rows = jnp.maximum(jnp.maximum(cl - c, c - cu), 0.0)
     violation = jnp.sqrt(jnp.sum(excess_rows**2) + jnp.sum(outside**2))
     size, gap = _row_gaps(c, y, cl, cu)
@@ -52,6 +52,14 @@ def residuals(functions: Functions, x: Array, y: Array, p: Any, lower: Any, uppe
     assert best is not None
     finite = jnp.isfinite(f)
     return best._replace(residual=jnp.where(finite, best.residual, jnp.nan))
+
+
+def impossible(lower: Any, upper: Any, cl: Any, cu: Any) -> Array:
+    """Whether bounds or sides contradict themselves; those known before tracing are refused, traced ones end here."""
+    none = jnp.zeros((), bool)
+    for low, high in ((lower, upper), (cl, cu)):
+        none = none | jnp.any((low > high) | (low == jnp.inf) | (high == -jnp.inf))
+    return none
 
 
 def _row_gaps(c: Array, y: Array, cl: Any, cu: Any) -> tuple[Array, Array]:

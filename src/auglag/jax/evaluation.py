@@ -110,6 +110,12 @@ class Written:
         self.first = scalarised(functions.first, x, p)
         self.hessian = scalarised(functions.hessian, x, p, one, w)
         self.gradient = scalarised(functions.gradient, x, p, one, w)
+        jax.eval_shape(self._all, x, p, one, w)  # what shows only in passing, like an index that varies, shows here
+
+    def _all(self, *arguments: Any) -> list[Any]:
+        x, p, one, w = jax.tree_util.tree_map(lambda leaf: _boxed(leaf, mapped=False), arguments)
+        found = [*self.values(x, p), *self.first(x, p), *self.hessian(x, p, one, w), *self.gradient(x, p, one, w)]
+        return [list(part.reshape(-1)) for part in found]
 
 
 def written(functions: Functions, p: Any, dtype: Any) -> Written | None:

@@ -15,7 +15,7 @@ from auglag.jax.rules import Rules
 from auglag.jax.state import RUNNING, Options, Pairs, Point, Record, Sides, State
 from auglag.jax.steps import Steps
 from auglag.jax.subproblem import Subproblem
-from auglag.jax.vectors import Array, Vector, clip, each, maximum, minimum, norm, select, staged, where
+from auglag.jax.vectors import Array, Vector, clip, each, maximum, minimum, norm, select, staged, total, where
 from auglag.problems.standard_form import LARGEST_GRADIENT, SMALLEST_SCALE
 from auglag.result import Status
 
@@ -50,7 +50,7 @@ class Lockstep:
             x=x, y=y, beta=zero, eta=zero, before=zero, first=zero, level=zero, best=zero + jnp.inf, length=zero + 1.0,
             shift=None if isinstance(jac, list) else zero,
             k=count + 1, steps=count, idle=count, stalls=count, vain=count, status=count + RUNNING, sf=sf, sc=sc,
-            pairs=None, record=None,
+            steep=self._steepness(jac, sc) if self.sub.m else None, pairs=None, record=None,
         )  # fmt: skip
         if self.sub.m and sc is not None:
             state = state._replace(y=y * sf / sc)
@@ -72,6 +72,15 @@ class Lockstep:
         if isinstance(jac, list):
             return type(jac[0])([_factor(_largest(row, zero)) for row in jac])
         return _factor(jnp.abs(jac).max(axis=1))
+
+    def _steepness(self, jac: Any, sc: Any) -> Vector:
+        """The 2-norms of the scaled rows of J, at most 1; 1 where there is no telling."""
+        own = jac if sc is None else self.sub.evaluation.scaled_rows(jac, sc)
+        if isinstance(own, list):
+            squares: Vector = type(own[0])([total(row * row, 0.0) for row in own])
+        else:
+            squares = jnp.sum(own * own, axis=1)
+        return each(lambda q: where((q > 0.0) & (q < 1.0), jnp.sqrt(q), 1.0), squares)
 
     def _no_pairs(self, x: Array, batch: int, dtype: Any) -> Pairs:
         blank = jnp.zeros((self.options.memory, x.shape[0], batch), dtype)

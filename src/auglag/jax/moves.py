@@ -57,13 +57,14 @@ def dot(a: Numbers, b: Numbers, dimensions: Any) -> Numbers:
     return out.reshape(batch + tuple(a.shape[i] for i in free_a) + tuple(b.shape[i] for i in free_b))
 
 
-def reduced(a: Numbers, axes: tuple[int, ...], combine: Callable[[Any, Any], Any]) -> Numbers:
-    """A reduction over some axes."""
+def reduced(a: Numbers, axes: tuple[int, ...], combine: Callable[[Any, Any], Any], empty: float) -> Numbers:
+    """A reduction over some axes; `empty` where there is nothing to reduce."""
     kept = [i for i in range(a.ndim) if i not in axes]
-    rows = a.transpose(*kept, *axes).reshape(int(np.prod([a.shape[i] for i in kept], dtype=int)), -1)
+    count, depth = (int(np.prod([a.shape[i] for i in some], dtype=int)) for some in (kept, axes))
+    rows = a.transpose(*kept, *axes).reshape(count, depth)
     out = np.empty(rows.shape[0], dtype=object)
     for i, row in enumerate(rows):
-        entry = row[0]
+        entry = row[0] if depth else empty
         for other in row[1:]:
             entry = combine(entry, other)
         out[i] = entry
@@ -133,6 +134,9 @@ def _by_matrix(eqn: Any, inputs: list[Numbers]) -> Numbers:
             if any(varies(entry) for entry in part.reshape(-1)):
                 raise NotScalar(f"{eqn.primitive.name} with indices that depend on x")
             fixed[k] = np.asarray(part.tolist(), dtype=eqn.invars[k].aval.dtype)
+    if not floats:  # whole numbers, all known
+        with jax.ensure_compile_time_eval():
+            return numbers(np.asarray(eqn.primitive.bind(*[fixed[k] for k in range(len(inputs))], **eqn.params)))
     entries = np.concatenate([inputs[k].reshape(-1) for k in floats])
     sizes = [inputs[k].size for k in floats]
 

@@ -45,7 +45,8 @@ class Program:
     def _side(self, side: Any) -> Any:
         """Sides shared by all instances (one axis) stay constants; others (two axes) have the batch last."""
         if self.written is None:
-            return jnp.asarray(side, self.dtype).reshape(side.shape[0], -1)
+            array = jnp.asarray(side, self.dtype)
+            return array if array.ndim == 2 else array[:, None]
         if isinstance(side, np.ndarray) and side.ndim == 1:
             return Rows([float(entry) for entry in side])
         return as_rows(jnp.asarray(side, self.dtype))

@@ -118,10 +118,11 @@ def _apply(eqn: Any, inputs: list[Numbers]) -> Numbers:
     if name in MOVES:
         return moved_numbers(eqn, inputs)
     if name in REDUCTIONS:
-        return reduced(inputs[0], tuple(eqn.params["axes"]), REDUCTIONS[name])
+        return reduced(inputs[0], tuple(eqn.params["axes"]), *REDUCTIONS[name])
     shape, dtype = eqn.outvars[0].aval.shape, eqn.outvars[0].aval.dtype
     parts = [np.broadcast_to(part, shape).reshape(-1) for part in inputs]
-    rule = ELEMENTWISE[name]
+    # The rules are those of real numbers: whole numbers divide and overflow in their own way.
+    rule = ELEMENTWISE[name] if name in CHOICES or jnp.issubdtype(dtype, jnp.inexact) else None
     out = np.empty(int(np.prod(shape, dtype=int)), dtype=object)
     for i in range(out.size):
         entries = [part[i] for part in parts]
@@ -132,7 +133,7 @@ def _apply(eqn: Any, inputs: list[Numbers]) -> Numbers:
 def _bound(eqn: Any, entries: list[Any], dtype: Any) -> Any:
     """The primitive itself on single numbers; on the host if all are constants."""
     typed = [
-        entry if varies(entry) else np.asarray(entry, var.aval.dtype)
+        jnp.asarray(entry, var.aval.dtype) if varies(entry) else np.asarray(entry, var.aval.dtype)
         for entry, var in zip(entries, eqn.invars, strict=True)
     ]
     if not any(varies(entry) for entry in typed):
@@ -217,9 +218,13 @@ ELEMENTWISE: dict[str, Callable[..., Any] | None] = {
     "stop_gradient": same,
 }
 
-REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "reduce_sum": add,
-    "reduce_prod": mul,
-    "reduce_max": jnp.maximum,
-    "reduce_min": jnp.minimum,
+#: Rules that only pick, for entries of any kind.
+CHOICES = ("select_n", "copy", "stop_gradient")
+
+#: name -> how two are put together, and what nothing at all comes to.
+REDUCTIONS: dict[str, tuple[Callable[[Any, Any], Any], float]] = {
+    "reduce_sum": (add, 0.0),
+    "reduce_prod": (mul, 1.0),
+    "reduce_max": (jnp.maximum, -np.inf),
+    "reduce_min": (jnp.minimum, np.inf),
 }

@@ -48,6 +48,8 @@ class Solution:
 
 
 def _message(number: int) -> str:
+    if number == Status.INFEASIBLE:  # unlike the NumPy loop, a compiled program looks from its one start only
+        return "Locally infeasible: the violation is stationary and not small, from this start; or bounds cross."
     return next(status.message for status in Status if status.value == number)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from auglag.errors import InputError
 from auglag.jax.batch import judged
-from auglag.jax.certificate import residuals
+from auglag.jax.certificate import impossible, residuals
 from auglag.jax.implicit import tangents
 from auglag.jax.method import PROGRAMS, key_of, method, program, sides_of
 from auglag.jax.program import Program
@@ -116,18 +116,20 @@ def _compiled(statement: Statement, args: Any, chosen: Any) -> Any:
     shapes = jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), args)
     own = program(statement, shapes, jax.tree_util.tree_map(lambda _: True, args), chosen)
     inside = _differentiable(own)
-    functions, tol = own.functions, chosen.options.tol
+    functions = own.functions
 
     def run(x0: Array, y0: Array, p: Any, sides: Sides) -> Solution:
         x, y, info = inside(p, sides, x0, y0)
-        fixed = jax.lax.stop_gradient((x, y, p, sides))
-        check = residuals(functions, *fixed[:3], *fixed[3])
+        check = info["check"]
+        # A held variable's multiplier is its part of -grad L, taken again here so that it has the derivative of that.
+        held = (check.bound_multipliers != 0.0) | (sides.lower == sides.upper)
+        z = jnp.where(held, -functions.gradient(x, p, jnp.ones((), x.dtype), y), 0.0)
         return Solution(
             x=statement.x.tree_of(x),
             fun=functions.objective(x, p),
             multipliers=statement.multipliers(y),
-            bound_multipliers=statement.x.tree_of(check.bound_multipliers),
-            status=judged(info["status"], check.residual, tol),
+            bound_multipliers=statement.x.tree_of(z),
+            status=info["status"],
             residual=check.residual,
             stationarity=check.stationarity,
             violation=check.violation,
@@ -152,7 +154,14 @@ def _differentiable(own: Program) -> Any:
         info = {"status": s.status[0], "outer": s.k[0], "steps": s.steps[0], "penalty": s.beta[0], "record": record}
         return x[..., 0], y[..., 0], info
 
-    mapped = jax.custom_jvp(inside)
+    def certified(p: Any, sides: Sides, x0: Array, y0: Array) -> tuple[Array, Array, dict[str, Any]]:
+        x, y, info = inside(p, sides, x0, y0)
+        check = residuals(own.functions, x, y, p, *sides)
+        status = judged(info["status"], check.residual, own.options.tol)
+        lost = impossible(*sides) & (status != int(Status.SOLVED))
+        return x, y, info | {"check": check, "status": jnp.where(lost, int(Status.INFEASIBLE), status)}
+
+    mapped = jax.custom_jvp(certified)
 
     def rule(primals: Any, changes: Any) -> Any:
         p, sides, x0, y0 = primals

@@ -79,6 +79,7 @@ class State(NamedTuple):
     status: Array
     sf: Any  #: scale of f, None without scaling
     sc: Any  #: scales of the rows
+    steep: Any  #: what counts as a steep row: the norms of the rows' gradients at the start, scaled, at most 1
     pairs: Pairs | None
     record: Record | None
 

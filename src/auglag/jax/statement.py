@@ -143,8 +143,22 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0][:160]
 
 
+def _outline(what: str, fun: Any, x: Any, args: Any) -> Any:
+    """The shapes that fun returns. Traced values that it does not get as arguments are refused: no derivative by them
+    could be right, and the program kept for the next call would hold on to them.
+    """
+    closed, value = explained(what, lambda: jax.make_jaxpr(fun, return_shape=True)(x, *args))
+    for const in closed.consts:
+        if isinstance(const, jax.core.Tracer):
+            raise InputError(
+                f"{what} must get values that jit, vmap or grad trace as arguments, but it uses one from outside ("
+                f"shape {const.shape}): pass it through args"
+            )
+    return value
+
+
 def _check_objective(fun: Any, x: Any, args: Any) -> None:
-    value = explained("fun(x)", lambda: jax.eval_shape(fun, x, *args))
+    value = _outline("fun(x)", fun, x, args)
     leaves = jax.tree_util.tree_leaves(value)
     if len(leaves) != 1 or not hasattr(value, "shape"):
         kind = "None: is a return missing?" if value is None else f"{type(value).__name__} of {len(leaves)} arrays"
@@ -178,7 +192,7 @@ def _is_triple(constraint: Any) -> bool:
 
 def _row(constraint: Any, i: int, x: Any, args: Any, dtype: Any) -> Row:
     name, fun, lower, upper = _parts(constraint, i, x)
-    value = explained(f"{name}: fun(x)", lambda: jax.eval_shape(fun, x, *args))
+    value = _outline(f"{name}: fun(x)", fun, x, args)
     leaves = jax.tree_util.tree_leaves(value)
     if not leaves or not all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves):
         kinds = ", ".join(str(leaf.dtype) for leaf in leaves) or "nothing: is a return missing?"
@@ -204,13 +218,12 @@ def _parts(constraint: Any, i: int, x: Any) -> tuple[str, Any, Any, Any]:
     elif isinstance(constraint, NonlinearConstraint):
         fun, lower, upper = constraint.fun, constraint.lb, constraint.ub
     elif isinstance(constraint, LinearConstraint):
-        matrix = (
-            constraint.A.toarray() if sparse.issparse(constraint.A) else np.atleast_2d(np.asarray(constraint.A, float))
-        )
+        dense = constraint.A.toarray() if sparse.issparse(constraint.A) else constraint.A
+        matrix = np.atleast_2d(np.asarray(dense, np.float64))
         n = sum(math.prod(leaf.shape) for leaf in jax.tree_util.tree_leaves(x))
         if matrix.shape[1] != n:
             raise InputError(f"{name}.A must have {n} columns, one per variable, got shape {matrix.shape}")
-        fun, lower, upper = _linear(matrix), constraint.lb, constraint.ub
+        fun, lower, upper = Linear(matrix.tobytes(), matrix.shape), constraint.lb, constraint.ub
     elif _is_triple(constraint):
         fun, lower, upper = constraint
     else:
@@ -223,12 +236,19 @@ def _parts(constraint: Any, i: int, x: Any) -> tuple[str, Any, Any, Any]:
     return name, fun, lower, upper
 
 
-def _linear(matrix: Any) -> Callable[..., Any]:
-    def fun(x: Any, *_: Any) -> Any:
+@final
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """x -> A x, equal to another with the same matrix, so that the compiled program is found again."""
+
+    entries: bytes
+    shape: tuple[int, ...]
+
+    def __call__(self, x: Any, *_: Any) -> Any:
+        """A x for the leaves of x one after the other."""
+        matrix = np.frombuffer(self.entries).reshape(self.shape)
         flat = jnp.concatenate([jnp.reshape(leaf, -1) for leaf in jax.tree_util.tree_leaves(x)])
         return jnp.asarray(matrix, flat.dtype) @ flat
-
-    return fun
 
 
 def _traced(value: Any) -> bool:

@@ -10,7 +10,8 @@ from auglag.jax.evaluation import Evaluation
 from auglag.jax.state import Point, Sides, State
 from auglag.jax.vectors import Array, Vector, clip, maximum, minimum, norm, total, where
 
-#: The violation counts as stationary when ||J'r|| (projected) is at most this times ||r||.
+#: The violation counts as stationary when ||J'r|| (projected) is at most this times ||r||, each row of r in the units
+#: of its gradient at the start: a row that is flat everywhere is no reason.
 STATIONARY = 1e-5
 
 
@@ -92,4 +93,4 @@ class Subproblem:
         _, _, cl, cu = self.scaled(s, p.f, p.c)
         excess = p.c - clip(p.c, cl, cu)
         slope = self.projected(s.x, self.evaluation.transposed(p.jac, excess))
-        return norm(slope, 0.0 * s.beta) <= STATIONARY * norm(excess, 0.0 * s.beta)
+        return norm(slope, 0.0 * s.beta) <= STATIONARY * norm(excess * s.steep, 0.0 * s.beta)
