@@ -185,6 +185,8 @@ class Run:
             if following is None or self._rows_left() <= 0:
                 break
             z, y = self._begin_again(following)
+            if not math.isfinite(self.history.objective + self.history.violation):
+                return Status.NON_FINITE  # functions that were defined at the start no longer are
         return first if first is not Status.ITERATION_LIMIT else status
 
     def _restarts(self) -> int:
@@ -207,6 +209,9 @@ class Run:
         self.earlier += self.history.iterations
         start = restarts.start_of(self.attempt, self.settings.restarts)
         x = self.best_x if start is None else start.place(self, seed=self.attempt)
+        point = self.problem.at(x)
+        if not (point.finite() and np.isfinite(point.grad).all()):
+            x = self.start_x
         y = np.zeros(self.form.m) if start is not None else np.clip(self.form.own_y(self.best_y), -1e9, 1e9)
         z = self.form.start(x)
         violation = float(np.linalg.norm(self.form.distance(z)))
