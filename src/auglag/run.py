@@ -125,7 +125,16 @@ class Run:
             status = Status.STOPPED
         finally:
             self.problem.guard = None
-        return self._finish(status)
+        return self._finish(self._infeasible_after_all(status))
+
+    def _infeasible_after_all(self, status: Status) -> Status:
+        """A proof of local infeasibility stands if no restart found a solution, whatever ended the last one."""
+        if self.finding is None or status not in (*restarts.AVOIDABLE, Status.TIME_LIMIT, Status.EVALUATION_LIMIT):
+            return status
+        if self._check_best().meets(self.tol):
+            return status
+        self._keep_least_infeasible(self.finding)
+        return Status.INFEASIBLE
 
     def _solve(self) -> Status:
         saved = None
@@ -176,9 +185,8 @@ class Run:
             if following is None or self._rows_left() <= 0:
                 break
             z, y = self._begin_again(following)
-        if self.finding is not None:
-            self._keep_least_infeasible(self.finding)
-            return Status.INFEASIBLE
+            if not math.isfinite(self.history.objective + self.history.violation):
+                return Status.NON_FINITE  # functions that were defined at the start no longer are
         return first if first is not Status.ITERATION_LIMIT else status
 
     def _restarts(self) -> int:
@@ -201,6 +209,9 @@ class Run:
         self.earlier += self.history.iterations
         start = restarts.start_of(self.attempt, self.settings.restarts)
         x = self.best_x if start is None else start.place(self, seed=self.attempt)
+        point = self.problem.at(x)
+        if not (point.finite() and np.isfinite(point.grad).all()):
+            x = self.start_x
         y = np.zeros(self.form.m) if start is not None else np.clip(self.form.own_y(self.best_y), -1e9, 1e9)
         z = self.form.start(x)
         violation = float(np.linalg.norm(self.form.distance(z)))

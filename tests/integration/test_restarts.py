@@ -6,6 +6,7 @@ from scipy.optimize import NonlinearConstraint
 
 import auglag
 from auglag import Budget
+from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.restarts import EFFORT, FIRST_EFFORT, MOST, STARTS, effort, following, start_of
 from auglag.result import Status
 
@@ -47,6 +48,13 @@ def test_an_infeasible_problem_stays_infeasible_and_says_how_often_it_was_tried(
     assert result.status is Status.INFEASIBLE
     assert result.certificate.violation == pytest.approx(1.0)
     assert "2 restarts did not help" in result.message
+
+
+def test_a_proof_of_infeasibility_stands_when_the_budget_ends_in_a_restart():
+    alone = pocket(1.0, restarts=0)
+    result = pocket(1.0, budget=Budget(evaluations=max(alone.nfev, alone.constr_nfev) + 3))
+    assert result.status is Status.INFEASIBLE
+    assert result.certificate.violation == pytest.approx(1.0)
 
 
 def test_a_solved_problem_needs_no_restart():
@@ -100,3 +108,23 @@ def test_the_order_of_starts():
     assert start_of(MOST, MOST) is None
     assert [effort(k, MOST) for k in (0, 1, MOST)] == [FIRST_EFFORT, EFFORT, np.inf]
     assert effort(0, 0) == np.inf
+
+
+def test_a_jacobian_that_is_not_finite_makes_the_error_infinite():
+    """sqrt has no slope at 0: a point there must not look good because the violation alone is small."""
+    problem = auglag.Problem(
+        lambda x: x[0] + x[1],
+        [1.0, 1.0],
+        jac=lambda x: np.ones(2),
+        bounds=[(0, None), (0, None)],
+        constraints=[
+            {
+                "type": "eq",
+                "fun": lambda x: np.sqrt(x[0]) + x[1] - 1,
+                "jac": lambda x: np.array([0.5 * x[0] ** -0.5 if x[0] > 0 else np.nan, 1.0]),
+            }
+        ],
+    )
+    form = StandardForm(problem, Scaling.none(1))
+    assert form.error(np.array([0.0, 1.0]), np.array([-1.0])) == np.inf
+    assert form.error(np.array([0.25, 0.5]), np.array([-1.0])) < 1.0
