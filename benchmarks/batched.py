@@ -6,8 +6,11 @@
 
 Families: HS71 with right-hand sides +-20 % (n = 4, m = 2); swinging up a pendulum from random states, ten steps of a
 discretised optimal control problem with nonlinear dynamics and bounds (n = 30, m = 20); chains of springs of growing
-length. IPOPT is `ipyopt` with exact first and second derivatives. Every solution of every solver is judged by the same
-certificate (R <= 1e-6 in 64 bits). What is not installed is skipped with a reason.
+length. IPOPT is `ipyopt` with exact first and second derivatives, asked for 1e-9 because its own test is a weaker one.
+Every solution of every solver is judged by the same certificate (R <= 1e-6 in 64 bits), which the compiled program
+computes; those of HS71 are judged once more in NumPy with derivatives written by hand. What a solver compiles is
+compiled before the clock runs, and the best of several runs counts. Parameters are on the device before the clock
+starts and results stay there: transfers are not in the times. What is not installed is skipped with a reason.
 """
 
 from __future__ import annotations
@@ -39,6 +42,8 @@ jax.config.update("jax_enable_x64", True)
 from auglag.jax import solve, solve_batch  # noqa: E402
 
 TOL = 1e-6
+#: What IPOPT is asked for, so that nearly all of its solutions meet the same certificate.
+IPOPT_TOL = 1e-9
 #: The H200's peaks, for the floor: bytes per second, 64-bit operations per second without tensor cores.
 H200 = {"bytes": 4.8e12, "flops": 34e12}
 
@@ -146,8 +151,26 @@ def family_row(name, statement, x0, parameters, repeats=3, **options):
         "steps_mean": float(steps.mean()),
         "steps_max": int(steps.max()),
     }
+    if statement is HS71:
+        row["certified_by_hand"] = float(np.mean(hs71_residuals(found, parameters) <= TOL))
     say(row)
     return row, found
+
+
+def hs71_residuals(found, parameters):
+    """R of every instance of HS71 in NumPy, nothing of it from the package; bounds hold only where x is on them."""
+    x, y = np.asarray(found.x), np.asarray(found.multipliers[0])
+    a, b, c, d = x.T
+    gradient = np.stack([d * (2 * a + b + c), a * d, a * d + 1, a * (a + b + c)], axis=1)
+    gradient += y[:, :1] * np.stack([b * c * d, a * c * d, a * b * d, a * b * c], axis=1) + y[:, 1:] * 2 * x
+    volume, sphere = a * b * c * d - parameters[:, 0], (x**2).sum(axis=1) - parameters[:, 1]
+    held = ((x <= 1.0) & (gradient > 0.0)) | ((x >= 5.0) & (gradient < 0.0))
+    stationarity = np.linalg.norm(np.where(held, 0.0, gradient), axis=1)
+    outside = np.maximum(np.maximum(1.0 - x, x - 5.0), 0.0)
+    violation = np.sqrt(np.minimum(volume, 0.0) ** 2 + sphere**2 + (outside**2).sum(axis=1))
+    size = np.abs(y[:, 0])  # the volume's multiplier may only be negative, and only where the volume is at its side
+    complementarity = np.where(y[:, 0] < 0.0, np.minimum(np.maximum(volume, 0.0), size), size)
+    return stationarity + np.hypot(violation, complementarity)
 
 
 def say(row):
@@ -158,8 +181,11 @@ def say(row):
 # -------------------------------------------------------------------------------------------------------------- rivals
 
 
-def ipopt_rate(statement, x0, parameters):
-    """(solves per core second, certified fraction) of IPOPT with exact derivatives, one instance after the other."""
+def ipopt_rate(statement, x0, parameters, repeats=3):
+    """(solves per core second, certified fraction) of IPOPT with exact derivatives, one instance after the other.
+
+    The first instance is solved once before the clock runs, which compiles the callbacks; the best of `repeats` counts.
+    """
     import ipyopt
 
     from auglag.jax.certificate import residuals
@@ -181,17 +207,23 @@ def ipopt_rate(statement, x0, parameters):
     start = np.asarray(s.x.flat(x0, float))
     structure_j = (np.repeat(np.arange(m), n), np.tile(np.arange(n), m))
     structure_h = lower_triangle
-    points, spent = [], 0.0
-    for p in parameters:
-        calls = by_hand(p) if by_hand else _compiled_calls(jitted, p)
-        t = time.process_time()
-        problem = ipyopt.Problem(n, finite(s.lower), finite(s.upper), m, finite(s.cl), finite(s.cu), structure_j,
-                                 structure_h, *calls)  # fmt: skip
-        problem.set(print_level=0, sb="yes", tol=TOL)
-        y, zl, zu = np.zeros(m), np.zeros(n), np.zeros(n)
-        x, _, _ = problem.solve(start.copy(), mult_g=y, mult_x_L=zl, mult_x_U=zu)
-        spent += time.process_time() - t
-        points.append((x.copy(), y.copy()))
+
+    def solve_all(some):
+        points, spent = [], 0.0
+        for p in some:
+            calls = by_hand(p) if by_hand else _compiled_calls(jitted, p)
+            t = time.process_time()
+            problem = ipyopt.Problem(n, finite(s.lower), finite(s.upper), m, finite(s.cl), finite(s.cu), structure_j,
+                                     structure_h, *calls)  # fmt: skip
+            problem.set(print_level=0, sb="yes", tol=IPOPT_TOL)
+            y, zl, zu = np.zeros(m), np.zeros(n), np.zeros(n)
+            x, _, _ = problem.solve(start.copy(), mult_g=y, mult_x_L=zl, mult_x_U=zu)
+            spent += time.process_time() - t
+            points.append((x.copy(), y.copy()))
+        return points, spent
+
+    solve_all(parameters[:1])
+    points, spent = min((solve_all(parameters) for _ in range(repeats)), key=lambda run: run[1])
     judge = jax.jit(lambda x, y, p: residuals(f, x, y, (p,), s.lower, s.upper, s.cl, s.cu).residual)
     certified = np.mean([float(judge(x, y, p)) <= TOL for (x, y), p in zip(points, parameters, strict=True)])
     return len(parameters) / spent, float(certified)
@@ -296,9 +328,9 @@ def against_slsqp(parameters):
     return row
 
 
-def against_ipopt(name, statement, x0, parameters):
+def against_ipopt(name, statement, x0, parameters, repeats=3):
     try:
-        rate, certified = ipopt_rate(statement, x0, parameters)
+        rate, certified = ipopt_rate(statement, x0, parameters, repeats)
     except ImportError as error:
         print(f"IPOPT skipped: {error} (pip install ipyopt)", flush=True)
         return {"family": name, "skipped": f"ipyopt is not installed ({error})"}
@@ -420,6 +452,7 @@ def markdown(results):
         "batch",
         "per_second",
         "certified",
+        "certified_by_hand",
         "uncertified",
         "largest_residual",
         "steps_mean",
@@ -428,7 +461,8 @@ def markdown(results):
     columns += ["seconds", "first_call_seconds"]
     lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     for row in [*results["families"], *results["growth_in_batch"], *results["growth_in_n"]]:
-        cells = [row[c] if isinstance(row[c], str | int) else f"{row[c]:.4g}" for c in columns]
+        known = [row.get(c, "") for c in columns]
+        cells = [cell if isinstance(cell, str | int) else f"{cell:.4g}" for cell in known]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     for name in ("ipopt", "slsqp", "gradient", "floor"):
         lines += ["", f"## {name}", "", "```", json.dumps(results.get(name), indent=1), "```"]
@@ -442,7 +476,7 @@ def quick():
     ours, theirs = [], []
     for round_ in range(3):
         row, _ = family_row("hs71", HS71, HS71_X0, hs71_parameters(count, seed=round_), repeats=1)
-        rival = against_ipopt("hs71", HS71, HS71_X0, hs71_parameters(150, seed=round_))
+        rival = against_ipopt("hs71", HS71, HS71_X0, hs71_parameters(150, seed=round_), repeats=1)
         if "skipped" in rival or row["uncertified"]:
             print("ratio nan" if "skipped" in rival else f"uncertified: {row['uncertified']}\nratio 0")
             return

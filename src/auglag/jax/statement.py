@@ -147,7 +147,7 @@ def _outline(what: str, fun: Any, x: Any, args: Any) -> Any:
     """The shapes that fun returns. Traced values that it does not get as arguments are refused: no derivative by them
     could be right, and the program kept for the next call would hold on to them.
     """
-    closed, value = explained(what, lambda: jax.make_jaxpr(fun, return_shape=True)(x, *args))
+    closed, value = explained(what, lambda: jax.make_jaxpr(lambda *a: fun(*a), return_shape=True)(x, *args))
     for const in closed.consts:
         if isinstance(const, jax.core.Tracer):
             raise InputError(
