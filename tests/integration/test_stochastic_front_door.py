@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,22 @@ def test_nested_samples_give_the_same_solution_with_fewer_passes() -> None:
     assert plain.success
     np.testing.assert_allclose(nested.x, plain.x, atol=1e-3)
     assert nested.epochs < plain.epochs
+
+
+def test_where_gauss_newton_gets_stuck_the_default_begins_again_with_lbfgs(tmp_path: Path) -> None:
+    X, y = np.random.default_rng(0).standard_normal((200, 3)), np.arange(200) % 2
+    problem = neyman_pearson(X, y, chat=0.3, loss="sigmoid", intercept=True)  # flat far out, not convex
+    stuck = minimize(problem, method="gauss-newton")
+    assert stuck.status is Status.STUCK
+    result = minimize(problem)
+    assert result.success, result.message
+    assert "gauss-newton got stuck; L-BFGS began again at x0" in result.message
+    assert result.epochs > stuck.epochs  # nothing is forgotten
+    assert [row["epochs"] for row in result.trace] == sorted(row["epochs"] for row in result.trace)
+
+    path, half = tmp_path / "run.npz", 0.5 * (stuck.epochs + result.epochs)
+    minimize(problem, checkpoint=path, callback=lambda row: row["epochs"] > half)
+    np.testing.assert_array_equal(minimize(problem, resume=path).x, result.x)
 
 
 def test_a_prox_term_is_part_of_the_problem() -> None:

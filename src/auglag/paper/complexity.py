@@ -212,6 +212,11 @@ def _write(fits: dict[str, Fit], trials: int, limit: int, output: Path) -> Path:
         f"{trials} trials; a sampled run ends after {limit} stochastic gradients of one row each. The slope is "
         "fitted over the levels of eps at which every trial finished; 95 % bootstrap interval over trials.",
         "",
+        "Steps are iterations for proximal gradient and stochastic gradients for the others; an iteration of PStorm "
+        "takes two. SGD and PStorm both run under Algorithm 2 with stepsize 0.5/sqrt(T) and PStorm with the momentum "
+        "of its constant schedule, not with the stepsizes of the theory: the slopes are those of this stepsize and of "
+        "the doubling of T as much as of the methods.",
+        "",
         "| method | theory (at most) | measured slope | interval | eps used | steps, geometric mean |",
         "|---|---|---|---|---|---|",
     ]

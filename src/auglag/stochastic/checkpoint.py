@@ -20,7 +20,7 @@ from auglag.stochastic.data import leaves
 from auglag.stochastic.linear import LinearBlock
 from auglag.stochastic.problem import StochasticProblem
 
-FORMAT = "auglag-stochastic-1"
+FORMAT = "auglag-stochastic-2"
 #: Rows of every block by which data are known again.
 DIGEST_ROWS = 64
 

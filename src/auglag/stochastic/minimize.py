@@ -69,10 +69,10 @@ def minimize(
         The start; by default the problem's, else 0.
     method : str or object
         "auto" takes the method with the fewest passes over the data that the problem allows: "gauss-newton" for known
-        structure and up to 1500 variables, "lbfgs" for more variables or no structure (both evaluate full batches, and
-        start on samples where there are many more rows than variables), "pstorm" for samplers. "sgd", "pstorm", "svrg"
-        are sampled methods under Algorithm 2; an object such as `SGD(step=InverseSqrt(3.0), batch=64)`, or one of
-        your own class, does as well.
+        structure and up to 1500 variables (should that get stuck, "lbfgs" begins again at x0), "lbfgs" for more
+        variables or no structure (both evaluate full batches, and start on samples where there are many more rows than
+        variables), "pstorm" for samplers. "sgd", "pstorm", "svrg" are sampled methods under Algorithm 2; an object such
+        as `SGD(step=InverseSqrt(3.0), batch=64)`, or one of your own class, does as well.
     variant : str
         "adaptive-full" (Algorithm 1, the default), "always-full", "adaptive-short", "always-short".
     preset : str
@@ -139,6 +139,7 @@ def minimize(
         test_rows=int(test_rows),
         nested=nested,
         inner=lambda run: inner_loop(run, backend),
+        rescue=_lbfgs if method == "auto" and isinstance(settings.method, GaussNewton) else None,
     )
     return run.solve()
 
@@ -163,6 +164,11 @@ def inner_loop(run: Run, backend: str) -> InnerLoop:
     sampled = sum(size for block, size in zip(problem.blocks, sampling.sizes, strict=True) if not block.exact)
     epoch = max(1, math.ceil(run.rows / max(1, sampled)))
     return Algorithm2(method, run.settings.controller, sampling, engine, run.limits, run, run.seed, epoch)
+
+
+def _lbfgs(run: Run) -> InnerLoop:
+    """For runs in which Gauss-Newton got stuck, as it may where a loss is flat far out and steps are long."""
+    return FullBatchInner(FullBatchSolver(), run.limits, run)
 
 
 def _refuse(problem: StochasticProblem, settings: Settings) -> None:

@@ -84,6 +84,7 @@ class Run:
         test_rows: int,
         nested: bool,
         inner: Callable[[Run], InnerLoop],
+        rescue: Callable[[Run], InnerLoop] | None = None,
     ) -> None:
         self.problem, self.settings, self.tol, self.seed = problem, settings, tol, seed
         self.caps, self.hooks, self.test_rows, self.nested = caps, hooks, test_rows, nested
@@ -110,6 +111,7 @@ class Run:
         self.check: EstimatedCertificate | None = None  #: that ended a run on sampled data
         self.look_at = math.inf  #: R on the fixed sample at which the next certificate is tried
         self.inner: InnerLoop = inner(self)
+        self.rescue, self.rescued = rescue, False  #: the inner loop that starts afresh if this one gets stuck
         self._data = checkpoints.digest(problem) if hooks.checkpoint is not None or hooks.resume is not None else ""
         self.inner_saves = isinstance(self.inner, Algorithm2)  #: others are saved between subproblems only
 
@@ -140,6 +142,21 @@ class Run:
             self._resume()
         else:
             self._begin()
+        status = self._algorithm1()
+        if status is Status.STUCK and self.rescue is not None and not self.rescued:
+            self._change_over()
+            self.start = Start(self.x0, self.y0, None, None)
+            self.stage = Stage(self.geometry, self.full)
+            self._begin()
+            status = self._algorithm1()
+        return status
+
+    def _change_over(self) -> None:
+        """Another inner loop; what was spent and the best point stay."""
+        assert self.rescue is not None
+        self.inner, self.rescued, self.nested = self.rescue(self), True, False
+
+    def _algorithm1(self) -> Status:
         tolerance = go_on(self.settings.tolerance, self.start.eta, self.tol)
         budget, largest = Budget(outer=self.caps.outer), self.settings.largest_penalty
         finite = self.problem.finite_data
@@ -279,6 +296,7 @@ class Run:
         assert self.hooks.checkpoint is not None
         numbers, arrays = self.inner.save()
         numbers = {**numbers, "start_beta": self.start.beta, "start_eta": self.start.eta, "look_at": self.look_at}
+        numbers["rescued"] = self.rescued
         checkpoints.save(
             self.hooks.checkpoint,
             checkpoints.State(
@@ -299,6 +317,8 @@ class Run:
         self.best_v, self.best_y, self.best_residual = saved.best_v, saved.best_y, saved.best_residual
         self.start = Start(self.x0, self.y0, saved.numbers.pop("start_beta"), saved.numbers.pop("start_eta"))
         self.look_at = float(saved.numbers.pop("look_at"))
+        if saved.numbers.pop("rescued"):
+            self._change_over()
         self.inner.load(saved.numbers, saved.arrays)
         points = [self.geometry.x(self.v)]
         if "v" in saved.arrays and saved.arrays["v"].size:
@@ -380,6 +400,8 @@ class Run:
                 " tol is below the radius of the interval, so that no point can meet it: take more than "
                 f"{factor * self.test_rows:.0e} test_rows."
             )
+        if self.rescued:
+            text += f" {self.settings.method.name} got stuck; L-BFGS began again at x0."
         tested = not isinstance(self.settings.method, Method) or self.settings.controller.tested
         cut = bool(self.history.iterations) and self.history.last.inner_status == "BUDGET"
         if cut and tested and status is not Status.SOLVED:
