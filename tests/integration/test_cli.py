@@ -155,7 +155,11 @@ def test_a_broken_store_is_reported_and_left_untouched(tmp_path):
 def test_interrupted_from_the_keyboard_it_keeps_what_is_done_and_goes_on(tmp_path):
     arguments = ["bench", *(f"HS{k}" for k in (6, 7, 8, 9, 10, 11, 12, 13, 14, 15)), "-s", f"{STILL}:seconds=0.2"]
     arguments += ["-o", str(tmp_path), "--workers", "1"]
-    process = subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    heard = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\nfrom auglag.cli import main\nmain()"
+    )
+    command = [sys.executable, "-c", heard, *arguments]  # a test run in the background ignores the signal
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     store = tmp_path / "records.sqlite"
     deadline = time.monotonic() + 60
     while not (store.exists() and _count(store) >= 2):

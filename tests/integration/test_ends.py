@@ -382,7 +382,8 @@ class TestStopped:
 
     def test_by_a_real_ctrl_c(self, tmp_path):
         code = """
-            import time, numpy as np, auglag
+            import signal, time, numpy as np, auglag
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background ignores it
             def fun(x):
                 print("called", flush=True)
                 time.sleep(0.02)
