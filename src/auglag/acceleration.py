@@ -82,8 +82,9 @@ class SQP:
         best = Attempt(x, y, first, first, 0)
         bad, last_length, before = 0, np.inf, 0
         seen(x, y, first)
-        if self.barrier is not None and curvature.exact and not curvature.dense and first > NEAR and patience:
-            arrival = self.barrier.run(form, memory, x, y, target=target, seen=seen)
+        inside = self._from_inside(form, curvature, memory.failures, x, y) if first > NEAR else None
+        if self.barrier is not None and inside is not None:
+            arrival = self.barrier.run(form, memory, *inside, target=target, seen=seen)
             before = arrival.steps
             if arrival.error < first:
                 x, y, memory.sets = arrival.x, arrival.y, arrival.sets
@@ -102,6 +103,19 @@ class SQP:
             if (seen(x, y, error) and error <= target) or not error <= BLOWN_UP * max(1.0, first) or bad > patience:
                 break
         return Attempt(best.x, best.y, best.error, first, count)
+
+    @staticmethod
+    def _from_inside(
+        form: StandardForm, curvature: Curvature, failures: int, x: Vector, y: Vector
+    ) -> tuple[Vector, Vector] | None:
+        """Where interior points begin; None where they are not called for.
+
+        At once where matrices are large and sparse; else after one acceleration in vain, and after two from x0.
+        """
+        if failures == 2:
+            return form.start(form.problem.x0), np.zeros(form.m)
+        large = curvature.exact and not curvature.dense
+        return (x, y) if failures == 1 or (large and not failures) else None
 
     def _step(
         self, form: StandardForm, memory: Memory, curvature: Curvature, x: Vector, y: Vector, last_length: float
