@@ -20,8 +20,7 @@ from auglag.bench.record import TOLERANCES, Record
 from auglag.bench.setting import Setting
 from auglag.bench.style import COLOURS, RC, Look, looks
 from auglag.bench.tables import solved_at
-from auglag.errors import InputError
-from auglag.problems.cutest.catalogue import MissingExtra
+from auglag.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

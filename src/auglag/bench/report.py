@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html as markup
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from auglag.bench.setting import PAPER_SETTINGS, Setting
 from auglag.bench.style import looks
 from auglag.bench.tables import failures, pairs, solved_at
 from auglag.errors import InputError
+from auglag.files import replacing
 
 
 @final
@@ -89,12 +89,8 @@ def write(
     target = Path(path)
     text = html(sections, title=title, tables=tables, notes=notes)
     target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        scratch.write_text(text, encoding="utf-8", newline="\n")
-        scratch.replace(target)
-    finally:
-        scratch.unlink(missing_ok=True)
+    with replacing(target) as file:
+        file.write(text.encode())
     return target
 
 

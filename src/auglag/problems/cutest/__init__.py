@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import Literal, overload
 
-from auglag.errors import InputError
-from auglag.problems.cutest.catalogue import Entry, MissingExtra, classification, select, table
+from auglag.errors import InputError, MissingExtra
+from auglag.problems.cutest.catalogue import Entry, classification, select, table
 from auglag.problems.cutest.problem import Evaluation, S2mpjProblem
 from auglag.problems.cutest.pycutest import PycutestProblem
 from auglag.problems.cutest.s2mpj import Params, parameters, raw_problem

@@ -10,13 +10,9 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from auglag.errors import AuglagError, InputError
+from auglag.errors import InputError, MissingExtra
 
 INSTALL = "pip install auglag[cutest]"
-
-
-class MissingExtra(AuglagError, ImportError):
-    """A package that `auglag.problems.cutest` needs is not installed; the message says how to get it."""
 
 
 @dataclass(frozen=True, slots=True)
