@@ -11,9 +11,9 @@ from typing import final
 import numpy as np
 
 from auglag import checkpoint as checkpoints
-from auglag import restarts, resuming, stopping
+from auglag import restarts, resuming, targets
 from auglag._typing import Vector
-from auglag.accelerator import ACCELERATED, AIM, Accelerator
+from auglag.accelerator import ACCELERATED, Accelerator
 from auglag.budget import Budget, Guard
 from auglag.certificate import certificate
 from auglag.depth import DEEPEST, Depth, objective
@@ -30,13 +30,10 @@ from auglag.problems.jacobians import kind
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.reporting import report
 from auglag.result import Result, Status
-from auglag.rules import Constant, Geometric, History, Iteration, PenaltyRule, ToleranceRule
+from auglag.rules import History, Iteration, PenaltyRule
 from auglag.settings import Settings
 from auglag.sqp import Memory
-from auglag.stopping import MORE, UNBOUNDED_PENALTY, Stopping
-
-#: A run turns to restoration at most this often.
-RESTORATIONS = 2
+from auglag.stopping import UNBOUNDED_PENALTY
 
 
 @final
@@ -184,7 +181,7 @@ class Run:
 
     def _restarts(self) -> int:
         """How many starts there may be beside x0."""
-        return min(self.settings.restarts, restarts.MOST) if self._accelerates() else 0
+        return min(self.settings.restarts, restarts.MOST) if self.accelerates() else 0
 
     def _rows_left(self) -> float:
         """Outer iterations that the budget leaves."""
@@ -212,6 +209,10 @@ class Run:
         self.memory, self.restorations = Memory(), 0
         self.accelerator, self.depth.limit = Accelerator(self), UNBOUNDED
         return z, y
+
+    def accelerates(self) -> bool:
+        """Whether there is anything to accelerate, and leave to."""
+        return self.settings.acceleration is not None and isinstance(self.inner, QPModel) and self.problem.m > 0
 
     def penalty(self) -> PenaltyRule:
         """The penalty rule of this attempt."""
@@ -258,7 +259,7 @@ class Run:
 
     def _stop(self, history: History, status: InnerStatus, limit: str = "") -> Status | None:
         """The verdict on the last iteration; one that rests on poor derivatives is looked at again."""
-        verdict = self._stopping()(history, status, limit)
+        verdict = targets.stopping(self)(history, status, limit)
         if verdict is None and (self.effort_left() <= 0 or self._rows_left() <= 0):
             return Status.ITERATION_LIMIT
         if verdict is Status.STUCK and (self.refined_now or self.best.refine(2)):
@@ -277,47 +278,13 @@ class Run:
             self.history,
             penalty=self.penalty(),
             dual=settings.dual,
-            tolerance=self._tolerance(),
+            tolerance=targets.tolerance(self),
             inner=restarts.Capped(self.inner, self),
             stop=lambda history, found: self._stop(history, found.status, found.limit),
             watch=self.watch,
             inner_limit=self.budget.inner_limit,
-            accelerate=self.accelerator if self._accelerates() else None,
+            accelerate=self.accelerator if self.accelerates() else None,
         )
-
-    # ---------------------------------------------------------------------------------------------- rules of this run
-
-    def _accelerates(self) -> bool:
-        return self.settings.acceleration is not None and isinstance(self.inner, QPModel) and self.problem.m > 0
-
-    def _stopping(self) -> Stopping:
-        constrained = self.problem.m > 0
-        aim, extra = self._aim(), MORE if self._accelerates() else stopping.EXTRA
-        largest = self.settings.largest_penalty
-        return Stopping(self.tol, self.budget, constrained, aim, largest, extra, self._suspicion())
-
-    def _aim(self) -> float:
-        """The fraction of tol that the loop aims at."""
-        if not self.problem.m:  # the inner tolerance is the tolerance; Newton's last steps cost little
-            return AIM if isinstance(self.inner, QPModel) else 1.0
-        return min(self.settings.aim, AIM) if self._accelerates() else self.settings.aim
-
-    def _suspicion(self) -> int | None:
-        """Penalty increases in vain that call for a feasibility check; twice as many after the first, then no more."""
-        if not self.settings.restoration or self.restorations >= RESTORATIONS:
-            return None
-        return 4 if self.restorations == 0 else 8
-
-    def _tolerance(self) -> ToleranceRule:
-        """The rule given, or a geometric sequence that ends where the stopping test is sure to be met."""
-        assert self.form is not None
-        scaled = self.tol * min(1.0, self.form.scaling.sf)
-        if self.problem.m == 0:
-            return Constant(0.5 * self._aim() * scaled)
-        if self.settings.tolerance is not None:
-            return self.settings.tolerance
-        target = 0.5 * self._aim() * scaled
-        return Geometric(first=max(0.1, target), ratio=0.1, floor=target)
 
     # ---------------------------------------------------------------------------------------- what the outer loop asks
 
