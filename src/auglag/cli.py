@@ -11,11 +11,12 @@ import json
 import math
 import os
 import runpy
+import shlex
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 if TYPE_CHECKING:
     from auglag.bench.record import Record
@@ -71,6 +72,14 @@ def main() -> None:
     """Run the command line; errors of ours are one sentence, not a traceback."""
     if ampl.is_call(sys.argv[1:]):
         sys.exit(ampl.main())
+    if len(sys.argv) > 1 and sys.argv[1].endswith(".nl"):
+        name, stub = sys.argv[1], sys.argv[1].removesuffix(".nl")
+        err.print(
+            f"auglag: {name} is not a command: `auglag solve {name}` solves it and shows the result, `auglag {stub} "
+            f"-AMPL` writes {stub}.sol",
+            markup=False,
+        )
+        sys.exit(BAD_USAGE)
     try:
         app()
     except AuglagError as error:
@@ -134,6 +143,10 @@ def solve(
     else:
         print(result.explain())
         print(f"x = {np.array2string(result.x, threshold=20, max_line_width=120)}")
+    if result.status is Status.INTERRUPTED:
+        kept = f"the state is kept in {save}" if save else "nothing was saved (--save FILE does that)"
+        further = f"; to go on, give the same options and --resume {save}" if save else ""
+        err.print(f"interrupted: {kept}{further}", markup=False)
     raise typer.Exit(EXIT_CODES.get(result.status, FAILED))
 
 
@@ -319,10 +332,8 @@ def bench(
         return
     if every < 1:
         raise InputError(f"--every must be at least 1, got {every}")
-    names = list(dict.fromkeys(problem or cutest.select(max_size=max_size)[::every]))
-    for name in problem or ():
-        if source == "s2mpj":
-            problem_file(name)
+    given = [problem_file(name).stem if source == "s2mpj" else name for name in problem or ()]
+    names = list(dict.fromkeys(given or cutest.select(max_size=max_size)[::every]))
     limits = Limits(gradients=gradients, seconds=seconds, wall=10 * seconds + 60, memory=memory)
     choices = [_solver(text) for text in dict.fromkeys(solver or ["auglag"])]
     runs = [
@@ -392,8 +403,14 @@ def _run(runs: Sequence[Run], store: Store, workers: int, cluster: str, redo: bo
                 return run_on_cluster(runs, store, address=cluster, watch=show)
             return run_all(runs, store, workers=workers or os.cpu_count() or 1, watch=show)
     except KeyboardInterrupt:
-        err.print("interrupted; what was finished is kept, the same command goes on from there")
-        raise typer.Exit(130) from None
+        left = len(unfinished(runs, store))
+        _interrupted(f"{len({run.key for run in runs}) - left} finished runs are kept in {store.path}, {left} are left")
+
+
+def _interrupted(kept: str) -> NoReturn:
+    """Say what was kept, and the command that goes on from there."""
+    err.print(f"interrupted: {kept}; to go on: auglag {shlex.join(sys.argv[1:])}", markup=False)
+    raise typer.Exit(130)
 
 
 class _Show:
@@ -522,7 +539,11 @@ def _stochastic(figures: tuple[str, ...], quick: bool, output: Path, workers: in
     from auglag.paper import neyman_pearson
 
     folder = output / "stochastic"
-    table = neyman_pearson.run(folder, quick=quick, workers=workers or os.cpu_count() or 1, figures=figures, work=work)
+    workers = workers or os.cpu_count() or 1
+    try:
+        table = neyman_pearson.run(folder, quick=quick, workers=workers, figures=figures, work=work)
+    except KeyboardInterrupt:
+        _interrupted(f"finished runs are kept in {folder / 'runs.jsonl'}")
     out.print(str(table), markup=False)
 
 

@@ -94,6 +94,9 @@ def solved_at_plot(
         axes = figure.add_subplot()
         for y, row in enumerate(counts):
             axes.plot([min(row), max(row)], [y, y], color="#BBBBBB", linewidth=1.2, zorder=1)
+            numbers = "  ".join(str(count) for count in row)  # where dots lie on each other the numbers tell
+            beside = axes.get_yaxis_transform()
+            axes.text(1.02, y, numbers, transform=beside, va="center", fontsize="x-small", color="#555555")
         for j, (tolerance, marker) in enumerate(zip(TOLERANCES, markers, strict=True)):
             colour = ("#56B4E9", "#0072B2", "#000000")[j]
             power = rf"at $10^{{{round(math.log10(tolerance))}}}$"
@@ -110,6 +113,7 @@ def solved_at_plot(
         axes.set_yticks(range(len(rows)), [str(row[0]) for row in rows])
         axes.set_ylim(-0.6, len(rows) - 0.4)
         axes.set_xlim(0, total * 1.02)
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(axis="y", visible=False)
         axes.set_xlabel(f"problems solved, of {total}")
         axes.set_title(title, loc="left")

@@ -103,6 +103,7 @@ class Ipopt(_Ipopt):
 
     name = "ipopt"
     requires = ("casadi",)
+    extra = "baselines"
     derivatives = 2
     defaults: Mapping[str, Any] = _DEFAULTS
     _hessian = "exact"
@@ -115,6 +116,7 @@ class IpoptLimitedMemory(_Ipopt):
 
     name = "ipopt-lm"
     requires = ("casadi",)
+    extra = "baselines"
     derivatives = 1
     defaults: Mapping[str, Any] = {**_DEFAULTS, "limited_memory_max_history": 6}
     _hessian = "limited-memory"
@@ -127,6 +129,7 @@ class OldIpopt(_Ipopt):
 
     name = "ipopt-3.12"
     requires = ("ipyopt",)
+    extra = "baselines"
     derivatives = 2
     defaults: Mapping[str, Any] = _DEFAULTS
     _hessian = "exact"
