@@ -84,6 +84,8 @@ def solved_at_plot(
     records: Sequence[Record], *, title: str = "", solvers: Sequence[str] | None = None, width: float = 5.0
 ) -> Figure:
     """Problems solved at 1e-3, 1e-6 and 1e-8, one row of three dots for each solver, the best at 1e-6 on top."""
+    from matplotlib.ticker import MaxNLocator
+
     table = solved_at(records, solvers=solvers)
     rows: list[Any] = sorted(table.rows, key=lambda row: (row[2], row[1]))
     counts: list[tuple[int, ...]] = [row[1:4] for row in rows]
@@ -113,7 +115,7 @@ def solved_at_plot(
         axes.set_yticks(range(len(rows)), [str(row[0]) for row in rows])
         axes.set_ylim(-0.6, len(rows) - 0.4)
         axes.set_xlim(0, total * 1.02)
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
         axes.grid(axis="y", visible=False)
         axes.set_xlabel(f"problems solved, of {total}")
         axes.set_title(title, loc="left")
