@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
 from auglag._typing import Vector
 from auglag.acceleration import Attempt
+from auglag.barrier import Arrival
 from auglag.certificate import certificate
+from auglag.inner import InnerStatus
+from auglag.inner.qp import curvature_for
 from auglag.result import Status
 from auglag.rules import History, Iteration
 
@@ -22,6 +26,11 @@ ACCELERATED = "ACCELERATED"
 AIM = 4e-3
 #: Accelerations that met the tolerance but not their aim, and got no nearer to it, before it is let be.
 EXTRA = 2
+#: From an error above this large sparse problems are brought near by interior points.
+NEAR = 1e-5
+#: So many accelerations in a row without success, and so many iterations of one inner solve, call for interior points:
+#: with Hessians, and without, when they are worth less.
+EXACT, LEARNT = (2, 60), (4, 150)
 
 
 @final
@@ -33,20 +42,30 @@ class Accelerator:
         self.steps = 0  #: of the acceleration before the iteration to come
         self.finishes = 0  #: accelerations that came near the end but not to it, and no nearer than the one before
         self.error = math.inf  #: the smallest error of those
+        self.inside = False  #: interior points were tried
+        self.origin: Vector | None = None  #: where the attempt began
 
     def __call__(self, history: History, x: Vector, y: Vector) -> tuple[Vector, Vector, Status | None]:
-        """SQP from (x, y); adopted if it halved the error, and the end if it met the target."""
+        """SQP from (x, y) or where interior points end; adopted if the error halved, the end if it met its target."""
         run = self.run
         sqp, form, memory = run.settings.acceleration, run.form, run.memory
         assert sqp is not None
         assert form is not None
         self.steps = 0
+        self.origin = x if self.origin is None else self.origin
         k, start = history.k, form.error(x, y)
         if not (memory.failures < 2 or start < 0.1 * memory.tried_at or k % 3 == 1):
             return x, y, None
         patience = max(0, sqp.patience - memory.failures)
         target = max(AIM * run.tol, min(run.tol, 1e-9))
-        found = sqp.run(form, memory, x, y, target=target, patience=patience, seen=self._seen)
+        near, before = (x, y), 0
+        arrival = self._from_inside(history, x, y, start, target)
+        if arrival is not None:
+            before = arrival.steps
+            if arrival.error < start:
+                near, memory.sets, patience = (arrival.x, arrival.y), arrival.sets, sqp.patience
+        found = sqp.run(form, memory, *near, target=target, patience=patience, seen=self._seen)
+        found = replace(found, steps=found.steps + before)
         memory.tried_at, self.steps = start, found.steps
         memory.failures = 0 if found.error < 0.5 * start else memory.failures + 1
         if found.error <= target or run.best.residual <= run.tol:
@@ -60,6 +79,39 @@ class Accelerator:
         if not history.iterations and self._lower(found.x, x, y):
             return found.x, y, None
         return x, y, None
+
+    def _from_inside(self, history: History, x: Vector, y: Vector, start: float, target: float) -> Arrival | None:
+        """Interior points: first of all where matrices are large and sparse, once where other ways lead nowhere.
+
+        Then they begin where the attempt began: what the other ways came to is no good.
+        """
+        run = self.run
+        assert run.settings.acceleration is not None
+        assert run.form is not None
+        barrier, memory = run.settings.acceleration.barrier, run.memory
+        if barrier is None:
+            return None
+        curvature = curvature_for(run.form.traits)
+        vain = memory.failures >= (EXACT if curvature.exact else LEARNT)[0]
+        if curvature.exact and not curvature.dense:
+            if vain or start <= NEAR:
+                return None
+        elif self.inside or not (vain or _astray(history)):
+            return None
+        else:
+            x, y, memory.last = self.origin if self.origin is not None else x, np.zeros(run.form.m), None
+        self.inside = True
+        arrival = barrier.run(run.form, memory, x, y, target=target, seen=self._seen)
+        memory.last = None  # the way from here back is no step to learn curvature from
+        return arrival
+
+    def leash(self) -> float:
+        """Iterations that one inner solve may take: few as long as there is another way to try."""
+        acceleration = self.run.settings.acceleration
+        waiting = self.run.accelerates() and acceleration is not None and acceleration.barrier is not None
+        if not waiting or self.inside:
+            return math.inf
+        return (EXACT if self.run.problem.has_hess else LEARNT)[1]
 
     def _lower(self, new: Vector, x: Vector, y: Vector) -> bool:
         """Whether the first augmented Lagrangian is lower at a new starting point."""
@@ -112,3 +164,9 @@ class Accelerator:
             acceleration_steps=found.steps,
             attempt=run.attempt,
         )
+
+
+def _astray(history: History) -> bool:
+    """Whether the last subproblem was not solved, and may never be."""
+    ends = (InnerStatus.UNBOUNDED.name, InnerStatus.LIMIT.name, InnerStatus.EDGE.name)
+    return bool(history.iterations) and history.last.inner_status in ends

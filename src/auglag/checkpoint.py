@@ -19,8 +19,8 @@ from auglag.files import replacing
 from auglag.problems.base import Counts
 from auglag.rules import History, Iteration
 
-FORMAT = 3
-ARRAYS = ("x", "y", "best_x", "best_y", "sc", "start_x", "diverged", "least")
+FORMAT = 4
+ARRAYS = ("x", "y", "best_x", "best_y", "sc", "start_x", "diverged", "least", "origin")
 
 
 @final
@@ -47,6 +47,8 @@ class State:
     memory: dict[str, Any]  #: of solvers by models, see `auglag.sqp.Memory.arrays`
     finishes: int  #: accelerations that met the tolerance but not their aim, in vain
     finish_error: float  #: the smallest error of those
+    inside: bool  #: interior points were tried in this attempt
+    origin: Vector  #: where this attempt's acceleration began; empty before
     attempt: int  #: 0, or which restart this is
     earlier: list[Iteration]  #: the rows of the attempts before
     least: Vector  #: the least violated point, where infeasibility was shown; else empty
@@ -73,6 +75,7 @@ def save(path: str | os.PathLike[str], state: State) -> None:
         "unbounded": state.unbounded,
         "finishes": state.finishes,
         "finish_error": state.finish_error,
+        "inside": state.inside,
         "attempt": state.attempt,
         "earlier": [asdict(it) for it in state.earlier],
         "finding": state.finding,
@@ -101,6 +104,7 @@ def load(path: str | os.PathLike[str]) -> State:
             unbounded=float(meta["unbounded"]),
             finishes=int(meta["finishes"]),
             finish_error=float(meta["finish_error"]),
+            inside=bool(meta["inside"]),
             attempt=int(meta["attempt"]),
             earlier=[Iteration(**it) for it in meta["earlier"]],
             finding=float(meta["finding"]),

@@ -140,5 +140,5 @@ class Capped:
 
     def solve(self, subproblem: OuterSubproblem, x: Vector, tol: float, *, limit: int) -> InnerResult:
         """As the solver does, within the limit."""
-        left = self.run.effort_left()
+        left = min(self.run.effort_left(), self.run.accelerator.leash())
         return self.inner.solve(subproblem, x, tol, limit=limit if left > limit else max(1, int(left)))

@@ -58,6 +58,8 @@ def state(run: Run, x: Vector, y: Vector) -> State:
         unbounded=run.depth.limit,
         finishes=run.accelerator.finishes,
         finish_error=run.accelerator.error,
+        inside=run.accelerator.inside,
+        origin=run.accelerator.origin if run.accelerator.origin is not None else nowhere,
         attempt=run.attempt,
         earlier=run.earlier,
         finding=run.finding.violation if run.finding is not None else math.inf,
@@ -80,6 +82,8 @@ def resume(run: Run, saved: State) -> tuple[Vector, Vector]:
     run.depth.diverged = saved.diverged if saved.diverged.size else None
     run.depth.limit = saved.unbounded
     run.accelerator.finishes, run.accelerator.error = saved.finishes, saved.finish_error
+    run.accelerator.inside = saved.inside
+    run.accelerator.origin = saved.origin if saved.origin.size else None
     run.attempt, run.earlier = saved.attempt, saved.earlier
     run.finding = Restoration(saved.least, saved.finding, "infeasible") if saved.least.size else None
     run.memory = Memory.restored(saved.memory)

@@ -189,7 +189,7 @@ class Run:
 
     def effort_left(self) -> float:
         """Inner iterations that this attempt may still take."""
-        spent = sum(it.inner_iterations for it in self.history.iterations)
+        spent = self.history.inner_iterations
         return restarts.effort(self.attempt, self._restarts()) - spent
 
     def _begin_again(self, attempt: int) -> tuple[Vector, Vector]:
