@@ -16,7 +16,7 @@ from auglag.stochastic.data import leaves
 from auglag.stochastic.linear import LinearBlock
 from auglag.stochastic.problem import StochasticProblem
 
-FORMAT = "auglag-stochastic-2"
+FORMAT = "auglag-stochastic-3"
 ARRAYS = ("v", "y", "best_v", "best_y")
 #: Rows of every block by which data are known again.
 DIGEST_ROWS = 64
