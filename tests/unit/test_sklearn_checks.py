@@ -127,6 +127,28 @@ def test_a_missing_class_and_a_third_one_are_refused():
         NeymanPearsonClassifier().fit(X, y)
 
 
+@pytest.mark.parametrize("classifier", [NeymanPearsonClassifier(), FairLogisticRegression(1.0, group=0)])
+@pytest.mark.parametrize("spoil", ["one class", "NaN", "three classes", "parameter"])
+def test_a_fit_that_fails_leaves_the_classifier_as_it_was(classifier, spoil):
+    X, y, _ = data()
+    X[:, 0] = X[:, 0] > 0.0
+    model = clone(classifier).fit(X, y)
+    before, scores = dict(vars(model)), model.decision_function(X)
+    narrow, labels = X[:, :4].copy(), y.copy()
+    if spoil == "parameter":
+        model.max_iter = 0
+        before["max_iter"] = 0
+    elif spoil == "NaN":
+        narrow[0, 1] = np.nan
+    else:
+        labels = np.zeros(len(y)) if spoil == "one class" else np.arange(len(y)) % 3
+    with pytest.raises(ValueError, match=r"class|NaN|max_iter"):
+        model.fit(narrow, labels)
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is before[name] for name in before)
+    assert np.array_equal(model.decision_function(X), scores)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -61,6 +63,17 @@ class ConstrainedLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
         return tags
 
     # ---------------------------------------------------------------------------------------------- for the subclasses
+
+    @contextmanager
+    def _kept_on_error(self) -> Iterator[None]:
+        """A fit that fails leaves the classifier as it was: scikit-learn's checks set attributes as they go."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _rows(self, X: Any) -> Matrix:
         """X as `predict` has to take it."""

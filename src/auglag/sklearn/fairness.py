@@ -108,27 +108,28 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
 
     def fit(self, X: Any, y: Any, sensitive_features: Any = None) -> FairLogisticRegression:
         """Train under the bound; `sensitive_features` has the group of every row."""
-        training = self._training()
-        self._check()
-        labels, position = sensitive_features, None
-        if self.group is not None:
-            if sensitive_features is not None:
-                raise InputError("group and sensitive_features must not both be given, got both")
-            blank, labels, position = split_column(X, self.group)
-            X = X if self.use_group else blank
-        X, positive = self._binary(X, y)
-        used = np.ones(X.shape[1], dtype=bool)
-        if position is not None and not self.use_group:
-            used[position] = False
-        design = Design.of(X, standardize=self.standardize, intercept=self.fit_intercept, used=used)
-        if not design.n:
-            raise InputError("a model must have a feature or an intercept, got X with the group's column only")
-        parts = self._parts(labels, positive)
-        problem = self._problem(training, design, X, positive, parts)
-        result = training.solve(problem, self._earlier(design, problem.m), self._seed())
-        self._accept(result, design, result.epochs)
-        gaps = problem.evaluate(result.x).c
-        self.gaps_ = dict(zip(problem.names, gaps.tolist(), strict=True))
+        with self._kept_on_error():
+            training = self._training()
+            self._check()
+            labels, position = sensitive_features, None
+            if self.group is not None:
+                if sensitive_features is not None:
+                    raise InputError("group and sensitive_features must not both be given, got both")
+                blank, labels, position = split_column(X, self.group)
+                X = X if self.use_group else blank
+            X, positive = self._binary(X, y)
+            used = np.ones(X.shape[1], dtype=bool)
+            if position is not None and not self.use_group:
+                used[position] = False
+            design = Design.of(X, standardize=self.standardize, intercept=self.fit_intercept, used=used)
+            if not design.n:
+                raise InputError("a model must have a feature or an intercept, got X with the group's column only")
+            parts = self._parts(labels, positive)
+            problem = self._problem(training, design, X, positive, parts)
+            result = training.solve(problem, self._earlier(design, problem.m), self._seed())
+            self._accept(result, design, result.epochs)
+            gaps = problem.evaluate(result.x).c
+            self.gaps_ = dict(zip(problem.names, gaps.tolist(), strict=True))
         return self
 
     def _rows(self, X: Any) -> Matrix:

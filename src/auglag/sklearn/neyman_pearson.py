@@ -118,26 +118,27 @@ class NeymanPearsonClassifier(ConstrainedLinearClassifier):
 
     def fit(self, X: Any, y: Any) -> NeymanPearsonClassifier:
         """Train, and calibrate if `max_fpr` is given."""
-        training = self._training()
-        if self.chat is not None:
-            require_positive(self.chat, "chat")
-        X, positive = self._binary(X, y)
-        seed = self._seed()
-        held = self._held_out(positive, seed)
-        kept = ~held
-        used = np.ones(X.shape[1], dtype=bool)
-        design = Design.of(X[kept], standardize=self.standardize, intercept=self.fit_intercept, used=used)
-        rows = _Rows(design.rows(X[kept & positive]), design.rows(X[kept & ~positive]))
-        found = _Found(CHAT if self.chat is None else float(self.chat), self._earlier(design, 1))
-        if self.chat is None and self.max_fpr is not None:
-            found = _search(training, design, rows, float(self.max_fpr), found.start, seed)
-        problem = _problem(training, design, rows, found.chat)
-        if not self.fit_intercept:  # an intercept attains any
-            require_attainable(problem, found.chat)
-        result = training.solve(problem, found.start, seed)
-        self._accept(result, design, found.passes + result.epochs)
-        self.chat_ = found.chat
-        self._set_threshold(X[held])
+        with self._kept_on_error():
+            training = self._training()
+            if self.chat is not None:
+                require_positive(self.chat, "chat")
+            X, positive = self._binary(X, y)
+            seed = self._seed()
+            held = self._held_out(positive, seed)
+            kept = ~held
+            used = np.ones(X.shape[1], dtype=bool)
+            design = Design.of(X[kept], standardize=self.standardize, intercept=self.fit_intercept, used=used)
+            rows = _Rows(design.rows(X[kept & positive]), design.rows(X[kept & ~positive]))
+            found = _Found(CHAT if self.chat is None else float(self.chat), self._earlier(design, 1))
+            if self.chat is None and self.max_fpr is not None:
+                found = _search(training, design, rows, float(self.max_fpr), found.start, seed)
+            problem = _problem(training, design, rows, found.chat)
+            if not self.fit_intercept:  # an intercept attains any
+                require_attainable(problem, found.chat)
+            result = training.solve(problem, found.start, seed)
+            self._accept(result, design, found.passes + result.epochs)
+            self.chat_ = found.chat
+            self._set_threshold(X[held])
         return self
 
     def _held_out(self, positive: NDArray[np.bool_], seed: int) -> NDArray[np.bool_]:
