@@ -5,9 +5,9 @@ the extra `sklearn`.
 """
 
 try:
-    import sklearn as _sklearn  # noqa: F401
+    from sklearn.utils.validation import validate_data as _validate_data  # noqa: F401
 except ImportError as error:
-    raise ImportError("auglag.sklearn needs scikit-learn: pip install 'auglag[sklearn]'") from error
+    raise ImportError("auglag.sklearn needs scikit-learn 1.6 or newer: pip install 'auglag[sklearn]'") from error
 
 from auglag.sklearn.calibration import Calibration, negatives_needed
 from auglag.sklearn.fairness import FairLogisticRegression
