@@ -1,0 +1,33 @@
+"""Run every example of the gallery; leave its picture and what it printed (`make gallery`).
+
+The site shows both, so run this after a change that shows in them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("gallery-output"))
+    parser.add_argument("names", nargs="*", help="examples to run; all if none is named")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    scripts = sorted((Path(__file__).parent / "gallery").glob("[a-z]*.py"))
+    for script in scripts:
+        if options.names and script.stem not in options.names:
+            continue
+        command = [sys.executable, str(script), "--output", str(options.output)]
+        ran = subprocess.run(command, capture_output=True, text=True)
+        if ran.returncode:
+            sys.exit(f"{script.name} failed:\n{ran.stdout}{ran.stderr}")
+        (options.output / f"{script.stem}.txt").write_text(ran.stdout, encoding="utf-8")
+        print(f"{script.stem}: {ran.stdout.strip().splitlines()[-1]}")
+
+
+if __name__ == "__main__":
+    main()
