@@ -47,7 +47,7 @@ docs: $(VENV)/.stamp  ## the site, in site/; every warning is an error
 	@echo 'Open site/index.html'
 
 gallery: $(VENV)/.stamp  ## the examples' pictures and what they print, in docs/gallery/
-	$(BIN)/python examples/run_gallery.py --output docs/gallery
+	$(BIN)/python examples/run_gallery.py --output docs/gallery --collage docs/pictures/gallery.png
 
 bench: $(VENV)/.stamp  ## time outside the user's functions, beside SciPy
 	$(BIN)/python benchmarks/overhead.py

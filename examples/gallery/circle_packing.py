@@ -68,7 +68,7 @@ def draw(flat: auglag.Result, solid: auglag.Result, path: Path) -> None:
     for k, centre in enumerate(p):
         axis.plot_surface(*(centre[:, None, None] + r * ball), color=plt.cm.cividis(k / (COUNT - 1)), linewidth=0)
     axis.set(xlim=(0, 1), ylim=(0, 1), zlim=(0, 1), box_aspect=(1, 1, 1), title=f"cube: r = {r:.6f}")
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=110, bbox_inches="tight")
     plt.close(figure)
 
 

@@ -38,8 +38,8 @@ def draw(bad: auglag.Result, good: auglag.Result, path: Path) -> None:
     for axis, line, result in zip(axes, (1.2, 0.75), (bad, good), strict=True):
         rows = [1 - x**2 - y**2, y - x**2, x - line, y + 0.5]
         violation = np.sqrt(sum(np.minimum(row, 0) ** 2 for row in rows))
-        levels = np.linspace(0, 4, 17)
-        shown = axis.contourf(x, y, violation, levels=levels, cmap="Greys", vmax=8, extend="max")
+        levels = np.linspace(0, 6, 25)
+        shown = axis.contourf(x, y, violation, levels=levels, cmap="Greys", vmax=9)
         for row, colour in zip(rows, ("#0072B2", "#D55E00", "#009E73", "0.5"), strict=True):
             axis.contour(x, y, row, levels=[0], colors=colour, linewidths=2)
         axis.plot(*result.x, "*", ms=17, color="#F0E442", mec="k")
