@@ -12,6 +12,7 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.errors import InputError, require_positive
+from auglag.log import JsonLog, headers
 from auglag.prox import SquaredL2, Zero
 from auglag.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.stochastic.algorithm2 import Algorithm2
@@ -54,7 +55,7 @@ def minimize(
     slacks: str | None = None,
     backend: str = "auto",
     test_rows: int = 20_000,
-    callback: Callable[[dict[str, Any]], Any] | None = None,
+    callback: Callable[[dict[str, Any]], Any] | JsonLog | None = None,
     progress: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
@@ -99,7 +100,8 @@ def minimize(
         Rows of the fixed sample on which a run with samplers is tested; its certificate rests on a fresh one, four
         times as large.
     callback : callable
-        Called with the row of the trace after every full-batch test; return True or raise StopIteration to stop.
+        Called with the row of the trace after every full-batch test; return True or raise StopIteration to stop. A
+        `JsonLog("run.jsonl")` writes a line per test and per outer iteration, which `auglag watch` shows.
     progress : bool
         Print a line per full-batch test.
     checkpoint, resume : path
@@ -125,7 +127,8 @@ def minimize(
     )  # fmt: skip
     _refuse(problem, settings)
     table = Table() if progress else None
-    hooks = Hooks(callback, table, table.end if table is not None else None, checkpoint, resume)
+    log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
+    hooks = Hooks(callback, table, table.end if table is not None else None, checkpoint, resume, log)
     nested = not isinstance(settings.method, Method) and worthwhile(problem, settings.method.nested)
     run = Run(
         problem,
@@ -141,7 +144,7 @@ def minimize(
         inner=lambda run: inner_loop(run, backend),
         rescue=_lbfgs if method == "auto" and isinstance(settings.method, GaussNewton) else None,
     )
-    return run.solve()
+    return run.solve() if log is None else log.around(run.solve, headers.stochastic(run))
 
 
 def choose(problem: StochasticProblem) -> str:

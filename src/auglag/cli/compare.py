@@ -1,0 +1,1 @@
+"""`auglag watch`."""
