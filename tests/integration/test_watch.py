@@ -20,21 +20,11 @@ from auglag.log.page import page, snapshot
 pytest.importorskip("typer")
 from auglag.cli.live import view
 from auglag.log.server import PageServer
+from helpers.commands import auglag
 
+__all__ = ["auglag"]
 COMMAND = [sys.executable, "-m", "auglag.cli"]
 EVIL = "</script><script>document.title='caught'</script><img src=x onerror=\"document.title='caught'\">"
-
-
-def auglag(*arguments, code=0):
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "120"},
-    )
-    assert done.returncode == code, (done.stdout, done.stderr)
-    return done
 
 
 def rows(log, first, last):
@@ -61,7 +51,7 @@ def finished(log):
 # ------------------------------------------------------------------------------------------------------- the terminal
 
 
-def test_a_finished_run_is_shown_once_and_as_a_stream(tmp_path):
+def test_a_finished_run_is_shown_once_and_as_a_stream(auglag, tmp_path):
     path = tmp_path / "run.jsonl"
     auglag("solve", "HS71", "--variant", "adaptive-full", "--log", path, "-q")
     for options in ([], ["--once"]):
@@ -89,7 +79,7 @@ def test_a_run_is_followed_from_before_its_file_exists_to_its_end(tmp_path):
     assert [line.split()[0] for line in rest.splitlines()] == ["3", "4", "Solved:"]
 
 
-def test_a_killed_run_is_said_to_be_gone(tmp_path):
+def test_a_killed_run_is_said_to_be_gone(auglag, tmp_path):
     path = tmp_path / "run.jsonl"
     begun(path)
     path.write_text(path.read_text().replace(f'"pid":{os.getpid()}', '"pid":999999999'))
@@ -113,7 +103,7 @@ def test_watch_ends_with_ctrl_c(tmp_path):
     ("name", "words"),
     [("none.jsonl", "there is no run in"), ("no.csv", "is not a log of auglag"), ("", "has no .jsonl")],
 )
-def test_what_cannot_be_shown_is_said_in_a_sentence(tmp_path, name, words):
+def test_what_cannot_be_shown_is_said_in_a_sentence(auglag, tmp_path, name, words):
     (tmp_path / "no.csv").write_text("a,b\n1,2\n")
     done = auglag("watch", tmp_path / name, "--once", code=2)
     assert words in done.stderr

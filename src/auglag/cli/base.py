@@ -48,6 +48,13 @@ Quick = Annotated[bool, typer.Option("--quick", help="A fixed sample of the prob
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the store, figures and tables.")]
 Source = Annotated[str, typer.Option(help="s2mpj or pycutest.")]
 Params = Annotated[list[str] | None, typer.Option(help="A parameter of the problem, in S2MPJ's order.")]
+Solvers = Annotated[
+    list[str] | None,
+    typer.Option("--solver", "-s", help="NAME, file.py:Class, or either with :OPTION=VALUE,...; see bench --list."),
+]
+Gradients = Annotated[int, typer.Option(help="Limit on gradients of one run.")]
+Seconds = Annotated[float, typer.Option(help="Limit on CPU seconds of one run.")]
+Memory = Annotated[float, typer.Option(help="Limit on the memory of one run, MiB.")]
 PROBLEM = "A CUTEst problem (HS71), an AMPL file (model.nl), or file.py:object, an auglag.Problem."
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from auglag.cli.base import Cluster, Output, Quick, Redo, Workers, out, paper
+from auglag.cli.base import Cluster, Output, Quick, Redo, Workers, err, out, paper
+from auglag.cli.progress import Counted, Course, kept
 from auglag.cli.runs import run
 
 
@@ -49,7 +51,9 @@ def ablation(
     _deterministic("ablation", quick, output, workers, cluster, redo)
 
 
-def _deterministic(what: str, quick: bool, output: Path, workers: int, cluster: str, redo: bool) -> None:
+def _deterministic(
+    what: str, quick: bool, output: Path, workers: int, cluster: str, redo: bool, course: Course | None = None
+) -> None:
     from auglag.bench.store import Store
     from auglag.paper import deterministic, figure1
 
@@ -59,7 +63,7 @@ def _deterministic(what: str, quick: bool, output: Path, workers: int, cluster: 
     runs = figure1.RUNS[what](names, limits)
     started = time.monotonic()
     with Store(output / "deterministic.sqlite") as store:
-        records = run(runs, store, workers, cluster, redo)
+        records = run(runs, store, workers, cluster, redo, course)
     for line in figure1.WRITE[what](records, output):
         out.print(line, markup=False)
     minutes, seconds = divmod(round(time.monotonic() - started), 60)
@@ -114,16 +118,86 @@ def stochastic(
 @paper.command()
 def complexity(quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0) -> None:
     """Inner steps against eps, beside the exponents of the theory."""
+    _complexity(quick, output, workers)
+
+
+def _complexity(quick: bool, output: Path, workers: int, course: Course | None = None) -> None:
     from auglag.paper import complexity as experiment
 
-    out.print(
-        str(experiment.run(output / "complexity", quick=quick, workers=workers or os.cpu_count() or 1)), markup=False
-    )
+    with kept(), Counted(course=course) as show:
+        table = experiment.run(output / "complexity", quick=quick, workers=workers or os.cpu_count() or 1, watch=show)
+    out.print(f"Table: {table}", markup=False)
 
 
-def _stochastic(figures: tuple[str, ...], quick: bool, output: Path, workers: int, work: str) -> None:
+def _stochastic(
+    figures: tuple[str, ...], quick: bool, output: Path, workers: int, work: str, course: Course | None = None
+) -> None:
     from auglag.paper import neyman_pearson
 
-    folder = output / "stochastic"
-    table = neyman_pearson.run(folder, quick=quick, workers=workers or os.cpu_count() or 1, figures=figures, work=work)
-    out.print(str(table), markup=False)
+    folder, cores = output / "stochastic", workers or os.cpu_count() or 1
+    with kept(), Counted(course=course) as show:
+        table = neyman_pearson.run(folder, quick=quick, workers=cores, figures=figures, work=work, watch=show)
+    out.print(f"Figures: {', '.join(str(folder / f'{name}.png') for name in figures)}", markup=False)
+    out.print(f"Table: {table}", markup=False)
+
+
+# ----------------------------------------------------------------------------------------------------------- everything
+
+#: CPU seconds of one run of a step, measured once: only their ratios matter, and only for the time left.
+SECONDS = {"fig1": 0.3, "ablation": 0.22, "stochastic": 0.2, "complexity": 0.2}
+ALL = ("fig2", "fig3", "fig4", "fig5", "more")
+
+
+@paper.command("all")
+def everything(
+    quick: Quick = False,
+    output: Output = Path("paper-output"),
+    workers: Workers = 0,
+    cluster: Cluster = "",
+    redo: Redo = False,
+    work: Work = "epochs",
+) -> None:
+    """Every figure and table of the paper, one after the other. Interrupted, it resumes."""
+    output.mkdir(parents=True, exist_ok=True)
+    left = _left(quick, output)
+    shared = (quick, output, workers)
+    steps: dict[str, Callable[[Course | None], None]] = {
+        "fig1": lambda course: _deterministic("fig1", *shared, cluster, redo, course),
+        "table2": lambda course: _deterministic("table2", *shared, cluster, False),
+        "ablation": lambda course: _deterministic("ablation", *shared, cluster, redo, course),
+        "stochastic": lambda course: _stochastic(ALL, *shared, work, course),
+        "complexity": lambda course: _complexity(*shared, course),
+    }
+    for i, (name, step) in enumerate(steps.items(), 1):
+        err.print(f"{name} (step {i} of {len(steps)}), {left.get(name, 0)} runs to do", markup=False)
+        later = sum(left[other] * SECONDS[other] for other in list(steps)[i:] if other in left)
+        step(Course(SECONDS[name], later) if name in left else None)
+    out.print("All of it:", markup=False)
+    for path in RESULTS:
+        out.print(f"  {output / path}", markup=False)
+
+
+#: Where to look first.
+RESULTS = (
+    "figure1.html", "figure1.md", "table2.md", "ablation.md", "stochastic/stochastic.md", "complexity/complexity.md",
+)  # fmt: skip
+
+
+def _left(quick: bool, output: Path) -> dict[str, int]:
+    """Runs that each step has still to make."""
+    from auglag.bench.runner import unfinished
+    from auglag.bench.store import Store
+    from auglag.paper import complexity as experiment
+    from auglag.paper import deterministic, figure1, neyman_pearson
+
+    names = deterministic.problems(quick=quick)
+    limits = deterministic.QUICK_LIMITS if quick else deterministic.LIMITS
+    with Store(output / "deterministic.sqlite") as store:
+        first = {run.key for run in unfinished(figure1.RUNS["fig1"](names, limits), store)}
+        second = {run.key for run in unfinished(figure1.RUNS["ablation"](names, limits), store)} - first
+    return {
+        "fig1": len(first),
+        "ablation": len(second),
+        "stochastic": neyman_pearson.remaining(output / "stochastic", quick=quick, figures=ALL),
+        "complexity": experiment.remaining(output / "complexity", quick=quick),
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import runpy
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,13 @@ def load(name: str, source: str = "s2mpj", params: Any = None) -> AbstractProble
     get: Any = cutest.load
     problem: AbstractProblem = get(name, source=source, params=params)
     return problem
+
+
+def fingerprint(name: str) -> str:
+    """A short digest of the content of the file that is named; raises if it is no problem."""
+    load(name)
+    file = name if name.endswith(".nl") else name.rpartition(":")[0]
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:12]
 
 
 def _from_file(name: str) -> AbstractProblem:
