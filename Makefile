@@ -25,10 +25,7 @@ demo: $(VENV)/.stamp  ## solve real problems, redo the paper's Figure 1 on a sam
 	@echo 'Open demo-output/report.md and demo-output/paper/figure1.html; demo-output/paper/stochastic/fig2.png'
 
 paper: $(VENV)/.stamp  ## all of the paper's experiments on all problems; resumes where it was interrupted
-	$(BIN)/auglag paper fig1 --output paper-output
-	$(BIN)/auglag paper ablation --output paper-output
-	$(BIN)/auglag paper stochastic --output paper-output
-	$(BIN)/auglag paper complexity --output paper-output
+	$(BIN)/auglag paper all --output paper-output
 
 test: lint types unit  ## everything CI runs
 
