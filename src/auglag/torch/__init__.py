@@ -14,6 +14,7 @@ from auglag.torch.constraints import Constraint, at_least, at_most, between, equ
 from auglag.torch.distributed import WorkerLost
 from auglag.torch.fit import fit
 from auglag.torch.full_batch_methods import LBFGS
+from auglag.torch.logging import TensorBoard
 from auglag.torch.loop import AugmentedLagrangian
 from auglag.torch.methods import SGD, SVRG, Cooling, Method, Optimizer, PStorm
 from auglag.torch.prox import L1, Box, GroupL2, NuclearNorm, Term
@@ -36,6 +37,7 @@ __all__ = [
     "NuclearNorm",
     "Optimizer",
     "PStorm",
+    "TensorBoard",
     "Term",
     "TrainingResult",
     "WorkerLost",
