@@ -16,6 +16,7 @@ $(VENV)/.stamp: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$($(BIN)/python -c 'import tomllib; g = tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]; print(*g["dev"], *g["docs"])' | tr -d "'")
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[baselines]' || echo 'Some rival solvers have no wheel here; their tests are skipped.'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 lightning tensorboard || echo 'No PyTorch here; the tests of auglag.torch are skipped.'
 	touch $@
 
 demo: $(VENV)/.stamp  ## solve real problems, redo the paper's Figure 1 on a sample; pictures and a report in demo-output/
