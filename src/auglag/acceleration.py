@@ -24,8 +24,6 @@ from auglag.sqp import Curvature, Memory, Model, Sets, Step, solve
 SUDDEN = 1e5
 #: No multiplier handed to the next step is larger.
 LARGEST = 1e10
-#: From an error above this a large problem is brought near by interior points.
-NEAR = 1e-5
 #: An error this much above the first (and above 1) ends the attempt.
 BLOWN_UP = 1e4
 
@@ -55,7 +53,7 @@ class SQP:
     penalty: float = 1e8
     steps: int = 40
     patience: int = 2
-    #: Takes large sparse problems near to a solution first; None: nothing does.
+    #: Takes large sparse problems near to a solution first, others where nothing else does; None: neither.
     barrier: Barrier | None = field(default_factory=Barrier)
 
     def __post_init__(self) -> None:
@@ -80,18 +78,10 @@ class SQP:
         curvature = curvature_for(form.traits)
         first = form.error(x, y)
         best = Attempt(x, y, first, first, 0)
-        bad, last_length, before = 0, np.inf, 0
-        seen(x, y, first)
-        inside = self._from_inside(form, curvature, memory.failures, x, y) if first > NEAR else None
-        if self.barrier is not None and inside is not None:
-            arrival = self.barrier.run(form, memory, *inside, target=target, seen=seen)
-            before = arrival.steps
-            if arrival.error < first:
-                x, y, memory.sets = arrival.x, arrival.y, arrival.sets
-                best = Attempt(x, y, arrival.error, first, before)
-            if best.error <= target:
-                return best
-        for count in range(before + 1, before + self.steps + 1):
+        bad, last_length = 0, np.inf
+        if seen(x, y, first) and first <= target:
+            return best
+        for count in range(1, self.steps + 1):
             found = self._step(form, memory, curvature, x, y, last_length if best.error < 1e-4 else np.inf)
             if found is None:
                 break
@@ -103,19 +93,6 @@ class SQP:
             if (seen(x, y, error) and error <= target) or not error <= BLOWN_UP * max(1.0, first) or bad > patience:
                 break
         return Attempt(best.x, best.y, best.error, first, count)
-
-    @staticmethod
-    def _from_inside(
-        form: StandardForm, curvature: Curvature, failures: int, x: Vector, y: Vector
-    ) -> tuple[Vector, Vector] | None:
-        """Where interior points begin; None where they are not called for.
-
-        At once where matrices are large and sparse; else after one acceleration in vain, and after two from x0.
-        """
-        if failures == 2:
-            return form.start(form.problem.x0), np.zeros(form.m)
-        large = curvature.exact and not curvature.dense
-        return (x, y) if failures == 1 or (large and not failures) else None
 
     def _step(
         self, form: StandardForm, memory: Memory, curvature: Curvature, x: Vector, y: Vector, last_length: float

@@ -140,8 +140,7 @@ class CasadiProblem(AbstractProblem):
 
     def hess(self, x: Vector, y: Vector) -> Any:
         """The Hessian of f + y'g, a csr_array of fixed pattern with both triangles."""
-        self.counts.nhev += 1
-        self.counts.constr_nhev += self.m > 0
+        self.count_hessian()
         return self._hess_pattern.matrix(self._hessian(x, self.p, y)[0])
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:

@@ -79,6 +79,8 @@ def solve(
     record : int
         Keep the first so many outer iterations in `Solution.record`.
 
+    Notes
+    -----
     Nothing is raised for what happens at run time: `Solution.status` tells, per instance under `vmap`.
     """
     wanted = require_dtype(dtype)
