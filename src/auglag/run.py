@@ -204,6 +204,11 @@ class Run:
         point = self.problem.at(x)
         if not (point.finite() and np.isfinite(point.grad).all()):
             x = self.start_x
+        if start is None and self.settings.scaling:  # where f has fallen far, its gradient at x0 says nothing any more
+            kind_of_jacobian = self.form.jacobian
+            scaling = Scaling.from_gradients(self.problem.at(x))
+            self.form = StandardForm(self.problem, scaling, slacks=self.settings.slacks)
+            self.form.jacobian = kind_of_jacobian
         y = np.zeros(self.form.m) if start is not None else np.clip(self.form.own_y(self.best.y), -1e9, 1e9)
         z = self.form.start(x)
         violation = float(np.linalg.norm(self.form.distance(z)))
