@@ -7,12 +7,13 @@ Full steps are taken as long as the KKT error falls, and what they found is kept
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.barrier import Barrier
 from auglag.errors import InputError, require_positive
 from auglag.inner.qp import curvature_for, free_of_radius, landing
 from auglag.lagrangian import AugmentedLagrangian
@@ -52,6 +53,8 @@ class SQP:
     penalty: float = 1e8
     steps: int = 40
     patience: int = 2
+    #: Takes large sparse problems near to a solution first, others where nothing else does; None: neither.
+    barrier: Barrier | None = field(default_factory=Barrier)
 
     def __post_init__(self) -> None:
         require_positive(self.penalty, "SQP.penalty")
@@ -76,7 +79,8 @@ class SQP:
         first = form.error(x, y)
         best = Attempt(x, y, first, first, 0)
         bad, last_length = 0, np.inf
-        seen(x, y, first)
+        if seen(x, y, first) and first <= target:
+            return best
         for count in range(1, self.steps + 1):
             found = self._step(form, memory, curvature, x, y, last_length if best.error < 1e-4 else np.inf)
             if found is None:

@@ -20,6 +20,8 @@ from auglag.prox import SeparableTerm, Zero
 
 #: Distances (relative to max(1, |side|)) within which a row or variable may be held by a multiplier, for a bare x.
 ACTIVITY = (1e-6, 1e-8, 1e-4, 1e-2)
+#: No more violated rows than these are named.
+MOST_NAMED = 1000
 
 
 @final
@@ -40,7 +42,7 @@ class Certificate:
     stationarity: float  #: dist(-(grad f + J'y + z), dg(x))
     violation: float  #: distance of c(x) to [cl, cu] and of x to its bounds
     complementarity: float
-    row_violations: dict[str, float]  #: by name, only rows that are violated, worst first
+    row_violations: dict[str, float]  #: by name, only rows that are violated, worst first (a thousand at most)
     gradient_norm: float  #: ||grad f(x)||, to judge the scale of the stationarity
     exact: bool  #: False if g is a user's term, whose subdifferential distance is only estimated by a prox residual
     differenced: bool  #: derivatives are finite differences, with their errors
@@ -114,8 +116,8 @@ def _measure(point: Point, y: Vector) -> Certificate:
     z = paid.z.copy()
     if problem.differenced:
         z[problem.lower == problem.upper] = math.nan  # differences do not move a fixed variable
-    named = {problem.row_name(int(i)): float(row_violation[i]) for i in np.argsort(-row_violation, kind="stable")}
-    named = {name: size for name, size in named.items() if size != 0.0}
+    worst = [int(i) for i in np.argsort(-row_violation, kind="stable")[:MOST_NAMED] if row_violation[i] != 0.0]
+    named = {problem.row_name(i): float(row_violation[i]) for i in worst}
     if bound_violation > 0:
         named["bounds"] = bound_violation
     g_value = problem.g.value(x) if problem.g is not None else 0.0

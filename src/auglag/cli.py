@@ -11,11 +11,12 @@ import json
 import math
 import os
 import runpy
+import shlex
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 if TYPE_CHECKING:
     from auglag.bench.record import Record
@@ -71,6 +72,14 @@ def main() -> None:
     """Run the command line; errors of ours are one sentence, not a traceback."""
     if ampl.is_call(sys.argv[1:]):
         sys.exit(ampl.main())
+    if len(sys.argv) > 1 and sys.argv[1].endswith(".nl"):
+        name, stub = sys.argv[1], sys.argv[1].removesuffix(".nl")
+        err.print(
+            f"auglag: {name} is not a command: `auglag solve {name}` solves it and shows the result, `auglag {stub} "
+            f"-AMPL` writes {stub}.sol",
+            markup=False,
+        )
+        sys.exit(BAD_USAGE)
     try:
         app()
     except AuglagError as error:
@@ -134,6 +143,10 @@ def solve(
     else:
         print(result.explain())
         print(f"x = {np.array2string(result.x, threshold=20, max_line_width=120)}")
+    if result.status is Status.INTERRUPTED:
+        kept = f"the state is kept in {save}" if save else "nothing was saved (--save FILE does that)"
+        further = f"; to go on, give the same options and --resume {save}" if save else ""
+        err.print(f"interrupted: {kept}{further}", markup=False)
     raise typer.Exit(EXIT_CODES.get(result.status, FAILED))
 
 
@@ -319,10 +332,8 @@ def bench(
         return
     if every < 1:
         raise InputError(f"--every must be at least 1, got {every}")
-    names = list(dict.fromkeys(problem or cutest.select(max_size=max_size)[::every]))
-    for name in problem or ():
-        if source == "s2mpj":
-            problem_file(name)
+    given = [problem_file(name).stem if source == "s2mpj" else name for name in problem or ()]
+    names = list(dict.fromkeys(given or cutest.select(max_size=max_size)[::every]))
     limits = Limits(gradients=gradients, seconds=seconds, wall=10 * seconds + 60, memory=memory)
     choices = [_solver(text) for text in dict.fromkeys(solver or ["auglag"])]
     runs = [
@@ -392,8 +403,14 @@ def _run(runs: Sequence[Run], store: Store, workers: int, cluster: str, redo: bo
                 return run_on_cluster(runs, store, address=cluster, watch=show)
             return run_all(runs, store, workers=workers or os.cpu_count() or 1, watch=show)
     except KeyboardInterrupt:
-        err.print("interrupted; what was finished is kept, the same command goes on from there")
-        raise typer.Exit(130) from None
+        left = len(unfinished(runs, store))
+        _interrupted(f"{len({run.key for run in runs}) - left} finished runs are kept in {store.path}, {left} are left")
+
+
+def _interrupted(kept: str) -> NoReturn:
+    """Say what was kept, and the command that goes on from there."""
+    err.print(f"interrupted: {kept}; to go on: auglag {shlex.join(sys.argv[1:])}", markup=False)
+    raise typer.Exit(130)
 
 
 class _Show:
@@ -442,40 +459,27 @@ class _Show:
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for the store, figures and tables.")]
 
 
-@paper.command()
-def fig1(
-    quick: Quick = False,
-    output: Output = Path("paper-output"),
-    workers: Workers = 0,
-    cluster: Cluster = "",
-    redo: Redo = False,
-) -> None:
-    """Figure 1: performance profiles of the four variants in four settings, with the table and a report."""
-    _deterministic("fig1", quick, output, workers, cluster, redo)
+def _experiment(what: str, text: str) -> None:
+    """A command of the deterministic section; all of them take the same options."""
+
+    @paper.command(what, help=text)
+    def command(
+        quick: Quick = False,
+        output: Output = Path("paper-output"),
+        workers: Workers = 0,
+        cluster: Cluster = "",
+        redo: Redo = False,
+    ) -> None:
+        _deterministic(what, quick, output, workers, cluster, redo)
 
 
-@paper.command()
-def table2(
-    quick: Quick = False,
-    output: Output = Path("paper-output"),
-    workers: Workers = 0,
-    cluster: Cluster = "",
-    redo: Redo = False,
-) -> None:
-    """Table 2: where Always-Full fails and Adaptive-Full does not; gradients and last penalties."""
-    _deterministic("table2", quick, output, workers, cluster, redo)
-
-
-@paper.command()
-def ablation(
-    quick: Quick = False,
-    output: Output = Path("paper-output"),
-    workers: Workers = 0,
-    cluster: Cluster = "",
-    redo: Redo = False,
-) -> None:
-    """What the paper leaves open: inner tolerances eta'_k, and SciPy's own stopping test inside L-BFGS-B."""
-    _deterministic("ablation", quick, output, workers, cluster, redo)
+_experiment(
+    "fig1", "Figure 1: performance profiles of the four variants in four settings, with the table and a report."
+)
+_experiment("table2", "Table 2: where Always-Full fails and Adaptive-Full does not; gradients and last penalties.")
+_experiment(
+    "ablation", "What the paper leaves open: inner tolerances eta'_k, and SciPy's own stopping test inside L-BFGS-B."
+)
 
 
 def _deterministic(what: str, quick: bool, output: Path, workers: int, cluster: str, redo: bool) -> None:
@@ -500,44 +504,25 @@ def _deterministic(what: str, quick: bool, output: Path, workers: int, cluster: 
 Work = Annotated[str, typer.Option(help="Horizontal axis: epochs (passes over the data), gradients or seconds.")]
 
 
-@paper.command()
-def fig2(
-    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
-) -> None:
-    """Figure 2: Neyman-Pearson with SGD, the four variants under Algorithm 2."""
-    _stochastic(("fig2",), quick, output, workers, work)
+def _stochastic_experiment(name: str, figures: tuple[str, ...], text: str) -> None:
+    """A command of the stochastic section; all of them take the same options."""
+
+    @paper.command(name, help=text)
+    def command(
+        quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
+    ) -> None:
+        _stochastic(figures, quick, output, workers, work)
 
 
-@paper.command()
-def fig3(
-    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
-) -> None:
-    """Figure 3: SGD, Algorithm 2 against a fixed number of epochs."""
-    _stochastic(("fig3",), quick, output, workers, work)
-
-
-@paper.command()
-def fig4(
-    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
-) -> None:
-    """Figure 4: PStorm, the four variants under Algorithm 2."""
-    _stochastic(("fig4",), quick, output, workers, work)
-
-
-@paper.command()
-def fig5(
-    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
-) -> None:
-    """Figure 5: PStorm, Algorithm 2 against a fixed number of epochs."""
-    _stochastic(("fig5",), quick, output, workers, work)
-
-
-@paper.command()
-def stochastic(
-    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
-) -> None:
-    """Figures 2-5 together, with SVRG and our settings beside them, and one table."""
-    _stochastic(("fig2", "fig3", "fig4", "fig5", "more"), quick, output, workers, work)
+_stochastic_experiment("fig2", ("fig2",), "Figure 2: Neyman-Pearson with SGD, the four variants under Algorithm 2.")
+_stochastic_experiment("fig3", ("fig3",), "Figure 3: SGD, Algorithm 2 against a fixed number of epochs.")
+_stochastic_experiment("fig4", ("fig4",), "Figure 4: PStorm, the four variants under Algorithm 2.")
+_stochastic_experiment("fig5", ("fig5",), "Figure 5: PStorm, Algorithm 2 against a fixed number of epochs.")
+_stochastic_experiment(
+    "stochastic",
+    ("fig2", "fig3", "fig4", "fig5", "more"),
+    "Figures 2-5 together, with SVRG and our settings beside them, and one table.",
+)
 
 
 @paper.command()
@@ -554,7 +539,11 @@ def _stochastic(figures: tuple[str, ...], quick: bool, output: Path, workers: in
     from auglag.paper import neyman_pearson
 
     folder = output / "stochastic"
-    table = neyman_pearson.run(folder, quick=quick, workers=workers or os.cpu_count() or 1, figures=figures, work=work)
+    workers = workers or os.cpu_count() or 1
+    try:
+        table = neyman_pearson.run(folder, quick=quick, workers=workers, figures=figures, work=work)
+    except KeyboardInterrupt:
+        _interrupted(f"finished runs are kept in {folder / 'runs.jsonl'}")
     out.print(str(table), markup=False)
 
 

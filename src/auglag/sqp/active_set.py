@@ -22,8 +22,9 @@ FLIPS = 3
 class _System:
     """The Hessian of one model, as corrected so far."""
 
-    def __init__(self, model: Model, shift: float, floor: float, hint: float) -> None:
+    def __init__(self, model: Model, shift: float, floor: float, hint: float, correct: bool) -> None:
         self.h, self.j, self.beta = model.hessian, model.jacobian, model.beta
+        self.correct, self.plain = correct, True
         self.shift, self.floor, self.flips, self.hint = shift, floor, 0, hint
         self.size = diagonal_size(self.h)
 
@@ -35,6 +36,9 @@ class _System:
             factor = system.factor(self.shift, 1.0 / self.beta)
             if factor.negative == active.size:
                 return factor
+            self.plain = False
+            if not self.correct:
+                return None
             if self.flips < FLIPS:
                 self.flips += 1
                 h = flipped(self.h, self.j, self.beta, free, active, self.floor)
@@ -57,17 +61,25 @@ def part(matrix: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Any:
 
 
 def active_set(
-    model: Model, sets: Sets, shift: float, *, floor: float = 1.0, sweeps: int = 12, hint: float = 0.0
+    model: Model,
+    sets: Sets,
+    shift: float,
+    *,
+    floor: float = 1.0,
+    sweeps: int = 12,
+    hint: float = 0.0,
+    correct: bool = True,
 ) -> tuple[Step | None, Sets]:
     """The solution, or None where the sets cycle or the curvature cannot be mended; and the last sets.
 
-    A Hessian that has to be shifted is so by `hint` at least: a fraction of what the last one needed saves trials.
+    A Hessian that has to be shifted is so by `hint` at least: a fraction of what the last one needed saves trials. With
+    `correct=False` one that is not convex on the sets is not mended.
     """
     rows, variables = sets.rows.copy(), sets.variables.copy()
     rows[model.equal] = 1
     fixed = model.lower == model.upper
     variables[fixed & (variables == 0)] = 1
-    system = _System(model, shift, floor, hint)
+    system = _System(model, shift, floor, hint, correct)
     seen: set[bytes] = set()
     for _ in range(sweeps):
         key = rows.tobytes() + variables.tobytes()
@@ -82,7 +94,8 @@ def active_set(
         new_variables = _new_variables(model, system, variables, fixed, d, w)
         if (new_rows == rows).all() and (new_variables == variables).all():
             sets = Sets(rows, variables)
-            return Step(np.minimum(np.maximum(d, model.lower), model.upper), w, sets, system.shift), sets
+            d = np.minimum(np.maximum(d, model.lower), model.upper)
+            return Step(d, w, sets, system.shift, plain=system.plain), sets
         rows, variables = new_rows, new_variables
     return None, Sets(rows, variables)
 

@@ -155,7 +155,7 @@ class Curvature:
         h = point.hess(w)
         if self.dense:
             return Hessian(h.toarray() if sparse.issparse(h) else np.asarray(h))
-        return Hessian(sparse.csc_array(h))
+        return Hessian(sparse.csc_array(h.T if h.format == "csr" else h))  # it is symmetric, and this is free
 
     def jacobian(self, point: Any) -> Any:
         """The Jacobian of c at the point."""

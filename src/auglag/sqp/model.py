@@ -89,4 +89,5 @@ class Step:
     w: Vector
     sets: Sets
     shift: float  #: the multiple of the identity that was added to H
+    plain: bool = True  #: with the Hessian as it is, but for the smallest shift
     exact: bool = True  #: found by the active-set method, so that bounds are met exactly

@@ -117,12 +117,13 @@ def _loss(code, z, index, t):  # type: ignore[no-untyped-def]
 
 
 @njit(**_OPTIONS)
-def _widest(first, second):  # type: ignore[no-untyped-def]
-    """The length that the work arrays of a step need."""
+def _buffers(A, first, second):  # type: ignore[no-untyped-def]
+    """The work arrays of a step: two as wide as the rows, zero, and three as long as the largest batch."""
     most = 1
     for b in range(len(first)):
         most = max(most, first[b].shape[1], second[b].shape[1])
-    return most
+    wide, long = np.zeros_like(A[0]), np.empty(most, A.dtype)
+    return wide, wide.copy(), long, long.copy(), long.copy()
 
 
 @njit(**_OPTIONS)
@@ -207,14 +208,9 @@ def _keep(t, x, s, keep, output):  # type: ignore[no-untyped-def]
 def sgd(model, first, second, steps, t, x, s, y, beta, alpha, prox, box, keep, output, travel, start):  # type: ignore[no-untyped-def]
     """`steps` proximal SGD steps in place; travel = (farthest distance, sum of squared gradients) or empty."""
     As, ts, codes, factor, factors, _, rows = model
-    n, wide, most = x.size, As[0].shape[1], _widest(first, second)
-    g, xw, z, out = (
-        np.zeros_like(As[0][0]),
-        np.zeros_like(As[0][0]),
-        np.empty(most, As[0].dtype),
-        np.empty(most, As[0].dtype),
-    )
-    coefficients, w, w_s = np.empty(most, As[0].dtype), np.empty(y.size), np.empty(s.size)
+    n, wide = x.size, As[0].shape[1]
+    g, xw, z, out, coefficients = _buffers(As[0], first, second)
+    w, w_s = np.empty(y.size), np.empty(s.size)
     for step in range(steps):
         xw[:n] = x
         _multipliers(model, second, step, xw, s, y, beta, w, z)
@@ -249,12 +245,10 @@ def sgd(model, first, second, steps, t, x, s, y, beta, alpha, prox, box, keep, o
 def pstorm(model, first, second, steps, t, x, s, old, d, y, beta, alphas, momenta, prox, box, keep, output):  # type: ignore[no-untyped-def]
     """`steps` PStorm steps in place: d = D(v; z) + (1 - b)(d - D(old; z)), then v = prox(v - a d)."""
     As, ts, codes, factor, factors, _, rows = model
-    n, wide, most = x.size, As[0].shape[1], _widest(first, second)
-    g, xw, ow = np.zeros_like(As[0][0]), np.zeros_like(As[0][0]), np.zeros_like(As[0][0])
-    z, zo = np.empty(most, As[0].dtype), np.empty(most, As[0].dtype)
-    out, before = np.empty(most, As[0].dtype), np.empty(most, As[0].dtype)
-    coefficients, w, w_old = np.empty(most, As[0].dtype), np.empty(y.size), np.empty(y.size)
-    w_s = np.empty(s.size)
+    n, wide = x.size, As[0].shape[1]
+    g, xw, z, out, coefficients = _buffers(As[0], first, second)
+    ow, zo, before = np.zeros_like(xw), np.empty_like(z), np.empty_like(z)
+    w, w_old, w_s = np.empty(y.size), np.empty(y.size), np.empty(s.size)
     for step in range(steps):
         left = 1.0 - momenta[step]
         xw[:n] = x
@@ -287,14 +281,9 @@ def svrg(model, first, second, steps, t, x, s, y, beta, alpha, prox, box, keep, 
     """`steps` prox-SVRG steps in place; snapshot = (means, gradients, values, slopes) by block."""
     As, ts, codes, factor, factors, lower, rows = model
     means, gradients, values, slopes = snapshot
-    n, wide, most = x.size, As[0].shape[1], _widest(first, second)
-    g, xw, z, out = (
-        np.zeros_like(As[0][0]),
-        np.zeros_like(As[0][0]),
-        np.empty(most, As[0].dtype),
-        np.empty(most, As[0].dtype),
-    )
-    coefficients, w, w_s = np.empty(most, As[0].dtype), np.empty(y.size), np.empty(s.size)
+    n, wide = x.size, As[0].shape[1]
+    g, xw, z, out, coefficients = _buffers(As[0], first, second)
+    w, w_s = np.empty(y.size), np.empty(s.size)
     for step in range(steps):
         xw[:n] = x
         w[:] = -lower
