@@ -16,6 +16,7 @@ $(VENV)/.stamp: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$($(BIN)/python -c 'import tomllib; g = tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]; print(*g["dev"], *g["docs"])' | tr -d "'")
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[baselines]' || echo 'Some rival solvers have no wheel here; their tests are skipped.'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 lightning tensorboard || echo 'No PyTorch here; the tests of auglag.torch are skipped.'
 	touch $@
 
 demo: $(VENV)/.stamp  ## solve real problems, redo the paper's Figure 1 on a sample; pictures and a report in demo-output/
@@ -25,10 +26,7 @@ demo: $(VENV)/.stamp  ## solve real problems, redo the paper's Figure 1 on a sam
 	@echo 'Open demo-output/report.md and demo-output/paper/figure1.html; demo-output/paper/stochastic/fig2.png'
 
 paper: $(VENV)/.stamp  ## all of the paper's experiments on all problems; resumes where it was interrupted
-	$(BIN)/auglag paper fig1 --output paper-output
-	$(BIN)/auglag paper ablation --output paper-output
-	$(BIN)/auglag paper stochastic --output paper-output
-	$(BIN)/auglag paper complexity --output paper-output
+	$(BIN)/auglag paper all --output paper-output
 
 test: lint types unit  ## everything CI runs
 

@@ -27,6 +27,7 @@ from auglag.inner import (
     QPModel,
     SpectralProximalGradient,
 )
+from auglag.log import JsonLog
 from auglag.minimize import certify, minimize, scipy_method
 from auglag.problems.base import AbstractProblem
 from auglag.problems.functions import Problem
@@ -72,6 +73,7 @@ __all__ = [
     "InitialPenalty",
     "InputError",
     "Iteration",
+    "JsonLog",
     "NewtonCG",
     "OptionError",
     "Panoc",

@@ -110,7 +110,7 @@ def _measure(point: Point, y: Vector) -> Certificate:
     violation = math.hypot(float(np.linalg.norm(row_violation)), bound_violation)
     with np.errstate(invalid="ignore", over="ignore"):  # an infinite entry makes a NaN, which no tolerance meets
         lagrangian_gradient = point.lagrangian_gradient(y)
-    size, gap = _row_gaps(problem, c, y)
+    size, gap = _row_gaps(problem.cl, problem.cu, c, y)
     ways = [way for bounds in _for_bounds(problem, x, -lagrangian_gradient) for way in _for_rows(bounds, size, gap)]
     paid = min(ways, key=lambda way: way.total(violation))
     z = paid.z.copy()
@@ -137,10 +137,19 @@ def _measure(point: Point, y: Vector) -> Certificate:
     )
 
 
-def _row_gaps(problem: AbstractProblem, c: Vector, y: Vector) -> tuple[Vector, Vector]:
+def settle_rows(
+    stationarity: float, violation: float, c: Vector, y: Vector, cl: Vector, cu: Vector
+) -> tuple[float, float]:
+    """(stationarity, complementarity) of a point without bounds, multipliers off their side paid the cheaper way."""
+    ways = _for_rows(_Payment(stationarity, 0.0, np.zeros(0)), *_row_gaps(cl, cu, c, y))
+    paid = min(ways, key=lambda way: way.total(violation))
+    return paid.stationarity, paid.complementarity
+
+
+def _row_gaps(cl: Vector, cu: Vector, c: Vector, y: Vector) -> tuple[Vector, Vector]:
     """(|y_i|, gap of the side its sign points at) for inequality rows; 0 for equalities, which have no side to miss."""
-    inequality = problem.cl != problem.cu
-    gap = np.where(y > 0, problem.cu - c, np.where(y < 0, c - problem.cl, 0.0))
+    inequality = cl != cu
+    gap = np.where(y > 0, cu - c, np.where(y < 0, c - cl, 0.0))
     return np.where(inequality, np.abs(y), 0.0), np.where(inequality, np.maximum(gap, 0.0), 0.0)
 
 

@@ -20,6 +20,7 @@ from auglag.budget import Budget
 from auglag.certificate import Certificate, certificate
 from auglag.errors import InputError, OptionError, require_positive
 from auglag.inner import InnerSolver
+from auglag.log import JsonLog, headers
 from auglag.problems.arguments import check_x0
 from auglag.problems.base import AbstractProblem, Counts
 from auglag.problems.constraints import nearest
@@ -57,7 +58,7 @@ def minimize(
     restarts: int | None = None,
     budget: Budget | None = None,
     warm_start: Any = None,
-    callback: Callable[..., Any] | None = None,
+    callback: Callable[..., Any] | JsonLog | None = None,
     progress: bool = False,
     check_derivatives: bool | str = "first",
     checkpoint: str | os.PathLike[str] | None = None,
@@ -112,7 +113,8 @@ def minimize(
         Start from (x, multipliers, penalty) of an earlier result. Solving the same problem again takes 0 iterations.
     callback : callable
         Called after every accepted outer iteration as `callback(intermediate_result)` (a parameter of that name),
-        `callback(xk)` or `callback(xk, intermediate_result)`; raise StopIteration, or return True, to stop.
+        `callback(xk)` or `callback(xk, intermediate_result)`; raise StopIteration, or return True, to stop. A
+        `JsonLog("run.jsonl")` writes a line per outer iteration, which `auglag watch` shows as the run goes.
     progress : bool
         Print a table, one line per outer iteration.
     check_derivatives : "first" (or True) or False
@@ -164,10 +166,12 @@ def minimize(
     if check_derivatives and resume is None:
         problem.check_derivatives(start.x)
     table = Table() if progress else None
-    hooks = Hooks(_wrap(callback), table, table.end if table else None, checkpoint, resume)
+    log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
+    hooks = Hooks(_wrap(callback), table, table.end if table else None, checkpoint, resume, log)
     if start.beta is not None:
         settings = replace(settings, penalty=warm_penalty(settings.penalty, start.beta))
-    return Run(problem, settings, start, tol, budget or Budget(), hooks, counts).solve()
+    run = Run(problem, settings, start, tol, budget or Budget(), hooks, counts)
+    return run.solve() if log is None else log.around(run.solve, headers.deterministic(run))
 
 
 def certify(

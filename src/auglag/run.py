@@ -24,6 +24,7 @@ from auglag.inner import InnerResult, InnerSolver, InnerStatus, choose
 from auglag.inner.base import UNBOUNDED
 from auglag.inner.qp import QPModel
 from auglag.lagrangian import AugmentedLagrangian
+from auglag.log import JsonLog
 from auglag.outer import Outcome, augmented_lagrangian
 from auglag.problems.base import AbstractProblem, Counts
 from auglag.problems.jacobians import kind
@@ -56,6 +57,7 @@ class Hooks:
     say: Callable[[str], None] | None = None  #: the last word: how the run ended
     checkpoint: str | os.PathLike[str] | None = None
     resume: str | os.PathLike[str] | None = None
+    log: JsonLog | None = None
 
 
 @final
@@ -330,6 +332,8 @@ class Run:
             checkpoints.save(self.hooks.checkpoint, resuming.state(self, x, y))
         if self.hooks.table is not None:
             self.hooks.table(history)
+        if self.hooks.log is not None:
+            self.hooks.log.outer(last, self.form.user_y(y_hat), self.guard.seconds, self.used().as_dict())
         if self.hooks.callback is not None and last.usable:
             try:
                 self.hooks.callback(history, self.form.user_x(x).copy(), self.form.user_y(y_hat))

@@ -189,7 +189,7 @@ def test_a_layout_serves_matrices_of_the_same_pattern_and_takes_on_others(seed):
         first, second = rng.random(n) + 20.0, rng.random(m) + 0.1
         full = np.block([[h + np.diag(first), j.T], [j, -np.diag(second)]])
         for _ in range(2):  # the second time in the order that the first found
-            factor = system.factor(first, second)
+            factor = system.factor(first, second, 1e-9)
             b = rng.standard_normal(n + m)
             np.testing.assert_allclose(full @ factor.solve(b), b, atol=1e-9)
             assert factor.negative == np.count_nonzero(np.linalg.eigvalsh(full) < 0)

@@ -16,6 +16,9 @@ from auglag.sqp.sparse import Layout
 
 #: The first shift of a Hessian with the wrong inertia, how it grows, and how it shrinks for the next step.
 FIRST, QUICKLY, SLOWLY, BACK, HOPELESS = 1e-4, 100.0, 8.0, 3.0, 1e30
+#: Equations are satisfied up to this multiple of their multiplier's step: what a factorisation needs to be safe at
+#: first, and as little as it can do with.
+SOFT, HARD = 1e-9, 1e-12
 
 
 @final
@@ -65,7 +68,7 @@ class Systems:
     """Makes Newton systems; remembers the last shift that was needed, and the pattern of the matrix."""
 
     def __init__(self, space: Space) -> None:
-        self.space, self.last = space, 0.0
+        self.space, self.last, self.soft = space, 0.0, SOFT
         self._layout = Layout()
 
     def weights(self, it: Iterate) -> Vector:
@@ -74,20 +77,26 @@ class Systems:
         return it.z / p + it.u / q
 
     def newton(self, it: Iterate, h: Hessian, j: Any, mu: float) -> Newton | None:
-        """The system with H shifted until its inertia is that of a minimum; None if no shift will do."""
+        """The system with H shifted until its inertia is that of a minimum; None if no shift will do.
+
+        Rows that are satisfied only approximately may seem to leave room for negative curvature where they leave none,
+        so that the first answer to a wrong inertia is to take them more seriously, from then on.
+        """
         space = self.space
         system, weights = System(h, j, self._layout), self.weights(it)
         shift = 0.0
         while True:
             diagonal = weights + shift
-            second = np.full(space.m, max(1e-9, 1e-8 * mu**0.25))
+            second = np.full(space.m, self.soft * max(1.0, 10.0 * mu**0.25) if not h.is_sparse else HARD)
             second[space.rows] += 1.0 / np.maximum(diagonal[space.n :], 1e-30)
-            factor = system.factor(diagonal[: space.n], second)
+            factor = system.factor(diagonal[: space.n], second, self.soft)
             if factor.negative == space.m:
                 if shift:
                     self.last = shift
                 return Newton(space, it, factor, diagonal, shift)
-            if shift == 0.0:
+            if self.soft > HARD:
+                self.soft = HARD
+            elif shift == 0.0:
                 shift = FIRST if self.last == 0.0 else max(1e-20, self.last / BACK)
             else:
                 shift *= QUICKLY if self.last == 0.0 else SLOWLY

@@ -17,18 +17,20 @@ from auglag.sqp.hessian import Hessian
 
 #: Steps, and the part of the violation that has to go.
 STEPS, LESS = 40, 0.9
-#: The weight of the violation's square beside the distance to where it began.
+#: The weight of the violation's square, relative to where it began, beside the distance to there.
 WEIGHT = 1e4
 
 
 def restored(space: Space, it: Iterate, seen: Filter, curvature: Curvature, mu: float) -> Iterate | None:
     """An iterate that the filter admits and that is clearly less violated; None if none was found.
 
-    Gauss-Newton steps with a line search on WEIGHT/2 |c - s|^2 + a barrier + zeta/2 |D (v - v_0)|^2.
+    Gauss-Newton steps with a line search on weight/2 |c - s|^2 + a barrier + zeta/2 |D (v - v_0)|^2: the weight is such
+    that however small a violation counts for more than the barrier.
     """
     first = it
     theta_first = float(np.abs(space.primal(it.v)).sum())
     zeta = math.sqrt(mu)
+    weight = WEIGHT / min(1.0, theta_first) ** 2
     d2 = 1.0 / np.maximum(1.0, np.abs(it.v)) ** 2
     systems = Systems(space)
 
@@ -38,14 +40,14 @@ def restored(space: Space, it: Iterate, seen: Filter, curvature: Curvature, mu: 
             return math.inf
         away = v - first.v
         logs = float(np.log(p).sum() + np.log(q).sum())
-        return 0.5 * WEIGHT * float(primal @ primal) - mu * logs + 0.5 * zeta * float(d2 @ (away * away))
+        return 0.5 * weight * float(primal @ primal) - mu * logs + 0.5 * zeta * float(d2 @ (away * away))
 
     for _ in range(STEPS):
         point = space.form.at(it.v[: space.n])
         j, primal = curvature.jacobian(point), space.primal(it.v)
         weights = systems.weights(it) + zeta * d2
         h = sparse.csc_array((space.n, space.n)) if sparse.issparse(j) else np.zeros((space.n, space.n))
-        second = np.full(space.m, 1.0 / WEIGHT)
+        second = np.full(space.m, 1.0 / weight)
         second[space.rows] += 1.0 / weights[space.n :]
         newton = Newton(space, it, System(Hessian(h), j).factor(weights[: space.n], second), weights, 0.0)
         slope = zeta * d2 * (it.v - first.v)
@@ -58,7 +60,7 @@ def restored(space: Space, it: Iterate, seen: Filter, curvature: Curvature, mu: 
         a = space.longest(it, dv, 0.99)
         value = merit(it.v, primal)
         jacobian_slope = np.concatenate([np.asarray(j.T @ primal), -primal[space.rows]])
-        descent = float((slope + WEIGHT * jacobian_slope) @ dv)
+        descent = float((slope + weight * jacobian_slope) @ dv)
         while True:
             v = it.v + a * dv
             new = space.primal(v)

@@ -97,9 +97,11 @@ class Store:
         return {row[0] for row in self._connection.execute("SELECT key FROM records")}
 
     def records(self, keys: Iterable[str] | None = None) -> Iterator[Record]:
-        """All records, or those of these runs, ordered by label and problem."""
+        """All records, or those of these runs, ordered by label, problem and time."""
         wanted = None if keys is None else set(keys)
-        for key, data in self._connection.execute("SELECT key, data FROM records ORDER BY label, problem, key"):
+        for key, data in self._connection.execute(
+            "SELECT key, data FROM records ORDER BY label, problem, written, key"
+        ):
             if wanted is None or key in wanted:
                 try:
                     record = Record.from_dict(json.loads(zlib.decompress(data)))

@@ -10,7 +10,24 @@ from auglag.bench import baselines
 from auglag.bench.export import export
 from auglag.bench.record import TOLERANCES, Record
 from auglag.bench.rendering import Table
+from auglag.bench.side_by_side import side_by_side
 from auglag.bench.tables import failures, pairs, solved_at
+
+#: Problems up to which a comparison is shown problem by problem in the terminal.
+FEW = 40
+
+
+def compare(records: Sequence[Record], output: Path, *, title: str) -> Iterator[str]:
+    """As `write`, with the solvers side by side on every problem, and in pairs."""
+    rows = side_by_side(records)
+    if len(rows.rows) <= FEW:
+        yield rows.text()
+    paying = [record for record in records if record.title in _with_gradients(records)]
+    if len({record.title for record in paying}) > 1:
+        yield pairs(paying).text()
+    write_tables(output / "problems.md", title, [rows])
+    yield f"Problem by problem: {output / 'problems.md'}"
+    yield from write(records, output, title=title)
 
 
 def write(records: Sequence[Record], output: Path, *, title: str) -> Iterator[str]:
@@ -29,10 +46,12 @@ def write(records: Sequence[Record], output: Path, *, title: str) -> Iterator[st
     from auglag.bench import plots, report
     from auglag.bench.profiles import data_profile, performance_profile
 
-    figures = {"solved-at": plots.solved_at_plot(records, title=title)}
+    longest = max(len(record.title) for record in records)
+    width = 5.0 + 0.06 * max(0, longest - 20)  # inches: long names want room
+    figures = {"solved-at": plots.solved_at_plot(records, title=title, width=width)}
     if paying:
-        figures["profile"] = plots.profile_plot(performance_profile(paying), title=title)
-        figures["data-profile"] = plots.data_profile_plot(data_profile(paying), title=title)
+        figures["profile"] = plots.profile_plot(performance_profile(paying), title=title, width=width)
+        figures["data-profile"] = plots.data_profile_plot(data_profile(paying), title=title, width=width)
     if len(paying) < len(records):
         yield "Solvers that ask for no gradients are left out where gradients are the cost."
     for name, figure in figures.items():

@@ -27,7 +27,7 @@ from auglag.bench.judge import judge
 from auglag.bench.record import Ending, Record
 from auglag.bench.spec import Run
 from auglag.certificate import certificate
-from auglag.problems import cutest
+from auglag.problems import named
 from auglag.problems.base import AbstractProblem
 
 
@@ -109,9 +109,7 @@ def rejudged(record: Record) -> Record:
 @functools.lru_cache(maxsize=1)
 def problem_of(name: str, source: str, params: str) -> AbstractProblem:
     """The problem, with its parameters as JSON; runs of several solvers on one problem come in a row."""
-    load: Any = cutest.load
-    problem: AbstractProblem = load(name, source=source, params=json.loads(params))
-    return problem
+    return named.load(name, source, json.loads(params))
 
 
 def _residual(problem: AbstractProblem, x: Vector, y: Vector) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 
 from auglag.budget import Budget
 from auglag.jax.problem import JaxProblem
+from auglag.log import JsonLog
 from auglag.minimize import minimize as minimize_on_the_host
 from auglag.result import Result
 
@@ -33,7 +34,7 @@ def minimize(
     restoration: bool | None = None,
     budget: Budget | None = None,
     warm_start: Any = None,
-    callback: Callable[..., Any] | None = None,
+    callback: Callable[..., Any] | JsonLog | None = None,
     progress: bool = False,
 ) -> Result:
     """Minimise a JAX function with the outer loop and the inner solvers of `auglag.minimize`.

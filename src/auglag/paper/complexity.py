@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-import sys
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -34,6 +34,7 @@ THEORY = {
 }
 EPS = {"proximal gradient": (1e-1, 3e-2, 1e-2, 3e-3, 1e-3), "sampled": (0.8, 0.57, 0.4, 0.28, 0.2, 0.14)}
 LIMIT = 150_000
+TRIALS = 6
 
 
 @final
@@ -49,7 +50,7 @@ class Job:
     @property
     def key(self) -> str:
         """What makes it this run."""
-        return f"{self.name}/{self.eps:g}/{self.trial}"
+        return f"{self.name}/{self.eps:g}/{self.trial}" + ("" if self.limit == LIMIT else f"/{self.limit}")
 
 
 def problem_of(trial: int, *, noisy_constraint: bool) -> Any:
@@ -106,27 +107,50 @@ def measure(job: Job) -> dict[str, Any]:
     return {"key": job.key, "steps": steps}
 
 
-def run(output: Path, *, quick: bool = False, workers: int = 2, trials: int = 6) -> Path:
-    """Measure, fit, draw, write `complexity.md`; finished runs in `output`/complexity.jsonl are kept."""
+def run(
+    output: Path,
+    *,
+    quick: bool = False,
+    workers: int = 2,
+    trials: int = TRIALS,
+    watch: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Measure, fit, draw, write `complexity.md`; finished runs in `output`/complexity.jsonl are kept.
+
+    `watch` is told how many of how many are done.
+    """
     output = Path(output)
     output.mkdir(parents=True, exist_ok=True)
     path = output / "complexity.jsonl"
-    count, limit = (3, 30_000) if quick else (trials, LIMIT)
-    jobs = []
-    for name in THEORY:
-        levels = EPS[name] if name in EPS else EPS["sampled"]
-        jobs += [Job(name, eps, t, limit) for eps in (levels[:3] if quick else levels) for t in range(count)]
-    known = _read(path)
+    jobs, known = _jobs(quick, trials), _read(path)
     todo = [job for job in jobs if job.key not in known]
+    if watch is not None:
+        watch(0, len(todo))
     with path.open("a", encoding="utf-8") as file:
         for done, record in enumerate(_all(todo, workers), start=1):
             known[record["key"]] = record["steps"]
             file.write(json.dumps(record) + "\n")
             file.flush()
-            print(f"complexity: {done}/{len(todo)} runs", file=sys.stderr, end="\r" if done < len(todo) else "\n")
+            if watch is not None:
+                watch(done, len(todo))
     fits = {name: _fit(name, [job for job in jobs if job.name == name], known) for name in THEORY}
     _draw(fits, output)
-    return _write(fits, count, limit, output)
+    return _write(fits, len({job.trial for job in jobs}), jobs[0].limit, output)
+
+
+def remaining(output: Path, *, quick: bool = False) -> int:
+    """How many runs `run` has still to make."""
+    known = _read(Path(output) / "complexity.jsonl")
+    return sum(job.key not in known for job in _jobs(quick, TRIALS))
+
+
+def _jobs(quick: bool, trials: int) -> list[Job]:
+    count, limit = (3, 30_000) if quick else (trials, LIMIT)
+    jobs = []
+    for name in THEORY:
+        levels = EPS[name] if name in EPS else EPS["sampled"]
+        jobs += [Job(name, eps, t, limit) for eps in (levels[:3] if quick else levels) for t in range(count)]
+    return jobs
 
 
 def _read(path: Path) -> dict[str, int | None]:
@@ -144,9 +168,12 @@ def _all(todo: list[Job], workers: int) -> Any:
     if workers <= 1:
         yield from map(measure, todo)
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    try:
         for future in as_completed([pool.submit(measure, job) for job in todo]):
             yield future.result()
+    finally:  # interrupted, it does not wait for all that was to come
+        pool.shutdown(cancel_futures=True)
 
 
 @final
@@ -163,9 +190,9 @@ class Fit:
 
 def _fit(name: str, jobs: list[Job], known: dict[str, int | None]) -> Fit:
     levels = sorted({job.eps for job in jobs}, reverse=True)
-    trials = sorted({job.trial for job in jobs})
+    trials, limit = sorted({job.trial for job in jobs}), jobs[0].limit
     steps = np.array(
-        [[_number(known[Job(name, eps, trial, 0).key]) for eps in levels] for trial in trials], dtype=np.float64
+        [[_number(known[Job(name, eps, trial, limit).key]) for eps in levels] for trial in trials], dtype=np.float64
     )
     whole = int(np.sum(np.cumprod(np.isfinite(steps).all(axis=0))))
     eps = np.array(levels)

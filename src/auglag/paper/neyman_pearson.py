@@ -13,9 +13,8 @@ import gzip
 import json
 import math
 import os
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -27,6 +26,8 @@ import numpy as np
 CHATS = (0.6, 0.7, 0.8, 0.9)
 TRIALS = 20
 PASSES = 2000.0
+#: Told after every run: how many are done, of how many.
+Watch = Callable[[int, int], None]
 #: What a record keeps of every full-batch test.
 COLUMNS = ("epochs", "gradients", "seconds", "residual", "violation", "objective")
 
@@ -174,25 +175,38 @@ def load(path: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def complete(jobs: Iterable[Job | tuple[float, int]], path: Path, workers: int) -> dict[str, dict[str, Any]]:
-    """Do what is not recorded in `path` yet, one line per finished run, and return all records."""
+def complete(
+    jobs: Iterable[Job | tuple[float, int]], path: Path, workers: int, watch: Watch | None = None
+) -> dict[str, dict[str, Any]]:
+    """Do what is not recorded in `path` yet, one line per finished run, and return all records.
+
+    `watch` is told how many of how many are done.
+    """
     records = load(path)
-    keys = {(job.key if isinstance(job, Job) else f"reference/{job[0]}/{job[1]}"): job for job in jobs}
-    todo = [job for key, job in keys.items() if key not in records]
+    todo = _unfinished(jobs, records)
+    if watch is not None:
+        watch(0, len(todo))
     if not todo:
         return records
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and path.read_bytes()[-1:] not in (b"", b"\n"):
         with path.open("a", encoding="utf-8") as file:
             file.write("\n")
-    show = _Progress(len(todo), path.stem)
     with path.open("a", encoding="utf-8") as file:
-        for record in _results(todo, workers):
+        for done, record in enumerate(_results(todo, workers), 1):
             file.write(json.dumps(record) + "\n")
             file.flush()
             records[record["key"]] = record
-            show.one()
+            if watch is not None:
+                watch(done, len(todo))
     return records
+
+
+def _unfinished(
+    jobs: Iterable[Job | tuple[float, int]], records: Mapping[str, dict[str, Any]]
+) -> list[Job | tuple[float, int]]:
+    keys = {(job.key if isinstance(job, Job) else f"reference/{job[0]}/{job[1]}"): job for job in jobs}
+    return [job for key, job in keys.items() if key not in records]
 
 
 def _results(todo: list[Job | tuple[float, int]], workers: int) -> Iterator[dict[str, Any]]:
@@ -202,32 +216,12 @@ def _results(todo: list[Job | tuple[float, int]], workers: int) -> Iterator[dict
     first, rest = todo[:1], todo[1:]
     yield from map(_work, first)  # compiles the kernels once, into the cache that the workers read
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    try:
         for future in as_completed([pool.submit(_work, job) for job in rest]):
             yield future.result()
-
-
-@final
-class _Progress:
-    """A line on stderr, at most once a second."""
-
-    def __init__(self, total: int, what: str) -> None:
-        self.total, self.what, self.done = total, what, 0
-        self.began = self.last = time.monotonic()
-
-    def one(self) -> None:
-        self.done += 1
-        now = time.monotonic()
-        if now - self.last >= 1.0 or self.done == self.total:
-            self.last = now
-            left = (now - self.began) / self.done * (self.total - self.done)
-            end = "\n" if self.done == self.total else "\r"
-            print(
-                f"{self.what}: {self.done}/{self.total} runs, {left:.0f} s left   ",
-                file=sys.stderr,
-                end=end,
-                flush=True,
-            )
+    finally:  # interrupted, it does not wait for all that was to come
+        pool.shutdown(cancel_futures=True)
 
 
 def run(
@@ -237,25 +231,21 @@ def run(
     workers: int = 2,
     figures: Iterable[str] = ("fig2", "fig3", "fig4", "fig5", "more"),
     work: str = "epochs",
+    watch: Watch | None = None,
 ) -> Path:
     """Make the runs, draw the figures, write table and records into `output`; returns the table's path.
 
     `work` is the horizontal axis: "epochs" (passes over the data), "gradients" (stochastic gradients) or "seconds".
-    Interrupted runs are gone on with: finished ones lie in `output`/runs.jsonl.
+    Interrupted runs are gone on with: finished ones lie in `output`/runs.jsonl. `watch` is told how many are done.
     """
     from auglag.paper import stochastic_report as report
 
     output = Path(output)
     output.mkdir(parents=True, exist_ok=True)
     names = tuple(figures)
-    chats, trials, passes = (CHATS[::3], 3, 120.0) if quick else (CHATS, TRIALS, PASSES)
-    configs = dict.fromkeys(config for name in names for config in FIGURES[name])
+    chats, trials, passes = _size(quick)
     began = time.monotonic()
-    pairs: list[Job | tuple[float, int]] = [(chat, trial) for chat in chats for trial in range(trials)]
-    jobs: list[Job | tuple[float, int]] = [
-        Job(config, chat, trial, passes) for config in configs for chat in chats for trial in range(trials)
-    ]
-    records = complete([*pairs, *jobs], output / "runs.jsonl", workers)
+    records = complete(_jobs(quick, names), output / "runs.jsonl", workers, watch)
     study = report.Study(records, chats, trials, passes, work, time.monotonic() - began)
     for name in names:
         report.draw(study, name, FIGURES[name], output)
@@ -264,6 +254,24 @@ def run(
         for key in sorted(records):
             file.write(json.dumps(records[key]) + "\n")
     return table
+
+
+def remaining(output: Path, *, quick: bool = False, figures: Iterable[str] = tuple(FIGURES)) -> int:
+    """How many runs `run` has still to make."""
+    return len(_unfinished(_jobs(quick, figures), load(Path(output) / "runs.jsonl")))
+
+
+def _size(quick: bool) -> tuple[tuple[float, ...], int, float]:
+    """The chats, the number of trials, the passes over the data."""
+    return (CHATS[::3], 3, 120.0) if quick else (CHATS, TRIALS, PASSES)
+
+
+def _jobs(quick: bool, figures: Iterable[str]) -> list[Job | tuple[float, int]]:
+    """The optima of all trials, and every run of the figures once."""
+    chats, trials, passes = _size(quick)
+    pairs = [(chat, trial) for chat in chats for trial in range(trials)]
+    configs = dict.fromkeys(config for name in figures for config in FIGURES[name])
+    return [*pairs, *(Job(config, *pair, passes) for config in configs for pair in pairs)]
 
 
 def _figure(name: str) -> Callable[..., Path]:

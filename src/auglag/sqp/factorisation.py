@@ -9,7 +9,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dsytrf, dsytrf_lwork, dsytrs
 
 from auglag._typing import Vector
 from auglag.sqp.hessian import Hessian
-from auglag.sqp.sparse import Layout, SparseSystem
+from auglag.sqp.sparse import REGULARISATION, Layout, SparseSystem
 
 #: Dense systems with more rows than variables are condensed from this size on.
 CONDENSED = 60
@@ -117,12 +117,15 @@ class System:
         self._h, self._j = h, j
         self._sparse = SparseSystem(h, j, Layout() if layout is None else layout) if h.is_sparse else None
 
-    def factor(self, first: Vector | float, second: Vector | float) -> Factor:
-        """The factors with `first` added to the diagonal of H and -`second` as that of the rows."""
+    def factor(self, first: Vector | float, second: Vector | float, soft: float = REGULARISATION) -> Factor:
+        """The factors with `first` added to the diagonal of H and -`second` as that of the rows.
+
+        `soft` is the least that a sparse factorisation sees of the latter; solutions are refined to what was asked for.
+        """
         h, j = self._h, self._j
         m, n = j.shape
         if self._sparse is not None:
-            return self._sparse.factor(first, second)
+            return self._sparse.factor(first, second, soft)
         if m > n > 0 and n + m > CONDENSED:
             corner = h.matrix.copy()
             corner.reshape(-1)[:: n + 1] += first

@@ -112,7 +112,7 @@ class SparseSystem:
         self._layout.arrange(*self._parts)
         self._k = self._layout.matrix(*self._parts)
 
-    def factor(self, first: Vector | float, second: Vector | float) -> SparseFactor:
+    def factor(self, first: Vector | float, second: Vector | float, soft: float) -> SparseFactor:
         """The factors with `first` added to the diagonal of H and -`second` as that of the rows."""
         m, n = self._shape
         if self._layout.order is not None and not self._layout.arranged:
@@ -120,7 +120,7 @@ class SparseSystem:
         added = np.concatenate([np.broadcast_to(first, n), -np.broadcast_to(second, m), -1.0 / self._terms])
         k = self._k.copy()
         k.data[self._layout.diagonal] += added
-        return SparseFactor(k, self._layout, n, n + m, int(np.count_nonzero(self._terms > 0)))
+        return SparseFactor(k, self._layout, n, n + m, int(np.count_nonzero(self._terms > 0)), soft)
 
 
 @final
@@ -133,7 +133,7 @@ class SparseFactor:
 
     __slots__ = ("_k", "_lu", "_order", "_size", "negative")
 
-    def __init__(self, k: Any, layout: Layout, n: int, size: int, extra: int) -> None:
+    def __init__(self, k: Any, layout: Layout, n: int, size: int, extra: int, soft: float) -> None:
         """K, laid out so, has n columns of H.
 
         The first `size` of its unknowns are wanted; `extra` negative eigenvalues belong to the others.
@@ -143,7 +143,7 @@ class SparseFactor:
         self.negative = -1
         added = np.zeros(k.shape[0])
         added[:n] = REGULARISATION
-        added[n:size] = -np.maximum(REGULARISATION + k.data[layout.diagonal[n:size]], 0.0)
+        added[n:size] = -np.maximum(soft + k.data[layout.diagonal[n:size]], 0.0)
         regular = k.copy()
         regular.data[layout.diagonal] += added
         known = self._order is not None

@@ -13,6 +13,7 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.errors import InputError, OptionError, require_positive
+from auglag.log import JsonLog, headers
 from auglag.problems.constraints import nearest
 from auglag.prox import SquaredL2, Zero
 from auglag.rules import DualRule, PenaltyRule, ToleranceRule
@@ -57,7 +58,7 @@ def minimize(
     slacks: str | None = None,
     backend: str = "auto",
     test_rows: int = 20_000,
-    callback: Callable[[dict[str, Any]], Any] | None = None,
+    callback: Callable[[dict[str, Any]], Any] | JsonLog | None = None,
     progress: bool = False,
     check_derivatives: bool | str = "first",
     checkpoint: str | os.PathLike[str] | None = None,
@@ -106,7 +107,8 @@ def minimize(
         Rows of the fixed sample on which a run with samplers is tested; its certificate rests on a fresh one, four
         times as large. "lbfgs" begins with this sample, and takes larger ones where the certificate fails.
     callback : callable
-        Called with the row of the trace after every full-batch test; return True or raise StopIteration to stop.
+        Called with the row of the trace after every full-batch test; return True or raise StopIteration to stop. A
+        `JsonLog("run.jsonl")` writes a line per test and per outer iteration, which `auglag watch` shows.
     progress : bool
         Print a line per full-batch test.
     check_derivatives : "first" (or True) or False
@@ -142,7 +144,8 @@ def minimize(
     )  # fmt: skip
     _refuse(problem, settings)
     table = Table() if progress else None
-    hooks = Hooks(callback, table, table.end if table is not None else None, checkpoint, resume)
+    log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
+    hooks = Hooks(callback, table, table.end if table is not None else None, checkpoint, resume, log)
     nested = not isinstance(settings.method, Method) and worthwhile(problem, settings.method.nested)
     run = Run(
         problem,
@@ -160,7 +163,7 @@ def minimize(
     )
     if check_derivatives and resume is None:
         run.ledger.rows += compare(problem, run.x0, run.rng("derivatives"))
-    return run.solve()
+    return run.solve() if log is None else log.around(run.solve, headers.stochastic(run))
 
 
 _ARGUMENTS = tuple(name for name in inspect.signature(minimize).parameters if name != "unknown")

@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -19,6 +19,7 @@ from auglag.certificate import Certificate, certificate
 from auglag.checkpoint import require_same
 from auglag.errors import CheckpointError, InputError, StoppedByCallback
 from auglag.inner.base import InnerResult, InnerStatus
+from auglag.log import JsonLog
 from auglag.outer import augmented_lagrangian
 from auglag.result import Status, row
 from auglag.rules import History
@@ -65,6 +66,7 @@ class Hooks:
     say: Callable[[str], None] | None = None
     checkpoint: str | os.PathLike[str] | None = None
     resume: str | os.PathLike[str] | None = None
+    log: JsonLog | None = None
 
 
 @final
@@ -272,6 +274,8 @@ class Run:
             self._save()
         if self.hooks.table is not None:
             self.hooks.table(entry)
+        if self.hooks.log is not None:
+            self.hooks.log.test(entry)
         if self.hooks.callback is not None:
             try:
                 stop = self.hooks.callback(dict(entry))
@@ -310,6 +314,9 @@ class Run:
         if history.last.inner_iterations == 0 and history.last.usable and self.stage.last is not None:
             # Known values, new multipliers: no test was made, but R is another one.
             self.tested(self.stage.last, p=0, steps=0, accepted=True, k=history.last.k)
+        if self.hooks.log is not None:
+            work = {"epochs": self.ledger.rows / self.rows, "gradients": self.ledger.gradients}
+            self.hooks.log.outer(replace(history.last, attempt=int(self.rescued)), y_hat, self.seconds, work)
         self.inner.set_iteration(history.k)
         cut_short = history.last.inner_status in ("BUDGET", "INTERRUPTED")
         if self.hooks.checkpoint is not None and not (cut_short or self.failed):  # these are gone on with, or redone

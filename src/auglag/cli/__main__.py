@@ -1,0 +1,5 @@
+"""`python -m auglag.cli`."""
+
+from auglag.cli import main
+
+main()

@@ -1,0 +1,57 @@
+"""What the first line of a log says of a run of the library."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from auglag.run import Run
+    from auglag.stochastic.run import Run as StochasticRun
+
+
+def deterministic(run: Run) -> dict[str, Any]:
+    """The arguments of `JsonLog.start` for a run of `auglag.minimize`."""
+    problem, settings = run.problem, run.settings
+    inner = settings.inner
+    options = {
+        "rules": settings.describe(),
+        "inner": inner if isinstance(inner, str) else inner.name,
+        "slacks": settings.slacks,
+        "scaling": settings.scaling,
+        "acceleration": settings.acceleration is not None,
+        "restoration": settings.restoration,
+        "restarts": settings.restarts,
+        **{f"limit_{name}": value for name, value in asdict(run.budget).items()},
+    }
+    return {
+        "problem": str(getattr(problem, "name", None) or ""),
+        "n": problem.n,
+        "m": problem.m,
+        "rows": [problem.row_name(i) for i in range(min(problem.m, 1000))],
+        "tol": run.tol,
+        "options": options,
+        "resumed": run.hooks.resume is not None,
+    }
+
+
+def stochastic(run: StochasticRun) -> dict[str, Any]:
+    """The arguments of `JsonLog.start` for a run of `auglag.stochastic.minimize`."""
+    problem, settings = run.problem, run.settings
+    options = {
+        "rules": settings.describe(),
+        "method": settings.method.name,
+        "slacks": settings.slacks,
+        "seed": run.seed,
+        "data_rows": problem.rows if problem.finite_data else None,
+        **{f"limit_{name}": value for name, value in asdict(run.caps).items()},
+    }
+    return {
+        "problem": str(getattr(problem, "name", None) or "sampled problem"),
+        "n": problem.n,
+        "m": problem.m,
+        "rows": list(problem.names),
+        "tol": run.tol,
+        "options": options,
+        "resumed": run.hooks.resume is not None,
+    }

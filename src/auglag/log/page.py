@@ -1,0 +1,62 @@
+"""The page that shows a run: alone in a file, or served as the run goes. It asks for nothing from outside."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from auglag.log.reader import LogReader
+
+
+def snapshot(reader: LogReader, *, generation: int = -1, iterations: int = 0, tests: int = 0) -> dict[str, Any]:
+    """What is new to someone who knows so many rows of a generation; everything, if that is not the current one."""
+    run = reader.run
+    same = generation == reader.generation
+    words = ""
+    if run is None:
+        words = f"There is no run in {reader.path} yet."
+    elif reader.state == "gone":
+        words = "The process is gone, and left no last word: it was killed, or it crashed. These are its last rows."
+    return {
+        "generation": reader.generation,
+        "state": reader.state,
+        "words": words,
+        "bad": reader.bad,
+        "start": None if run is None else run.start,
+        "end": None if run is None else run.end,
+        "iterations": [] if run is None else run.iterations[iterations if same else 0 :],
+        "tests": [] if run is None else run.tests[tests if same else 0 :],
+    }
+
+
+def page(data: dict[str, Any] | None, *, title: str = "auglag watch") -> str:
+    """The page, with a snapshot inside it, or with None, which makes it ask its server."""
+    parts = {
+        "title": html.escape(title),
+        "style": _asset("watch.css"),
+        "script": _asset("watch.js"),
+        "data": _embeddable(data),
+    }
+    return re.sub(r"@@(\w+)@@", lambda match: parts[match.group(1)], _asset("watch.html"))
+
+
+def write(path: Path, reader: LogReader) -> None:
+    """The run so far as one file."""
+    assert reader.run is not None
+    path.write_text(page(snapshot(reader), title=reader.run.name), encoding="utf-8", newline="\n")
+
+
+def _embeddable(content: Any) -> str:
+    """JSON that may stand inside a script element: nothing in it can end the element or start another."""
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    for special in "<>&\u2028\u2029":
+        text = text.replace(special, f"\\u{ord(special):04x}")
+    return text
+
+
+def _asset(name: str) -> str:
+    return (resources.files("auglag.log") / "assets" / name).read_text(encoding="utf-8")

@@ -1,0 +1,265 @@
+"""Writing a log: every line goes out as soon as it is known, so that the file can be watched."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar, final
+
+import numpy as np
+import scipy
+
+from auglag._typing import Vector
+from auglag._version import __version__
+from auglag.errors import InputError
+from auglag.log.schema import FIELDS, FORMAT, VERSION, plain
+from auglag.rules import Iteration
+
+#: The end of a run holds x and y up to this size.
+LONGEST = 1000
+R = TypeVar("R")
+
+
+@final
+class JsonLog:
+    """A log of runs in the file `path`: pass it as `callback=`, or call `start`, `iteration`, `end` in your own loop.
+
+    `append` keeps what is in the file, as a run that is resumed wants it. `callback` is called as well, as if it had
+    been given itself. Up to `multipliers` rows each line has their multipliers. A line that cannot be written (the disk
+    is full) is a warning, and the last one; the run goes on.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        append: bool = False,
+        callback: Callable[..., Any] | None = None,
+        multipliers: int = 50,
+    ) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise InputError(f"JsonLog.path must be a path, got {path!r:.80}")
+        if not isinstance(multipliers, int) or multipliers < 0:
+            raise InputError(f"JsonLog.multipliers must be a whole number, got {multipliers!r}")
+        self.path, self.append, self.callback, self.multipliers = Path(path), append, callback, multipliers
+        if not self.path.parent.is_dir() or self.path.is_dir():
+            raise InputError(f"JsonLog.path must name a file in an existing folder, got {str(self.path)!r}")
+        self._going = False
+
+    # ------------------------------------------------------------------------------------------------- for any loop
+
+    def start(
+        self,
+        *,
+        n: int,
+        m: int,
+        tol: float,
+        problem: str = "",
+        rows: Sequence[str] = (),
+        options: Mapping[str, Any] | None = None,
+        resumed: bool = False,
+    ) -> None:
+        """Begin the file, and say what is being solved, and how."""
+        self._open()
+        self._write(
+            "start",
+            format=FORMAT,
+            version=VERSION,
+            time=_now(),
+            problem=problem,
+            n=n,
+            m=m,
+            rows=list(rows) if m <= self.multipliers else [],
+            tol=tol,
+            options=dict(options or {}),
+            resumed=resumed,
+            versions={
+                "auglag": __version__,
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                "scipy": scipy.__version__,
+            },
+            pid=os.getpid(),
+            host=platform.node(),
+        )
+
+    def iteration(
+        self,
+        k: int,
+        *,
+        seconds: float,
+        objective: float,
+        residual: float,
+        violation: float,
+        beta: float,
+        multipliers: Any = (),
+        eta: float = math.nan,
+        attempt: int = 0,
+        usable: bool = True,
+        inner_status: str = "",
+        inner_iterations: int = 0,
+        evaluations: int = 0,
+        work: Mapping[str, float] | None = None,
+    ) -> None:
+        """One outer iteration."""
+        y = np.asarray(multipliers, dtype=float).ravel()
+        self._write(
+            "iteration",
+            k=k,
+            attempt=attempt,
+            seconds=seconds,
+            objective=objective,
+            residual=residual,
+            violation=violation,
+            stationarity=max(residual - violation, 0.0),
+            beta=beta,
+            eta=eta,
+            multiplier_norm=float(np.linalg.norm(y)),
+            multipliers=y if y.size <= self.multipliers else None,
+            usable=usable,
+            inner_status=inner_status,
+            inner_iterations=inner_iterations,
+            evaluations=evaluations,
+            work=dict(work or {}),
+        )
+
+    def end(
+        self,
+        *,
+        status: str,
+        success: bool,
+        message: str,
+        seconds: float = math.nan,
+        objective: float = math.nan,
+        residual: float = math.nan,
+        violation: float = math.nan,
+        stationarity: float = math.nan,
+        penalty: float = math.nan,
+        nit: int | None = None,
+        nit_inner: int | None = None,
+        advice: Sequence[str] = (),
+        work: Mapping[str, float] | None = None,
+        x: Any = None,
+        multipliers: Any = None,
+    ) -> None:
+        """How it ended: the last line."""
+        self._write(
+            "end",
+            time=_now(),
+            status=status,
+            success=success,
+            message=message,
+            advice=list(advice),
+            objective=objective,
+            residual=residual,
+            violation=violation,
+            stationarity=stationarity,
+            penalty=penalty,
+            nit=nit,
+            nit_inner=nit_inner,
+            seconds=seconds,
+            work=dict(work or {}),
+            x=None if x is None or np.size(x) > LONGEST else x,
+            multipliers=None if multipliers is None or np.size(multipliers) > LONGEST else multipliers,
+        )
+        self._going = False
+
+    # ------------------------------------------------------------------------------------------- for the library's runs
+
+    def around(self, solve: Callable[[], R], header: Mapping[str, Any]) -> R:
+        """The result of `solve`, with a start before it and an end after it, whatever the end."""
+        self.start(**header)
+        try:
+            result = solve()
+        except BaseException as error:
+            self.end(status="EXCEPTION", success=False, message=f"{type(error).__name__}: {error}")
+            raise
+        self.result(result)
+        return result
+
+    def outer(self, it: Iteration, y: Vector, seconds: float, work: Mapping[str, float]) -> None:
+        """One outer iteration, from the row of the history."""
+        self.iteration(
+            it.k,
+            seconds=seconds,
+            objective=it.objective,
+            residual=it.residual,
+            violation=it.user_violation,
+            beta=it.beta,
+            multipliers=y,
+            eta=it.eta,
+            attempt=it.attempt,
+            usable=it.usable,
+            inner_status=it.inner_status,
+            inner_iterations=it.inner_iterations,
+            evaluations=it.evaluations,
+            work=work,
+        )
+
+    def test(self, row: Mapping[str, Any]) -> None:
+        """One full-batch test, from the row of the trace."""
+        same = ("k", "p", "steps", "seconds", "objective", "residual", "violation")
+        self._write(
+            "test",
+            **{name: row[name] for name in same},
+            stationarity=row["dist"],
+            accepted=row["accepted"],
+            work={"epochs": row["epochs"], "gradients": row["gradients"]},
+        )
+
+    def result(self, result: Any) -> None:
+        """The end, from a `Result` or a `StochasticResult`."""
+        check = result.certificate
+        names = ("nfev", "njev", "nhev", "constr_nfev", "constr_njev", "constr_nhev", "epochs", "gradients", "tests")
+        self.end(
+            status=result.status.name,
+            success=bool(result.success),
+            message=result.message,
+            seconds=result.seconds,
+            objective=result.fun,
+            residual=check.residual,
+            violation=check.violation,
+            stationarity=check.stationarity,
+            penalty=result.penalty,
+            nit=result.nit,
+            nit_inner=result.nit_inner,
+            advice=result.get("advice", ()),
+            work={name: result[name] for name in names if name in result},
+            x=result.x,
+            multipliers=check.multipliers if hasattr(check, "multipliers") else result.multipliers,
+        )
+
+    # ------------------------------------------------------------------------------------------------------- the file
+
+    def _open(self) -> None:
+        """Begin: an empty file, or one whose last line is whole."""
+        try:
+            torn = self.append and self.path.exists() and self.path.read_bytes()[-1:] not in (b"", b"\n")
+            with open(self.path, "a" if self.append else "w", encoding="utf-8") as file:
+                file.write("\n" if torn else "")  # the run before was killed while it wrote
+        except OSError as error:
+            raise InputError(f"JsonLog.path must be writable, got {str(self.path)!r} ({error.strerror})") from None
+        self._going = True
+
+    def _write(self, event: str, **content: Any) -> None:
+        """One line, at once. The file is opened for each: a run that ends in any way leaves nothing open."""
+        assert FIELDS[event].keys() == {"event", *content}
+        if not self._going:
+            return
+        line = json.dumps(plain({"event": event, **content}), separators=(",", ":"), allow_nan=False)
+        try:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError as error:
+            self._going = False
+            warnings.warn(f"the log {self.path} ends here: {error.strerror}", stacklevel=2)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,55 @@
+"""A problem by its name: an AMPL file, an object of a Python file, or a problem of CUTEst."""
+
+from __future__ import annotations
+
+import hashlib
+import runpy
+from pathlib import Path
+from typing import Any
+
+from auglag.errors import InputError
+from auglag.problems.base import AbstractProblem
+from auglag.problems.constraints import nearest
+
+
+def is_file(name: str) -> bool:
+    """Whether the name is that of a file, and not of a problem of CUTEst."""
+    return name.endswith(".nl") or ".py:" in name
+
+
+def load(name: str, source: str = "s2mpj", params: Any = None) -> AbstractProblem:
+    """A problem from a .nl file, from `file.py:object`, or of CUTEst (which alone has a source and parameters)."""
+    if name.endswith(".nl"):
+        from auglag.problems import nl
+
+        return nl.load(name)
+    if ".py:" in name:
+        return _from_file(name)
+    from auglag.problems import cutest
+
+    get: Any = cutest.load
+    problem: AbstractProblem = get(name, source=source, params=params)
+    return problem
+
+
+def fingerprint(name: str) -> str:
+    """A short digest of the content of the file that is named; raises if it is no problem."""
+    load(name)
+    file = name if name.endswith(".nl") else name.rpartition(":")[0]
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:12]
+
+
+def _from_file(name: str) -> AbstractProblem:
+    """The object of a Python file: a problem, or a function without arguments that returns one."""
+    file, _, attribute = name.rpartition(":")
+    if not Path(file).is_file():
+        raise InputError(f"there is no file {file!r}")
+    content = runpy.run_path(file)
+    if attribute not in content:
+        raise InputError(f"{file} has no {attribute!r}{nearest(attribute, [k for k in content if k[0] != '_'])}")
+    found = content[attribute]
+    if callable(found) and not isinstance(found, AbstractProblem):
+        found = found()
+    if not isinstance(found, AbstractProblem):
+        raise InputError(f"{name} must be an auglag.Problem or a function that returns one, got {found!r:.80}")
+    return found
