@@ -88,7 +88,7 @@ class _Walk:
         self.form, self.memory, self.target, self.seen = form, memory, target, seen
         self.space = space = Space(form)
         self.curvature = curvature_for(form.traits)
-        self.systems = Systems(space)
+        self.systems = Systems(space, memory.layout)
         self.first = form.error(x, y)
         self.best = (x, y, self.first, Sets.none(space.n, space.m))
         self.count = self.idle = self.tiny = 0

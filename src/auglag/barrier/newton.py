@@ -67,14 +67,9 @@ class Newton:
 class Systems:
     """Makes Newton systems; remembers the last shift that was needed, and the pattern of the matrix."""
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, layout: Layout) -> None:
         self.space, self.last, self.soft = space, 0.0, SOFT
-        self._layout = Layout()
-
-    def weights(self, it: Iterate) -> Vector:
-        """z / p + u / q: the curvature of the barrier."""
-        p, q = self.space.gaps(it.v)
-        return it.z / p + it.u / q
+        self._layout = layout
 
     def newton(self, it: Iterate, h: Hessian, j: Any, mu: float) -> Newton | None:
         """The system with H shifted until its inertia is that of a minimum; None if no shift will do.
@@ -83,7 +78,7 @@ class Systems:
         so that the first answer to a wrong inertia is to take them more seriously, from then on.
         """
         space = self.space
-        system, weights = System(h, j, self._layout), self.weights(it)
+        system, weights = System(h, j, self._layout), space.weights(it)
         shift = 0.0
         while True:
             diagonal = weights + shift
