@@ -95,21 +95,23 @@ class Oracle:
         if not self.y.numel():
             return self.y
         with torch.no_grad():
-            share = rows_of(second) / self.batch if not self.team.alone else 1.0
-            return self.team.sum_(share * self.functions.constraints(second).to(self.y.dtype)) - self.s
+            c = self.functions.constraints(second).to(self.y.dtype)
+            if not self.team.alone:
+                c = self.team.sum_(c * (rows_of(second) / self.batch))
+            return c - self.s
 
     def weighted(self, first: Any, w: Tensor) -> list[Tensor]:
         """grad f + J'w on the batch, the mean over all processes."""
         f, c = self.functions.both(first)
         if c is not None:
-            f = f + (w.to(c.dtype) * c).sum()
+            f = f + torch.dot(w.to(c.dtype), c)
         if not self.team.alone:
             f = f * (rows_of(first) / self.batch)
         return self.team.sum_list_(self.variables.gradients(f))
 
     def estimate(self, pair: Pair) -> tuple[list[Tensor], Tensor]:
         """(D for the parameters, w); the D of the slacks is -w."""
-        w = self.y + self.beta * self.remainder(pair[1])
+        w = torch.add(self.y, self.remainder(pair[1]), alpha=self.beta)
         return self.weighted(pair[0], w), w
 
     def step_(self, direction: list[Tensor], w: Tensor, alpha: float) -> None:
@@ -119,7 +121,7 @@ class Oracle:
         if not self.prox_map.empty:
             self.prox_map.apply_(self.params, alpha)
         if w.numel():
-            self.s = (self.s + alpha * w).clamp(self.lower, self.upper)
+            self.s = torch.add(self.s, w, alpha=alpha).clamp_(self.lower, self.upper)
 
     def lipschitz(self, rounds: int = 6) -> float:
         """The curvature of a sampled L_beta here, by power iteration with differences of gradients."""
