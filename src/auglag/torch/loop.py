@@ -109,8 +109,8 @@ class AugmentedLagrangian:
         needed); without it, those of the batches of the last step serve, which are independent and a step old.
         """
         functions = self._ready()
-        f = functions._scalar(objective)
-        c = functions._checked(functions.layout.flatten(constraints))
+        f = functions.scalar(objective)
+        c = functions.checked(functions.layout.flatten(constraints))
         if c is None:
             return f
         wide = self._tensor_kind["dtype"]

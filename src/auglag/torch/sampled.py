@@ -16,7 +16,8 @@ from auglag.stochastic.full_batch import Ledger
 from auglag.torch.data import Source
 from auglag.torch.full_batch_methods import Witness
 from auglag.torch.lagrangian import Subproblem, Test
-from auglag.torch.methods import Method, Oracle
+from auglag.torch.methods import Method
+from auglag.torch.oracle import Oracle
 
 Tensor = Any
 
