@@ -295,15 +295,19 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     name = "torch_training_quick" if options.quick else "torch_training"
     store = Store(options.out / f"{name}.jsonl")
-    found: dict[str, dict[str, Any]] = {}
-    for task in TASKS:
-        found[task] = {}
-        for way in WAYS:
-            settings = tuned(store, way, task, options.passes, grids[way]) if way in grids else {}
-            rows = list(curves(store, task, way, options, settings))
-            found[task][way] = {"settings": settings, "rows": rows}
-            last = [row for row in rows if row[1] == "residual"][-1:]
-            print(task, way, settings, last, flush=True)
+    pairs = [(task, way) for task in TASKS for way in WAYS]
+    settings = {
+        (task, way): tuned(store, way, task, options.passes, grids[way]) if way in grids else {} for task, way in pairs
+    }
+    for seed in range(options.seeds):
+        for task, way in pairs:
+            store.get(way, task, seed, options.passes, settings[task, way])
+        print(f"seed {seed} done", flush=True)
+    found: dict[str, dict[str, Any]] = {task: {} for task in TASKS}
+    for task, way in pairs:
+        rows = list(curves(store, task, way, options, settings[task, way]))
+        found[task][way] = {"settings": settings[task, way], "rows": rows}
+        print(task, way, settings[task, way], [row for row in rows if row[1] == "residual"][-1:], flush=True)
     (options.out / f"{name}.md").write_text(report(found, options, grids), encoding="utf-8")
     picture(found, options.out / f"{name}.png")
 
