@@ -113,7 +113,10 @@ def test_a_batch_inside_a_transformation_names_what_works_there(transform):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"g": auglag.prox.L1(1.0)}, "no argument 'g': prox terms are not compiled; auglag.jax.minimize takes them"),
+        (
+            {"g": auglag.prox.L1(1.0)},
+            "has no argument 'g': prox terms are not compiled; auglag.jax.minimize takes them",
+        ),
         ({"max_outr": 3}, "has no argument 'max_outr'; did you mean 'max_outer'"),
     ],
 )
