@@ -42,7 +42,7 @@ unit: $(VENV)/.stamp
 
 docs: $(VENV)/.stamp  ## the site, in site/; every warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
-	@echo 'Open site/index.html'
+	@echo 'Open site/index.html; with the search: $(BIN)/python -m http.server -d site'
 
 gallery: $(VENV)/.stamp  ## the examples' pictures and what they print, in docs/gallery/
 	$(BIN)/python examples/run_gallery.py --output docs/gallery --collage docs/pictures/gallery.png
