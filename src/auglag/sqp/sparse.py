@@ -111,7 +111,9 @@ class SparseSystem:
         self._layout.arrange(*self._parts)
         self._k = self._layout.matrix(*self._parts)
 
-    def factor(self, first: Vector | float, second: Vector | float, soft: float) -> SparseFactor:
+    def factor(
+        self, first: Vector | float, second: Vector | float, soft: float, *, pivoting: bool = False
+    ) -> SparseFactor:
         """The factors with `first` added to the diagonal of H and -`second` as that of the rows."""
         m, n = self._shape
         if self._layout.order is not None and not self._layout.arranged:
@@ -119,7 +121,8 @@ class SparseSystem:
         added = np.concatenate([np.broadcast_to(first, n), -np.broadcast_to(second, m), -1.0 / self._terms])
         k = self._k.copy()
         k.data[self._layout.diagonal] += added
-        return SparseFactor(k, self._layout, n, n + m, int(np.count_nonzero(self._terms > 0)), soft)
+        extra = int(np.count_nonzero(self._terms > 0))
+        return SparseFactor(k, self._layout, n, n + m, extra, soft, pivoting=pivoting)
 
 
 @final
@@ -127,12 +130,15 @@ class SparseFactor:
     """SuperLU without row exchanges: of a quasi-definite matrix that is L D L', and D has its inertia.
 
     Without exchanges tiny pivots would be fatal, so that a little is added to the diagonal, with the sign it should
-    have, and taken back by iterative refinement.
+    have, and taken back by iterative refinement. With `pivoting` rows are exchanged and nothing is added: solutions are
+    as accurate as can be, but the inertia is not known.
     """
 
     __slots__ = ("_k", "_lu", "_order", "_size", "negative")
 
-    def __init__(self, k: Any, layout: Layout, n: int, size: int, extra: int, soft: float) -> None:
+    def __init__(
+        self, k: Any, layout: Layout, n: int, size: int, extra: int, soft: float, *, pivoting: bool = False
+    ) -> None:
         """K, laid out so, has n columns of H.
 
         The first `size` of its unknowns are wanted; `extra` negative eigenvalues belong to the others.
@@ -140,6 +146,12 @@ class SparseFactor:
         self._k, self._size = k, size
         self._order = layout.order if layout.arranged else None
         self.negative = -1
+        if pivoting:
+            try:
+                self._lu = splu(k, permc_spec="COLAMD")
+            except RuntimeError:  # exactly singular
+                self._lu = None
+            return
         added = np.zeros(k.shape[0])
         added[:n] = REGULARISATION
         added[n:size] = -np.maximum(soft + k.data[layout.diagonal[n:size]], 0.0)
