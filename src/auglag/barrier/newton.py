@@ -78,8 +78,8 @@ class Systems:
 
         Rows that are satisfied only approximately may seem to leave room for negative curvature where they leave none,
         so that the first answer to a wrong inertia is to take them more seriously, from then on. Sparse factors without
-        row exchanges then may lose the inertia by rounding; the second answer is to exchange rows, and to ask for
-        positive curvature along the step for these residuals instead.
+        row exchanges then may lose the inertia by rounding; where they do, rows are exchanged, and curvature is
+        asked for along the step for these residuals instead.
         """
         space = self.space
         system, weights = System(h, j, self._layout), space.weights(it)
@@ -92,7 +92,7 @@ class Systems:
             found: Newton | None = None
             if factor.negative == space.m:
                 found = Newton(space, it, factor, diagonal, shift)
-            elif self.soft <= HARD:
+            elif self.soft <= HARD and not factor.trusted():
                 exact = system.pivoted(diagonal[: space.n], second)
                 if exact is not None:
                     found = _convex_along(Newton(space, it, exact, diagonal, shift), h, residuals)

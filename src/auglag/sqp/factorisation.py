@@ -20,6 +20,10 @@ class Factor(Protocol):
 
     negative: int  #: number of negative eigenvalues; -1 where it is not known, or the matrix is singular
 
+    def trusted(self) -> bool:
+        """Whether that number can be relied on."""
+        ...
+
     def solve(self, b: Vector) -> Vector:
         """The solution of K x = b, with one step of iterative refinement."""
         ...
@@ -42,6 +46,10 @@ class DenseFactor:
         self.negative = int(np.count_nonzero(ones < 0)) + int(size - np.count_nonzero(single)) // 2
         if info > 0 or (ones == 0).any() or not np.isfinite(diagonal).all():
             self.negative = -1
+
+    def trusted(self) -> bool:
+        """Always: pivots are chosen."""
+        return True
 
     def solve(self, b: Vector) -> Vector:
         """K^-1 b."""
@@ -67,6 +75,10 @@ class CondensedFactor:
             matrix = h + (j.T / d) @ j
         self._cholesky, info = dpotrf(matrix, lower=1)
         self.negative = j.shape[0] if info == 0 and np.isfinite(self._cholesky.diagonal()).all() else -1
+
+    def trusted(self) -> bool:
+        """Always: pivots are chosen."""
+        return True
 
     def solve(self, b: Vector) -> Vector:
         """K^-1 b."""

@@ -15,6 +15,8 @@ from auglag.sqp.hessian import Hessian
 #: Added to the diagonal of sparse systems before they are factorised, and the most steps to take it back.
 REGULARISATION = 1e-9
 REFINEMENTS = 8
+#: A residual, relative to the right side, above which factors are not taken to tell the inertia.
+TRUSTED = 1e-5
 #: How SuperLU groups columns: hardly, since grouping fills the thin factors of such matrices.
 RELAX, PANEL = 1, 4
 
@@ -134,7 +136,7 @@ class SparseFactor:
     as accurate as can be, but the inertia is not known.
     """
 
-    __slots__ = ("_k", "_lu", "_order", "_size", "negative")
+    __slots__ = ("_k", "_lu", "_order", "_regular", "_size", "negative")
 
     def __init__(
         self, k: Any, layout: Layout, n: int, size: int, extra: int, soft: float, *, pivoting: bool = False
@@ -143,7 +145,7 @@ class SparseFactor:
 
         The first `size` of its unknowns are wanted; `extra` negative eigenvalues belong to the others.
         """
-        self._k, self._size = k, size
+        self._k, self._size, self._regular = k, size, k
         self._order = layout.order if layout.arranged else None
         self.negative = -1
         if pivoting:
@@ -157,6 +159,7 @@ class SparseFactor:
         added[n:size] = -np.maximum(soft + k.data[layout.diagonal[n:size]], 0.0)
         regular = k.copy()
         regular.data[layout.diagonal] += added
+        self._regular = regular
         try:
             self._lu = splu(
                 regular,
@@ -175,6 +178,13 @@ class SparseFactor:
             pivots = self._lu.U.diagonal()
             if np.isfinite(pivots).all() and (pivots != 0.0).all():
                 self.negative = int(np.count_nonzero(pivots < 0)) - extra
+
+    def trusted(self) -> bool:
+        """Whether the factors are those of the matrix, so that the inertia is: with tiny pivots they need not be."""
+        if self._lu is None:
+            return False
+        b = np.cos(np.arange(self._k.shape[0], dtype=float))
+        return bool(np.max(np.abs(self._regular @ self._lu.solve(b) - b), initial=0.0) <= TRUSTED)
 
     def solve(self, b: Vector) -> Vector:
         """K^-1 b, refined as long as that helps."""
@@ -241,6 +251,10 @@ class HeldFactor:
 
     def __init__(self, whole: SparseFactor, places: Indices, size: int) -> None:
         self._whole, self._places, self._size, self.negative = whole, places, size, whole.negative
+
+    def trusted(self) -> bool:
+        """As the whole."""
+        return self._whole.trusted()
 
     def solve(self, b: Vector) -> Vector:
         """The part of K^-1 that is wanted, times b."""
