@@ -22,7 +22,7 @@ from auglag.feasibility import Restoration, restore
 from auglag.incumbent import Incumbent
 from auglag.inner import InnerResult, InnerSolver, InnerStatus, choose
 from auglag.inner.base import UNBOUNDED
-from auglag.inner.qp import QPModel
+from auglag.inner.qp import DENSE, QPModel, curvature_for
 from auglag.lagrangian import AugmentedLagrangian
 from auglag.log import JsonLog
 from auglag.outer import Outcome, augmented_lagrangian
@@ -158,6 +158,8 @@ class Run:
             self.form = self._form(x)
         if self.problem.m:
             self.form.jacobian = kind(self.problem.at(x).jac)
+        elif self.problem.has_hess and self.problem.n > DENSE:  # then the Hessian says whether matrices are sparse
+            self.form.jacobian = kind(self.problem.at(x).hess(np.zeros(0)))
         self.inner: InnerSolver = choose(
             self.settings.inner, self.form.traits, models=self.settings.acceleration is not None
         )
@@ -222,7 +224,9 @@ class Run:
 
     def accelerates(self) -> bool:
         """Whether there is anything to accelerate, and leave to."""
-        return self.settings.acceleration is not None and isinstance(self.inner, QPModel) and self.problem.m > 0
+        if self.settings.acceleration is None or not isinstance(self.inner, QPModel):
+            return False
+        return self.problem.m > 0 or (self.form is not None and not curvature_for(self.form.traits).dense)
 
     def penalty(self) -> PenaltyRule:
         """The penalty rule of this attempt."""

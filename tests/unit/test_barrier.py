@@ -208,3 +208,36 @@ def test_a_system_with_variables_held_has_the_factors_of_the_others():
         b = rng.standard_normal(free.size + active.size)
         np.testing.assert_allclose(full @ factor.solve(b), b, atol=1e-10)
         assert factor.negative == np.count_nonzero(np.linalg.eigvalsh(full) < 0)
+
+
+@pytest.mark.parametrize("lower", [-np.inf, 0.5])
+def test_a_large_problem_without_rows_is_solved_with_sparse_matrices(lower, monkeypatch):
+    n = 3000
+
+    def never(self, *args, **kwargs):
+        raise AssertionError("a sparse matrix was made dense")
+
+    def grad(x):
+        out = np.zeros(n)
+        out[1:] = 20 * (x[1:] - x[:-1] ** 2)
+        out[:-1] += -40 * x[:-1] * (x[1:] - x[:-1] ** 2) - 2 * (1 - x[:-1])
+        return out
+
+    def hess(x):
+        main = np.full(n, 20.0)
+        main[0] = 0.0
+        main[:-1] += 2 - 40 * (x[1:] - 3 * x[:-1] ** 2)
+        return sparse.diags_array([-40 * x[:-1], main, -40 * x[:-1]], offsets=[-1, 0, 1], format="csr")
+
+    for kind_of in (sparse.csr_array, sparse.csc_array):
+        monkeypatch.setattr(kind_of, "toarray", never)
+    res = auglag.minimize(
+        lambda x: float(10 * ((x[1:] - x[:-1] ** 2) ** 2).sum() + ((1 - x[:-1]) ** 2).sum()),
+        np.full(n, 0.7),
+        jac=grad,
+        hess=hess,
+        bounds=Bounds(lower, np.linspace(0.9, 1.5, n)),
+        check_derivatives=False,
+    )
+    assert res.success, res.message
+    assert res.njev <= 60
