@@ -137,6 +137,21 @@ def test_chunks_datasets_and_loaders_give_the_same_walk_as_tensors() -> None:
     assert whole.tests <= whole.epochs
 
 
+def test_auto_says_what_it_did() -> None:
+    many, t = rows(2000)
+    problem = NeymanPearson(t)
+    constraints = {"false alarms": at_most(0.6, problem.false_alarms)}
+    result = fit(network(), problem.objective, constraints, (many, t), tol=1e-3)
+    assert result.success
+    assert result.method == "adam, then lbfgs"
+    assert result.gradients > 0
+    assert fit(linear(), NP.objective, ALARMS, (X, T)).method == "lbfgs"  # few rows
+    asked = fit(linear(), NP.objective, ALARMS, (X, T), batch=16, max_epochs=5)
+    assert asked.method == "adam"
+    pruned = fit(linear(), NP.objective, ALARMS, (X, T), batch=16, max_epochs=5, prox=[("weight", at.L1(0.1))])
+    assert pruned.method == "sgd"
+
+
 def test_dictionaries_of_tensors_are_batches_too() -> None:
     result = fit(
         linear(),
@@ -310,6 +325,7 @@ def nan_loss(model: Any, batch: Any) -> Any:
         ({"data": (X, T[:10])}, r"share their first axis, got lengths \[10, 400\]"),
         ({"data": iter([(X, T)])}, "iterated over again and again, got an iterator"),
         ({"method": "newton"}, "method must be one of .* got 'newton'"),
+        ({"method": torch.optim.LBFGS}, "cannot step without a closure"),
         ({"method": lambda params: None}, "must return a torch.optim optimiser, got NoneType"),
         ({"tol": -1.0}, "tol must be positive"),
         ({"batch": 0}, "batch must be an integer of at least 1, got 0"),

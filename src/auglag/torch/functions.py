@@ -31,6 +31,7 @@ class Functions:
         if not callable(objective):
             raise InputError(f"objective must be a function of (model, batch), got {type(objective).__name__}")
         self.model, self.objective, self.variables, self.autocast = model, objective, variables, autocast
+        self.in_steps = False  #: set while sampled steps are taken: only those run under autocast
         self.layout = Layout(constraints)
         given = [name for name, constraint in self.layout.constraints.items() if constraint.function is not None]
         if given and len(given) < len(self.layout.constraints):
@@ -67,11 +68,9 @@ class Functions:
         return found
 
     def _cast(self) -> Any:
-        if self.autocast is None or not self.model_in_steps:
+        if self.autocast is None or not self.in_steps:
             return contextlib.nullcontext()
         return torch.autocast(self.variables.device.type, dtype=self.autocast)
-
-    model_in_steps = False  #: set while sampled steps are taken: only those run under autocast
 
     def _pair(self, found: Any) -> tuple[Any, Any]:
         if not (isinstance(found, tuple) and len(found) == 2):
@@ -101,11 +100,11 @@ class Functions:
     @contextlib.contextmanager
     def stepping(self) -> Iterator[None]:
         """Inside, functions are evaluated as a training step does: in the model's own mode, under autocast."""
-        self.model_in_steps = True
+        self.in_steps = True
         try:
             yield
         finally:
-            self.model_in_steps = False
+            self.in_steps = False
 
     @contextlib.contextmanager
     def testing(self) -> Iterator[None]:

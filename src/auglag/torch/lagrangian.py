@@ -94,11 +94,6 @@ class Subproblem:
         self._tests[id(v)] = test
         return test
 
-    def pin(self, test: Test) -> None:
-        """Put the test at x_k last in line, so that it is not the first to be forgotten."""
-        self._tests.pop(id(test.v), None)
-        self._tests[id(test.v)] = test
-
     def constraint(self, v: Tensor) -> Vector:
         """r(v), which the outer loop calls c."""
         return self.remainder(self.full.values(v).c)

@@ -245,6 +245,8 @@ class Optimizer(Method):
     def make(self, params: list[Tensor]) -> Any:
         """The optimiser, if the factory makes one."""
         found = self.factory(params)
+        if isinstance(found, torch.optim.LBFGS):
+            raise InputError("torch.optim.LBFGS cannot step without a closure, got it as a method: take method='lbfgs'")
         if not (hasattr(found, "step") and hasattr(found, "param_groups")):
             raise InputError(f"Optimizer.factory must return a torch.optim optimiser, got {type(found).__name__}")
         return found

@@ -77,7 +77,7 @@ class Oracle:
         """grad f + J'w on the batch, the mean over all processes."""
         f, c = self.functions.both(first)
         if c is not None:
-            f = f + torch.dot(w.to(c.dtype), c)
+            f = f + torch.dot(w, c.to(w.dtype))
         if not self.team.alone:
             f = f * (rows_of(first) / self.batch)
         return self.team.sum_list_(self.variables.gradients(f))
