@@ -33,7 +33,7 @@ from auglag.torch.distributed import Team
 from auglag.torch.full_batch import FullBatch
 from auglag.torch.functions import Functions
 from auglag.torch.lagrangian import Subproblem
-from auglag.torch.methods import Oracle
+from auglag.torch.oracle import Oracle
 from auglag.torch.prox import ProxMap
 from auglag.torch.variables import Variables
 

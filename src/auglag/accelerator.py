@@ -31,6 +31,8 @@ NEAR = 1e-5
 #: So many accelerations in a row without success, and so many iterations of one inner solve, call for interior points:
 #: with Hessians, and without, when they are worth less.
 EXACT, LEARNT = (2, 60), (4, 150)
+#: More iterations than this no inner solve takes without another look at the KKT conditions.
+LONGEST = 1000
 
 
 @final
@@ -110,7 +112,7 @@ class Accelerator:
         acceleration = self.run.settings.acceleration
         waiting = self.run.accelerates() and acceleration is not None and acceleration.barrier is not None
         if not waiting or self.inside:
-            return math.inf
+            return LONGEST if self.run.accelerates() else math.inf
         return (EXACT if self.run.problem.has_hess else LEARNT)[1]
 
     def _lower(self, new: Vector, x: Vector, y: Vector) -> bool:

@@ -24,6 +24,7 @@ from auglag._version import __version__
 from auglag.budget import Budget
 from auglag.errors import AuglagError, InputError, OptionError
 from auglag.inner import SOLVERS
+from auglag.log import JsonLog
 from auglag.minimize import minimize
 from auglag.problems.constraints import nearest
 from auglag.problems.nl import NlInfeasible, NlProblem, load
@@ -106,6 +107,7 @@ OPTIONS: dict[str, Option] = {
     "warm_start": Option(_flag, "yes: start from the duals in the .nl file (no)"),
     "objno": Option(_whole, "which objective, from 1; 0 for none (1)"),
     "outlev": Option(_whole, "1: a line for each outer iteration (0); also print_level"),
+    "log": Option(_word, "a file for a line of JSON per outer iteration, which `auglag watch` shows (none)"),
     "wantsol": Option(_whole, "sum of 1: write STUB.sol without -AMPL, 2: print x, 4: print duals, 8: no message"),
 }
 ALIASES = {"timelimit": "max_seconds", "max_wall_time": "max_seconds", "print_level": "outlev"}
@@ -215,6 +217,7 @@ def _solve(problem: NlProblem, options: Mapping[str, Any]) -> Result:
         budget=Budget(**{limits[name]: value for name, value in options.items() if name in limits}),
         warm_start=(problem.x0, problem.y0) if options.get("warm_start", False) else None,
         progress=options.get("outlev", 0) > 0,
+        callback=JsonLog(options["log"]) if "log" in options else None,
         **{name: options[name] for name in rules if name in options},
     )
 

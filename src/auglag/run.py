@@ -153,17 +153,22 @@ class Run:
 
     def _set_up(self, x: Vector, saved: checkpoints.State | None) -> None:
         if saved is not None:
-            scaling = Scaling(saved.sf, saved.sc)
-        elif self.settings.scaling:
-            scaling = Scaling.from_gradients(self.problem.at(x))
+            self.form = StandardForm(self.problem, Scaling(saved.sf, saved.sc), slacks=self.settings.slacks)
         else:
-            scaling = Scaling.none(self.problem.m)
-        self.form = StandardForm(self.problem, scaling, slacks=self.settings.slacks)
+            self.form = self._form(x)
         if self.problem.m:
             self.form.jacobian = kind(self.problem.at(x).jac)
         self.inner: InnerSolver = choose(
             self.settings.inner, self.form.traits, models=self.settings.acceleration is not None
         )
+
+    def _form(self, x: Vector) -> StandardForm:
+        """The problem scaled at x, as the settings say."""
+        settings, m = self.settings, self.problem.m
+        scaling = Scaling.from_gradients(self.problem.at(x)) if settings.scaling else Scaling.none(m)
+        if settings.weights:
+            scaling = Scaling(scaling.sf, scaling.sc * np.sqrt(settings.weights))
+        return StandardForm(self.problem, scaling, slacks=settings.slacks)
 
     def _attempts(self, z: Vector, y: Vector, verdict: Status | None) -> Status:
         """From x0, and where that leads nowhere from other starts, as many as the settings allow."""
@@ -204,6 +209,9 @@ class Run:
         point = self.problem.at(x)
         if not (point.finite() and np.isfinite(point.grad).all()):
             x = self.start_x
+        if start is None and self.settings.scaling:  # where f has fallen far, its gradient at x0 says nothing any more
+            jacobian, self.form = self.form.jacobian, self._form(x)
+            self.form.jacobian = jacobian
         y = np.zeros(self.form.m) if start is not None else np.clip(self.form.own_y(self.best.y), -1e9, 1e9)
         z = self.form.start(x)
         violation = float(np.linalg.norm(self.form.distance(z)))

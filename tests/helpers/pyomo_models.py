@@ -378,10 +378,11 @@ class Reference:
     status: str
     objective: float
     duals: list[float]  #: AMPL's sign
-    seconds: float
+    seconds: float  #: CPU time
+    iterations: int
 
 
-def ipopt(path: Path, *, maximise: bool) -> Reference:
+def ipopt(path: Path, *, maximise: bool, tol: float = 1e-9) -> Reference:
     """Solve the file with the IPOPT of the CasADi wheel."""
     import casadi
 
@@ -393,17 +394,18 @@ def ipopt(path: Path, *, maximise: bool) -> Reference:
         "ipopt.print_level": 0,
         "ipopt.sb": "yes",
         "print_time": False,
-        "ipopt.tol": 1e-9,
+        "ipopt.tol": tol,
         "error_on_fail": False,
     }
     solver = casadi.nlpsol("solver", "ipopt", nlp, options)
-    started = time.perf_counter()
+    started = time.process_time()
     found = solver(x0=builder.x_init, lbx=builder.x_lb, ubx=builder.x_ub, lbg=builder.g_lb, ubg=builder.g_ub)
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     sign = -1.0 if maximise else 1.0
     return Reference(
         solver.stats()["return_status"],
         sign * float(found["f"]),
         (-sign * found["lam_g"]).full().ravel().tolist(),
         seconds,
+        int(solver.stats()["iter_count"]),
     )

@@ -11,6 +11,7 @@ import pytest
 import auglag
 from auglag import Status, ampl
 from auglag.errors import InputError, OptionError
+from auglag.log import LogReader
 from helpers.nl import binary, nl_text
 
 # min (x0 - 2)^2 + x1^2  subject to  x0 + x1 = 1,  x1 >= -0.25:  x = (1.25, -0.25), dual of the row -1.5, of the bound 1
@@ -184,3 +185,13 @@ def test_files_without_objective_ask_for_a_feasible_point(tmp_path):
     lines = solution(str(tmp_path / "m"))
     x = [float(line) for line in lines[lines.index("objno 0 0") - 2 : lines.index("objno 0 0")]]
     assert np.sum(x) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_a_log_can_be_asked_for_and_a_folder_that_is_not_there_is_an_error(stub, tmp_path, capsys):
+    assert ampl.main([stub, "-AMPL", f"log={tmp_path / 'run.jsonl'}"]) == 0
+    reader = LogReader(tmp_path / "run.jsonl")
+    reader.poll()
+    assert reader.state == "finished"
+    assert reader.run.end["x"] == pytest.approx([1.25, -0.25])
+    assert ampl.main([stub, "-AMPL", "log=/no/such/folder/run.jsonl"]) == 1
+    assert "must name a file in an existing folder" in capsys.readouterr().err

@@ -20,7 +20,7 @@ from auglag.problems.jacobians import kind
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.sqp import Memory
 from auglag.sqp.hessian import Hessian
-from auglag.sqp.sparse import Layout, SparseSystem
+from auglag.sqp.sparse import HeldSystem, Layout, SparseSystem
 
 
 def form_of(problem):
@@ -193,3 +193,18 @@ def test_a_layout_serves_matrices_of_the_same_pattern_and_takes_on_others(seed):
             b = rng.standard_normal(n + m)
             np.testing.assert_allclose(full @ factor.solve(b), b, atol=1e-9)
             assert factor.negative == np.count_nonzero(np.linalg.eigvalsh(full) < 0)
+
+
+def test_a_system_with_variables_held_has_the_factors_of_the_others():
+    rng = np.random.default_rng(3)
+    n, m, layout = 40, 15, Layout()
+    h = np.where(rng.random((n, n)) < 0.1, rng.standard_normal((n, n)), 0.0)
+    h, j = h + h.T + np.eye(n), np.where(rng.random((m, n)) < 0.2, rng.standard_normal((m, n)), 0.0)
+    for _ in range(4):
+        free, active = np.flatnonzero(rng.random(n) < 0.7), np.flatnonzero(rng.random(m) < 0.6)
+        factor = HeldSystem(sparse.csc_array(h), sparse.csr_array(j), free, active, layout).factor(0.5, 0.1)
+        hff, jaf = h[np.ix_(free, free)] + 0.5 * np.eye(free.size), j[np.ix_(active, free)]
+        full = np.block([[hff, jaf.T], [jaf, -0.1 * np.eye(active.size)]])
+        b = rng.standard_normal(free.size + active.size)
+        np.testing.assert_allclose(full @ factor.solve(b), b, atol=1e-10)
+        assert factor.negative == np.count_nonzero(np.linalg.eigvalsh(full) < 0)

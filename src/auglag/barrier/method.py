@@ -88,7 +88,7 @@ class _Walk:
         self.form, self.memory, self.target, self.seen = form, memory, target, seen
         self.space = space = Space(form)
         self.curvature = curvature_for(form.traits)
-        self.systems = Systems(space)
+        self.systems = Systems(space, memory.layout)
         self.first = form.error(x, y)
         self.best = (x, y, self.first, Sets.none(space.n, space.m))
         self.count = self.idle = self.tiny = 0
@@ -118,12 +118,12 @@ class _Walk:
         self.count += 1
         j = self.curvature.jacobian(point)
         h = self.curvature.hessian(point, x, it.y, self.memory)
-        newton = self.systems.newton(it, h, j, self.mu) if h.finite() else None
-        if newton is None:
-            return False
         central = space.barrier_slope(it.v, point.grad, self.mu)
         central[: space.n] += gradient - point.grad
         central[space.n :] -= it.y[space.rows]
+        newton = self.systems.newton(it, h, j, self.mu, (central, primal)) if h.finite() else None
+        if newton is None:
+            return False
         direction = newton.direction(central, primal, self.mu)
         if not np.isfinite(direction.v).all():
             return False

@@ -19,6 +19,8 @@ FIRST, QUICKLY, SLOWLY, BACK, HOPELESS = 1e-4, 100.0, 8.0, 3.0, 1e30
 #: Equations are satisfied up to this multiple of their multiplier's step: what a factorisation needs to be safe at
 #: first, and as little as it can do with.
 SOFT, HARD = 1e-9, 1e-12
+#: Curvature along a step, relative to its square, that makes up for an inertia that is not known.
+LEAST = 1e-12
 
 
 @final
@@ -37,7 +39,7 @@ class Newton:
     """The factorised system at one iterate."""
 
     def __init__(self, space: Space, it: Iterate, factor: Factor, diagonal: Vector, shift: float) -> None:
-        self.space, self.it, self._factor, self._diagonal, self.shift = space, it, factor, diagonal, shift
+        self.space, self.it, self._factor, self.diagonal, self.shift = space, it, factor, diagonal, shift
         self._inverse = 1.0 / np.maximum(diagonal[space.n :], 1e-30)
 
     def solve(self, dual: Vector, primal: Vector) -> tuple[Vector, Vector]:
@@ -67,33 +69,36 @@ class Newton:
 class Systems:
     """Makes Newton systems; remembers the last shift that was needed, and the pattern of the matrix."""
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, layout: Layout) -> None:
         self.space, self.last, self.soft = space, 0.0, SOFT
-        self._layout = Layout()
+        self._layout = layout
 
-    def weights(self, it: Iterate) -> Vector:
-        """z / p + u / q: the curvature of the barrier."""
-        p, q = self.space.gaps(it.v)
-        return it.z / p + it.u / q
-
-    def newton(self, it: Iterate, h: Hessian, j: Any, mu: float) -> Newton | None:
+    def newton(self, it: Iterate, h: Hessian, j: Any, mu: float, residuals: tuple[Vector, Vector]) -> Newton | None:
         """The system with H shifted until its inertia is that of a minimum; None if no shift will do.
 
         Rows that are satisfied only approximately may seem to leave room for negative curvature where they leave none,
-        so that the first answer to a wrong inertia is to take them more seriously, from then on.
+        so that the first answer to a wrong inertia is to take them more seriously, from then on. Sparse factors without
+        row exchanges then may lose the inertia by rounding; the second answer is to exchange rows, and to ask for
+        positive curvature along the step for these residuals instead.
         """
         space = self.space
-        system, weights = System(h, j, self._layout), self.weights(it)
+        system, weights = System(h, j, self._layout), space.weights(it)
         shift = 0.0
         while True:
             diagonal = weights + shift
             second = np.full(space.m, self.soft * max(1.0, 10.0 * mu**0.25) if not h.is_sparse else HARD)
             second[space.rows] += 1.0 / np.maximum(diagonal[space.n :], 1e-30)
             factor = system.factor(diagonal[: space.n], second, self.soft)
+            found: Newton | None = None
             if factor.negative == space.m:
-                if shift:
-                    self.last = shift
-                return Newton(space, it, factor, diagonal, shift)
+                found = Newton(space, it, factor, diagonal, shift)
+            elif self.soft <= HARD:
+                exact = system.pivoted(diagonal[: space.n], second)
+                if exact is not None:
+                    found = _convex_along(Newton(space, it, exact, diagonal, shift), h, residuals)
+            if found is not None:
+                self.last = shift if shift else self.last
+                return found
             if self.soft > HARD:
                 self.soft = HARD
             elif shift == 0.0:
@@ -116,3 +121,13 @@ class Systems:
         dual = np.concatenate([gradient, np.zeros(space.rows.size)]) - it.z + it.u
         _, y = Newton(space, it, factor, diagonal, 0.0).solve(dual, np.zeros(space.m))
         return y if np.isfinite(y).all() and largest(y) <= limit else np.zeros(space.m)
+
+
+def _convex_along(newton: Newton, h: Hessian, residuals: tuple[Vector, Vector]) -> Newton | None:
+    """The system, if its matrix has positive curvature along the step that it gives."""
+    dv, dy = newton.solve(*residuals)
+    if not (np.isfinite(dv).all() and np.isfinite(dy).all()):
+        return None
+    dx = dv[: newton.space.n]
+    curvature = float(dx @ (h @ dx)) + float((newton.diagonal * dv) @ dv)
+    return newton if curvature >= LEAST * float(dv @ dv) else None

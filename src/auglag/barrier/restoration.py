@@ -9,7 +9,7 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.barrier.filter import Filter
-from auglag.barrier.newton import Newton, Systems
+from auglag.barrier.newton import Newton
 from auglag.barrier.space import Iterate, Space
 from auglag.sqp.curvature import Curvature
 from auglag.sqp.factorisation import System
@@ -32,7 +32,6 @@ def restored(space: Space, it: Iterate, seen: Filter, curvature: Curvature, mu: 
     zeta = math.sqrt(mu)
     weight = WEIGHT / min(1.0, theta_first) ** 2
     d2 = 1.0 / np.maximum(1.0, np.abs(it.v)) ** 2
-    systems = Systems(space)
 
     def merit(v: Vector, primal: Vector) -> float:
         p, q = space.gaps(v)
@@ -45,7 +44,7 @@ def restored(space: Space, it: Iterate, seen: Filter, curvature: Curvature, mu: 
     for _ in range(STEPS):
         point = space.form.at(it.v[: space.n])
         j, primal = curvature.jacobian(point), space.primal(it.v)
-        weights = systems.weights(it) + zeta * d2
+        weights = space.weights(it) + zeta * d2
         h = sparse.csc_array((space.n, space.n)) if sparse.issparse(j) else np.zeros((space.n, space.n))
         second = np.full(space.m, 1.0 / weight)
         second[space.rows] += 1.0 / weights[space.n :]

@@ -65,6 +65,11 @@ class Space:
         """Distances to the sides; 1 where there is none."""
         return np.where(self.has_low, v - self._low, 1.0), np.where(self.has_high, self._high - v, 1.0)
 
+    def weights(self, it: Iterate) -> Vector:
+        """z / p + u / q: the curvature of the barrier."""
+        p, q = self.gaps(it.v)
+        return np.asarray(it.z / p + it.u / q)
+
     def primal(self, v: Vector) -> Vector:
         """c(x) - s, not finite where c is not defined."""
         form = self.form

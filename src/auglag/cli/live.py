@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -106,9 +107,11 @@ def _chart(rows: Sequence[dict[str, Any]], tol: float, width: int, height: int) 
     for i, row in enumerate(cells):
         label = f"1e{high:+03d}" if i == 0 else f"1e{low:+03d}" if i == height - 1 else ""
         text = Text.assemble((f"{'residual' if i == height // 2 else '':>8} {label:>6} ", "dim"))
-        for code in row:
-            empty = code == 0 and i == dashed
-            text.append("╌" if empty else chr(0x2800 + code), style="dim" if empty else "cyan")
+        for empty, codes in groupby(row, key=lambda code: code == 0):
+            count = list(codes)
+            level_here = empty and i == dashed
+            drawn = "╌" * len(count) if level_here else "".join(chr(0x2800 + code) for code in count)
+            text.append(drawn, style="dim" if level_here else "cyan")
         if i == dashed:
             text.append(" tol", style="dim")
         lines.append(text)

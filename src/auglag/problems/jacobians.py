@@ -11,6 +11,9 @@ from scipy.sparse.linalg import LinearOperator
 from auglag._typing import Jacobian, Vector
 from auglag.errors import InputError
 
+#: Products with so few entries are summed up here.
+FEW = 2000
+
 
 def real_array(value: Any, what: str) -> Vector:
     """`value` as a float64 array, or an error that says what is wrong with it."""
@@ -63,6 +66,9 @@ def transposed_product(jac: Jacobian, w: Vector) -> Vector:
     if isinstance(jac, np.ndarray):
         return w @ jac
     if sparse.issparse(jac):
+        if jac.format == "csr" and jac.nnz <= FEW:  # SciPy spends most of its time on making J'
+            weights = jac.data * np.repeat(w, np.diff(jac.indptr))
+            return np.asarray(np.bincount(jac.indices, weights, minlength=jac.shape[1]))
         return np.asarray(jac.T @ w)
     return np.asarray(jac.rmatvec(w))
 

@@ -249,8 +249,8 @@ class FormPoint:
         """The Jacobian of sc c less the explicit slacks, dense or csr."""
         form, jac = self.form, self.point.jac
         if sparse.issparse(jac):
-            jac = sparse.csr_array(sparse.diags_array(form.scaling.sc) @ jac)
-            jac = jac if form.free is None else jac[:, form.free]
+            jac = _scaled(jac, form.scaling.sc) if not form.unscaled else jac
+            jac = jac if form.free is None else sparse.csr_array(jac)[:, form.free]
             return sparse.csr_array(sparse.hstack([jac, self._slack_columns()])) if form.slack_rows.size else jac
         jac = form.scaling.sc[:, None] * dense(jac)
         jac = jac if form.free is None else jac[:, form.free]
@@ -333,6 +333,13 @@ class FormPoint:
             y = form.scaling.sc * w
             result = form.problem.hessp(self.point.x, y, full) - form.problem.hessp(self.point.x, 0.0 * y, full)
         return np.concatenate([self._free(result), np.zeros(form.slack_rows.size)])
+
+
+def _scaled(matrix: Any, factors: Vector) -> Any:
+    """The rows of a sparse matrix times their factors, as csr."""
+    csr = matrix if matrix.format == "csr" else sparse.csr_array(matrix)
+    data = csr.data * np.repeat(factors, np.diff(csr.indptr))
+    return sparse.csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
 
 
 def require_slacks(slacks: str) -> None:

@@ -117,6 +117,10 @@ class System:
         self._h, self._j = h, j
         self._sparse = SparseSystem(h, j, Layout() if layout is None else layout) if h.is_sparse else None
 
+    def pivoted(self, first: Vector | float, second: Vector | float) -> Factor | None:
+        """Factors of a sparse matrix that are accurate whatever its pivots, and do not know its inertia."""
+        return None if self._sparse is None else self._sparse.factor(first, second, 0.0, pivoting=True)
+
     def factor(self, first: Vector | float, second: Vector | float, soft: float = REGULARISATION) -> Factor:
         """The factors with `first` added to the diagonal of H and -`second` as that of the rows.
 

@@ -15,8 +15,8 @@ from auglag.sqp.hessian import Hessian
 #: Added to the diagonal of sparse systems before they are factorised, and the most steps to take it back.
 REGULARISATION = 1e-9
 REFINEMENTS = 8
-#: Factors with fewer entries per row than this are computed row by row; others in panels.
-THIN = 60
+#: How SuperLU groups columns: hardly, since grouping fills the thin factors of such matrices.
+RELAX, PANEL = 1, 4
 
 Indices = NDArray[np.intp]
 
@@ -33,7 +33,6 @@ class Layout:
         self._parts: tuple[Any, ...] = ()
         self.order: Indices | None = None  #: position -> index in the matrix as stated; None: as stated
         self.arranged = False  #: whether the pattern is in that order
-        self.thin = False  #: whether the factors are
 
     def arrange(self, h: Any, j: Any, v: Any) -> None:
         """Take on the patterns of these matrices (csc, csr, csr), in which no entry may occur twice."""
@@ -112,7 +111,9 @@ class SparseSystem:
         self._layout.arrange(*self._parts)
         self._k = self._layout.matrix(*self._parts)
 
-    def factor(self, first: Vector | float, second: Vector | float, soft: float) -> SparseFactor:
+    def factor(
+        self, first: Vector | float, second: Vector | float, soft: float, *, pivoting: bool = False
+    ) -> SparseFactor:
         """The factors with `first` added to the diagonal of H and -`second` as that of the rows."""
         m, n = self._shape
         if self._layout.order is not None and not self._layout.arranged:
@@ -120,7 +121,8 @@ class SparseSystem:
         added = np.concatenate([np.broadcast_to(first, n), -np.broadcast_to(second, m), -1.0 / self._terms])
         k = self._k.copy()
         k.data[self._layout.diagonal] += added
-        return SparseFactor(k, self._layout, n, n + m, int(np.count_nonzero(self._terms > 0)), soft)
+        extra = int(np.count_nonzero(self._terms > 0))
+        return SparseFactor(k, self._layout, n, n + m, extra, soft, pivoting=pivoting)
 
 
 @final
@@ -128,12 +130,15 @@ class SparseFactor:
     """SuperLU without row exchanges: of a quasi-definite matrix that is L D L', and D has its inertia.
 
     Without exchanges tiny pivots would be fatal, so that a little is added to the diagonal, with the sign it should
-    have, and taken back by iterative refinement.
+    have, and taken back by iterative refinement. With `pivoting` rows are exchanged and nothing is added: solutions are
+    as accurate as can be, but the inertia is not known.
     """
 
     __slots__ = ("_k", "_lu", "_order", "_size", "negative")
 
-    def __init__(self, k: Any, layout: Layout, n: int, size: int, extra: int, soft: float) -> None:
+    def __init__(
+        self, k: Any, layout: Layout, n: int, size: int, extra: int, soft: float, *, pivoting: bool = False
+    ) -> None:
         """K, laid out so, has n columns of H.
 
         The first `size` of its unknowns are wanted; `extra` negative eigenvalues belong to the others.
@@ -141,27 +146,31 @@ class SparseFactor:
         self._k, self._size = k, size
         self._order = layout.order if layout.arranged else None
         self.negative = -1
+        if pivoting:
+            try:
+                self._lu = splu(k, permc_spec="COLAMD")
+            except RuntimeError:  # exactly singular
+                self._lu = None
+            return
         added = np.zeros(k.shape[0])
         added[:n] = REGULARISATION
         added[n:size] = -np.maximum(soft + k.data[layout.diagonal[n:size]], 0.0)
         regular = k.copy()
         regular.data[layout.diagonal] += added
-        known = self._order is not None
-        finer = {"relax": 1, "panel_size": 1} if known and layout.thin else {}
         try:
             self._lu = splu(
                 regular,
-                permc_spec="NATURAL" if known else "MMD_AT_PLUS_A",
+                permc_spec="NATURAL" if self._order is not None else "MMD_AT_PLUS_A",
                 diag_pivot_thresh=0.0,
+                relax=RELAX,
+                panel_size=PANEL,
                 options={"SymmetricMode": True},
-                **finer,
             )
         except RuntimeError:  # exactly singular
             self._lu = None
             return
         if layout.order is None:
             layout.order = np.argsort(self._lu.perm_c)
-            layout.thin = self._lu.nnz < THIN * k.shape[0]
         if np.array_equal(self._lu.perm_r, self._lu.perm_c):
             pivots = self._lu.U.diagonal()
             if np.isfinite(pivots).all() and (pivots != 0.0).all():
@@ -181,10 +190,60 @@ class SparseFactor:
             now = float(np.max(np.abs(residual), initial=0.0))
             if not now < error:
                 break
+            slow = now > 0.5 * error
             x, error = trial, now
-            if error <= target:
+            if error <= target or slow:
                 break
         if self._order is not None:
             ordered, x = x, np.empty_like(x)
             x[self._order] = ordered
         return x[: self._size]
+
+
+@final
+class HeldSystem:
+    """The system of the free variables and active rows alone, in the layout of the whole.
+
+    What is held or not active has ones on the diagonal and nothing else. Factors are larger than they had to be, but
+    which variables are free changes from one system to the next, and the layout does not.
+    """
+
+    __slots__ = ("_active", "_free", "_k", "_layout", "_places")
+
+    def __init__(self, h: Any, j: Any, free: Indices, active: Indices, layout: Layout) -> None:
+        (m, n), h, j = j.shape, _canonical(h), _canonical(j)
+        self._layout, self._places = layout, np.concatenate([free, n + active])
+        self._free, self._active = np.zeros(n, dtype=bool), np.zeros(m, dtype=bool)
+        self._free[free] = self._active[active] = True
+        h_on = self._free[h.indices] & np.repeat(self._free, np.diff(h.indptr))
+        j_on = self._free[j.indices] & np.repeat(self._active, np.diff(j.indptr))
+        h = sparse.csc_array((np.where(h_on, h.data, 0.0), h.indices, h.indptr), shape=h.shape)
+        j = sparse.csr_array((np.where(j_on, j.data, 0.0), j.indices, j.indptr), shape=j.shape)
+        v = sparse.csr_array((0, n))
+        layout.arrange(h, j, v)
+        self._k = layout.matrix(h, j, v)
+
+    def factor(self, first: float, second: float) -> HeldFactor:
+        """The factors with `first` added to the diagonal of H and -`second` as that of the rows."""
+        k = self._k.copy()
+        added = np.concatenate([np.where(self._free, first, 1.0), -np.where(self._active, second, 1.0)])
+        k.data[self._layout.diagonal] += added
+        off = int(self._active.size - np.count_nonzero(self._active))
+        whole = SparseFactor(k, self._layout, self._free.size, added.size, off, REGULARISATION)
+        return HeldFactor(whole, self._places, added.size)
+
+
+@final
+class HeldFactor:
+    """The factors of a `HeldSystem`."""
+
+    __slots__ = ("_places", "_size", "_whole", "negative")
+
+    def __init__(self, whole: SparseFactor, places: Indices, size: int) -> None:
+        self._whole, self._places, self._size, self.negative = whole, places, size, whole.negative
+
+    def solve(self, b: Vector) -> Vector:
+        """The part of K^-1 that is wanted, times b."""
+        full = np.zeros(self._size)
+        full[self._places] = b
+        return self._whole.solve(full)[self._places]

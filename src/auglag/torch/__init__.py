@@ -14,11 +14,11 @@ from auglag.torch.constraints import Constraint, at_least, at_most, between, equ
 from auglag.torch.distributed import WorkerLost
 from auglag.torch.fit import fit
 from auglag.torch.full_batch_methods import LBFGS
-from auglag.torch.logging import TensorBoard
 from auglag.torch.loop import AugmentedLagrangian
 from auglag.torch.methods import SGD, SVRG, Cooling, Method, Optimizer, PStorm
 from auglag.torch.prox import L1, Box, GroupL2, NuclearNorm, Term
 from auglag.torch.result import TrainingResult
+from auglag.torch.tensorboard import TensorBoard
 
 __all__ = [
     "L1",

@@ -72,9 +72,11 @@ def fit(
         Tensors (a tuple or dictionary of them) share their first axis. Of a DataLoader the dataset, collation, workers
         and batch size are used: full-batch tests stream through it in chunks of that size.
     method : str, object or factory
-        "auto": "lbfgs" where full batches are affordable and the model has no dropout or batch norm in training mode,
-        else "adam". "lbfgs" evaluates full batches and is no stochastic method; "svrg", "sgd", "pstorm" and "adam" are
-        sampled. A factory such as `lambda params: torch.optim.AdamW(params, lr=1e-3)` makes any optimiser the method.
+        "auto": "lbfgs" where full batches are affordable and the model has no dropout or batch norm in training mode
+        (with many rows after a few passes of sampled Adam, and `result.method` says so), else "adam"; with norms as
+        prox terms "svrg" or "sgd"; `batch` and `epochs` ask for a sampled method. "lbfgs" evaluates full batches and is
+        no stochastic method; "svrg", "sgd", "pstorm" and "adam" are sampled. A factory such as
+        `lambda params: torch.optim.AdamW(params, lr=1e-3)` makes any optimiser the method.
     tol : float
         Success means certificate.residual <= tol.
     batch : int
@@ -117,7 +119,10 @@ def fit(
     team = Team(variables.device, checkpoint)
     functions = Functions(model, objective, constraints, variables, autocast)
     source = as_source(data, team, chunk)
-    chosen = by_name(choose(functions, source) if isinstance(method, str) and method == "auto" else method, batch)
+    terms = ProxMap(variables, prox)
+    if isinstance(method, str) and method == "auto":
+        method = choose(functions, source, terms, team, sampled=batch is not None or epochs is not None)
+    chosen = by_name(method, batch)
     if not isinstance(chosen, LBFGS) and chosen.batch < team.size:
         raise InputError(f"batch must be at least the number of processes, {team.size}, got {chosen.batch}")
     changes: dict[str, Any] = {}
@@ -135,7 +140,7 @@ def fit(
     run = Run(
         functions,
         source,
-        ProxMap(variables, prox),
+        terms,
         settings,
         team,
         tol=float(tol),

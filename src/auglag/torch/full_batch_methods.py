@@ -44,6 +44,7 @@ class LBFGS:
 
     memory: int = 60
     carry: bool = True  #: pairs of the subproblem before start the next one where beta has not changed
+    warm_up: bool = False  #: begin with a few passes of sampled Adam on the first subproblem (method="auto" does)
 
     def __post_init__(self) -> None:
         if not (isinstance(self.memory, int) and self.memory >= 1):
@@ -51,8 +52,8 @@ class LBFGS:
 
     @property
     def name(self) -> str:
-        """lbfgs."""
-        return "lbfgs"
+        """How results call it."""
+        return "adam, then lbfgs" if self.warm_up else "lbfgs"
 
 
 class _Ended(Exception):

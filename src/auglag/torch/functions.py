@@ -50,14 +50,14 @@ class Functions:
                 found, values = self._pair(found)
             else:
                 values = self._values(batch)
-        return self._scalar(found), self._checked(self.layout.flatten(values))
+        return self.scalar(found), self.checked(self.layout.flatten(values))
 
     def constraints(self, batch: Any) -> Tensor:
         """c on the batch alone."""
         batch = move(batch, self.variables.device)
         with self._cast():
             values = self._pair(self.objective(self.model, batch))[1] if self.together else self._values(batch)
-        return self._checked(self.layout.flatten(values))
+        return self.checked(self.layout.flatten(values))
 
     def _values(self, batch: Any) -> dict[str, Any]:
         found = {}
@@ -81,14 +81,16 @@ class Functions:
             )
         return found
 
-    def _scalar(self, value: Any) -> Tensor:
+    def scalar(self, value: Any) -> Tensor:
+        """The objective's value, if it is one number on the right device."""
         if not isinstance(value, torch.Tensor):
             raise InputError(f"objective must return a tensor, got {type(value).__name__}")
         if value.numel() != 1:
             raise InputError(f"objective must return a number, the mean over the batch, got shape {tuple(value.shape)}")
-        return self._checked(value.reshape(()))
+        return self.checked(value.reshape(()))
 
-    def _checked(self, value: Any) -> Any:
+    def checked(self, value: Any) -> Any:
+        """The value, if it is on the parameters' device."""
         if value is not None and value.device != self.variables.device:
             raise InputError(
                 f"objective and constraints must return values on the parameters' device, {self.variables.device}, "

@@ -94,37 +94,39 @@ class AugmentedLagrangian:
         self._c: Tensor = None
         self._lower: Tensor = None
         self._upper: Tensor = None
+        self._shift: Tensor = None  #: y / beta
+        self._slack = True  #: whether any constraint is an inequality
         self._sum: Tensor = None  #: of the c of the batches since the last step
         self._count = 0
 
     # ---------------------------------------------------------------------------------------------- inside the loop
 
     def loss(self, objective: Tensor, constraints: Any, second: Any = None) -> Tensor:
-        """The augmented Lagrangian of a batch: its gradient is D, its value an estimate of L_beta.
+        """f + w'c of a batch with fixed weights w = y + beta r: its gradient is D, the estimate for L_beta.
 
-        `constraints` are the values on this batch, by name or as one vector. The weights y + beta r must not come from
-        the batch whose gradient they weigh, or D is biased: `second` takes the values on an independent batch (no graph
-        is needed); without it, those of the batches of the last step serve, which are independent and a step old.
+        `constraints` are the values on this batch, by name or as one vector. The weights must not come from the batch
+        whose gradient they weigh, or D is biased: `second` takes the values on an independent batch (no graph is
+        needed); without it, those of the batches of the last step serve, which are independent and a step old.
         """
         functions = self._ready()
-        f = functions._scalar(objective)
-        c = functions._checked(functions.layout.flatten(constraints))
+        f = functions.scalar(objective)
+        c = functions.checked(functions.layout.flatten(constraints))
         if c is None:
             return f
         wide = self._tensor_kind["dtype"]
         c = c.to(wide)
         here = c.detach()
-        self._begin(here)
+        if self._y is None:
+            self._begin(here)
         if second is not None:
             found: Tensor = functions.layout.flatten(second)
-            other = self._mean_(found.detach().to(wide, copy=True))
+            here = other = self._mean_(found.detach().to(wide))
         else:
             other = here if self._c is None else self._c
-        self._sum, self._count = (other if second is not None else here) + self._sum, self._count + 1
-        r = other - self._s
-        w = self._y + self.beta * r
-        rest = (self._y * r).sum() + 0.5 * self.beta * (r * r).sum()
-        return f + (w * (c - here)).sum() + rest
+        self._sum = here if not self._count else self._sum + here
+        self._count += 1
+        w = torch.add(self._y, other - self._s, alpha=self.beta)
+        return torch.dot(w, c) + f
 
     def step(self) -> None:
         """After every step of the optimiser: prox terms, slacks, counting."""
@@ -134,10 +136,10 @@ class AugmentedLagrangian:
         self._since += 1
         if not self._count:
             return
-        self._c = self._mean_(self._sum / self._count)
-        self._sum, self._count = torch.zeros_like(self._c), 0
-        goal = self._c + self._y / self.beta
-        self._s = (self._s + SLACK_RATE * (goal - self._s)).clamp(self._lower, self._upper)
+        self._c = self._mean_(self._sum if self._count == 1 else self._sum / self._count)
+        self._count = 0
+        if self._slack:
+            self._s = torch.lerp(self._s, self._c + self._shift, SLACK_RATE).clamp_(self._lower, self._upper)
 
     @property
     def due(self) -> bool:
@@ -213,17 +215,12 @@ class AugmentedLagrangian:
         """The first batch tells how many constraints there are."""
         assert self._functions is not None
         layout = self._functions.layout
-        if self._sum is None:
-            self._sum = torch.zeros_like(c)
-        if self._y is not None:
-            return
         if not self.multipliers.size:
             self.multipliers = start_multipliers(layout, self._y0)
         if self.history is None:
             self.beta = checked(self.penalty.next(History(1.0, 1.0)), self.penalty)
         self._to_device()
-        y: Tensor = self._y
-        self._s = (self._mean_(c.clone()) + y / self.beta).clamp(self._lower, self._upper)
+        self._s = (self._mean_(c) + self._shift).clamp(self._lower, self._upper)
 
     def _to_device(self) -> None:
         assert self._functions is not None
@@ -231,11 +228,15 @@ class AugmentedLagrangian:
         self._y = torch.as_tensor(self.multipliers, **self._tensor_kind)
         self._lower = torch.as_tensor(layout.lower, **self._tensor_kind)
         self._upper = torch.as_tensor(layout.upper, **self._tensor_kind)
+        self._slack = bool(np.any(layout.lower != layout.upper))
+        self._shift = self._y / self.beta
 
     def _mean_(self, c: Tensor) -> Tensor:
-        """The mean over all processes, in place."""
+        """The mean over all processes."""
+        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+            return c
         team = Team(c.device)
-        return c if team.alone else team.sum_(c).div_(team.size)
+        return c if team.alone else team.sum_(c.clone()).div_(team.size)
 
     def _terms(self) -> ProxMap:
         assert self._variables is not None
@@ -322,7 +323,7 @@ class AugmentedLagrangian:
             return
         self._to_device()
         c = torch.as_tensor(test.values.c, **self._tensor_kind)
-        self._s = (c + self._y / self.beta).clamp(self._lower, self._upper)
+        self._s = (c + self._shift).clamp(self._lower, self._upper)
         self._c = c
 
     # ---------------------------------------------------------------------------------------------------- save, resume

@@ -22,21 +22,25 @@ from auglag.result import Status, row
 from auglag.rules import History, Iteration, ToleranceRule
 from auglag.stochastic.full_batch import Ledger, Limits
 from auglag.stochastic.run import Caps
-from auglag.stochastic.settings import Tracking
 from auglag.stopping import Stopping
 from auglag.torch import storage
 from auglag.torch.certify import certify_point
 from auglag.torch.data import Source
 from auglag.torch.distributed import Team
 from auglag.torch.full_batch import FullBatch, Values
+from auglag.torch.full_batch_methods import LBFGS
 from auglag.torch.functions import Functions
 from auglag.torch.lagrangian import Stage, Subproblem, Test
+from auglag.torch.methods import Optimizer
 from auglag.torch.prox import ProxMap
 from auglag.torch.result import TrainingResult
-from auglag.torch.settings import Settings
+from auglag.torch.sampled import SampledInner
+from auglag.torch.settings import WARM_UP_BATCH, Following, Settings, adam
 
 Tensor = Any
 WHY = ("", "epochs", "gradients", "seconds")
+#: Sampled steps before full batches: at most so many calls, each of which shrinks dist by this factor, down to this.
+WARM_UP_CALLS, WARM_UP_GAIN, WARM_UP_ENOUGH = 5, 0.7, 0.05
 
 
 class InnerLoop(Protocol):
@@ -155,7 +159,7 @@ class Run:
             self._resume()
         else:
             self._begin(x)
-        tolerance: ToleranceRule = self.settings.tolerance or Tracking(floor=0.2 * self.tol)
+        tolerance: ToleranceRule = self.settings.tolerance or Following(floor=0.2 * self.tol)
         m = self.functions.layout.m
         stopping = Stopping(
             self.tol, Budget(outer=self.caps.outer), m > 0, largest_penalty=self.settings.largest_penalty,
@@ -206,6 +210,28 @@ class Run:
         if not math.isfinite(test.dist):
             raise InputError("gradients of objective and constraints must be finite at the start, got NaN or inf")
         self.tested(test, p=0, steps=0, accepted=False, k=0)
+        if isinstance(self.settings.method, LBFGS) and self.settings.method.warm_up and self.best_residual > self.tol:
+            self._warm_up(test)
+
+    def _warm_up(self, start: Test) -> None:
+        """A better x_1: sampled Adam on the first subproblem for 1, 2, 4, ... passes, while every call helps much."""
+        assert self.stage.current is not None
+        method = Optimizer(adam, batch=WARM_UP_BATCH, label="adam")
+        calls = SampledInner(
+            method, self.settings.controller, self.source, self.ledger, self.seed, self.exhausted, self
+        )
+        steps, best, last = (self.full.rows or 1) // (2 * WARM_UP_BATCH), start, start
+        for p in range(WARM_UP_CALLS):
+            if self.exhausted():
+                break
+            test = calls.one(self.stage.current, last, steps, p)
+            self.tested(test, p=p + 1, steps=steps, accepted=False, k=0)
+            if test.value < best.value:
+                best = test
+            if not test.dist <= WARM_UP_GAIN * last.dist or test.dist <= WARM_UP_ENOUGH:
+                break
+            last, steps = test, 2 * steps
+        self.x, self.values = best.v, best.values
 
     def set_limits(self) -> None:
         """Limits, once the number of rows is known."""

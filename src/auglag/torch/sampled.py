@@ -16,7 +16,8 @@ from auglag.stochastic.full_batch import Ledger
 from auglag.torch.data import Source
 from auglag.torch.full_batch_methods import Witness
 from auglag.torch.lagrangian import Subproblem, Test
-from auglag.torch.methods import Method, Oracle
+from auglag.torch.methods import Method
+from auglag.torch.oracle import Oracle
 
 Tensor = Any
 
@@ -69,7 +70,7 @@ class SampledInner:
             nonlocal last, stopped
             # A call that ended above x_k has lost its way: the next one starts at x_k, as printed in the paper.
             begin = start if v is start.v or last.value > start.value else last
-            last, stopped = self._call(subproblem, begin, steps)
+            last, stopped = self._call(subproblem, begin, steps, seed_for(self.seed, self.k, state.p))
             return last
 
         test, status, why = call_until_accepted(
@@ -83,8 +84,11 @@ class SampledInner:
             self.state = InnerState(carried=state.steps)
         return result
 
-    def _call(self, subproblem: Subproblem, begin: Test, steps: int) -> tuple[Test, str]:
-        seed = seed_for(self.seed, self.k, self.state.p)
+    def one(self, subproblem: Subproblem, begin: Test, steps: int, p: int) -> Test:
+        """A single call outside Algorithm 2, and its test."""
+        return self._call(subproblem, begin, steps, seed_for(self.seed, 0, p))[0]
+
+    def _call(self, subproblem: Subproblem, begin: Test, steps: int, seed: int) -> tuple[Test, str]:
         oracle = Oracle(subproblem, self.source, self.ledger, self.method.batch, seed, self.exhausted)
         oracle.begin(begin)
         with seeded(seed, oracle.variables.device), oracle.functions.stepping():

@@ -77,8 +77,11 @@
     return kept;
   }
 
+  // Not Math.min(...values): a long run has more rows than a call may have arguments.
+  const extent = (values) => values.reduce(([a, b], v) => [v < a ? v : a, v > b ? v : b], [Infinity, -Infinity]);
+
   function limits(values, log) {
-    let low = Math.min(...values), high = Math.max(...values);
+    const [low, high] = extent(values);
     if (log) {
       const room = Math.max(0.15, (1.2 - high + low) / 2, 0.03 * (high - low));
       return [low - room, high + room];
@@ -108,7 +111,7 @@
     const xs = series.flatMap((s) => s.points.map((p) => p[0])).filter(known), ys = drawn.flatMap((s) => s.points.map((p) => p[1]));
     if (level > 0) ys.push(log ? Math.log10(level) : level);
     if (bars) ys.push(0);
-    let [x0, x1] = [Math.min(...xs), Math.max(...xs)];
+    let [x0, x1] = extent(xs);
     if (bars) { x0 -= 0.6 * bars; x1 += 0.6 * bars; }
     if (x1 <= x0) { x0 -= 0.5; x1 += 0.5; }
     let [y0, y1] = limits(ys, log);
@@ -230,7 +233,7 @@
     const entries = [["residual R", shown(value("residual"))], ["violation", shown(value("violation"))],
       ["stationarity", shown(value("stationarity"))], ["f + g", shown(value("objective"), 6)], ["penalty β", shown(outer.beta)],
       ["|y|", shown(outer.multiplier_norm)], ["outer iterations", String(store.iterations.length)],
-      sampled ? ["passes over data", shown(row.work?.epochs, 4)] : ["inner iterations", String(store.iterations.reduce((s, r) => s + (r.inner_iterations || 0), 0))],
+      sampled ? ["passes", shown(row.work?.epochs, 4)] : ["inner iterations", String(store.iterations.reduce((s, r) => s + (r.inner_iterations || 0), 0))],
       ["time", duration(end.seconds ?? row.seconds)]];
     for (const [name, text] of entries) {
       const tile = make(list, "div");
