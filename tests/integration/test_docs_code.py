@@ -51,6 +51,7 @@ WITH_CODE = [page for page in PAGES if blocks(page)]
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_code_of_the_page_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").symlink_to(ROOT / "docs")  # pages name files as seen from the repository, and write their own
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)  # where dataclasses look up the names of their annotations
     for block in blocks(page):
