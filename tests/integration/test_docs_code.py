@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import textwrap
 import types
@@ -50,6 +51,7 @@ WITH_CODE = [page for page in PAGES if blocks(page)]
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_code_of_the_page_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").symlink_to(ROOT / "docs")  # pages name files as seen from the repository, and write their own
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)  # where dataclasses look up the names of their annotations
     for block in blocks(page):
@@ -71,3 +73,35 @@ def test_no_block_escapes_and_few_are_left_out():
     found = [block for page in PAGES for block in blocks(page)]
     assert len(found) == written
     assert sum(block.reason is not None for block in found) <= FEW
+
+
+# ----------------------------------------------------------------------------------------------------------- commands
+
+RESULTS = sorted((ROOT / "docs" / "results").rglob("*.md"))
+#: In blocks: lines; in sentences: what stands in backticks.
+COMMAND = re.compile(r"^[ ]*(auglag [a-z]+(?:[ ][^\n#`|]+)?)|`(auglag [a-z]+[^`\n]*)`", re.MULTILINE)
+
+
+def commands() -> list[str]:
+    """The commands of all pages, without those in AMPL's way, which have a parser of their own."""
+    found = set()
+    for page in [*PAGES, *RESULTS]:
+        text = page.read_text(encoding="utf-8")
+        fenced = "\n".join(re.findall(r"^```(?:bash|console|text)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+        indented = "\n".join(line for line in text.splitlines() if line.startswith("    "))
+        inline = "\n".join(f"`{code}`" for code in re.findall(r"`([^`\n]+)`", text))
+        for line, code in COMMAND.findall("\n".join([fenced, indented, inline])):
+            found.add((line or code).strip())
+    return sorted(command for command in found if " -AMPL" not in command and "|" not in command)
+
+
+@pytest.mark.parametrize("command", commands())
+def test_the_command_line_takes_the_command(command):
+    get_command = pytest.importorskip("typer.main").get_command
+    from auglag.cli import app
+
+    words = shlex.split(command)[1:]
+    group = get_command(app)
+    while hasattr(group, "commands"):
+        name, group, words = group.resolve_command(group.context_class(group), words)
+    group.make_context(name, words)  # raises a usage error for an option or an argument it does not know
