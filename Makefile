@@ -7,15 +7,16 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg
 
-.PHONY: demo paper test lint types unit bench clean
+.PHONY: demo paper test lint types unit docs gallery bench clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.stamp: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "auglag needs Python 3.11 or newer, this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"])' | tr -d "'")
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$($(BIN)/python -c 'import tomllib; g = tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]; print(*g["dev"], *g["docs"])' | tr -d "'")
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[baselines]' || echo 'Some rival solvers have no wheel here; their tests are skipped.'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 lightning tensorboard || echo 'No PyTorch here; the tests of auglag.torch are skipped.'
 	touch $@
 
 demo: $(VENV)/.stamp  ## solve real problems, redo the paper's Figure 1 on a sample; pictures and a report in demo-output/
@@ -39,8 +40,15 @@ types: $(VENV)/.stamp
 unit: $(VENV)/.stamp
 	$(BIN)/python -m pytest -n auto
 
+docs: $(VENV)/.stamp  ## the site, in site/; every warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo 'Open site/index.html; with the search: $(BIN)/python -m http.server -d site'
+
+gallery: $(VENV)/.stamp  ## the examples' pictures and what they print, in docs/gallery/
+	$(BIN)/python examples/run_gallery.py --output docs/gallery --collage docs/pictures/gallery.png
+
 bench: $(VENV)/.stamp  ## time outside the user's functions, beside SciPy
 	$(BIN)/python benchmarks/overhead.py
 
 clean:
-	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-output site .pytest_cache .mypy_cache .ruff_cache .hypothesis

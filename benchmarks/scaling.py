@@ -1,40 +1,51 @@
-"""Time and memory against n on three sparse families, beside IPOPT: `python benchmarks/scaling.py [largest n]`.
+"""Time and memory against n on sparse families, beside IPOPT: `python benchmarks/scaling.py [largest n]`.
 
-A pendulum swung up by a bounded torque (trapezoidal rule), a minimal surface over an obstacle, a Rosenbrock chain with
-constraints. CasADi (`pip install casadi`, which brings IPOPT) provides functions and derivatives to both solvers. Each
-run is a process of its own, so that its peak memory is its own; times are those of the solve, functions included.
+A pendulum swung up by a bounded torque (trapezoidal rule; two bounds), a minimal surface over an obstacle, a Rosenbrock
+chain with constraints. CasADi (`pip install casadi`, which brings IPOPT) provides functions and derivatives to both
+solvers. Each run is a process of its own, so that its peak memory is its own. Times are CPU seconds of the solve, user
+functions included, the derivation of the functions not. Writes benchmarks/results/scaling.md and scaling.csv.
 """
+# ruff: noqa: E402 - the number of BLAS threads has to be set before NumPy is imported
 
 from __future__ import annotations
 
+import os
+
+for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
+import csv
 import json
 import resource
 import subprocess
 import sys
 import time
+from functools import partial
+from pathlib import Path
 
 import numpy as np
-from scipy import sparse
 
 SOLVERS = ("auglag", "ipopt")
+SIZES = (10**2, 10**3, 10**4, 10**5)
+LIMIT = 900  #: seconds that one run may take
+RESULTS = Path(__file__).parent / "results"
 
 
-def pendulum(size):
-    """Swing up with |u| <= 5 in 4 seconds; states are angle and speed. n = 3 (N + 1), m = 2 N + 4."""
+def pendulum(size, seconds=4.0, torque=5.0):
+    """Swing up with a bounded torque that is constant between grid points. n = 3 N + 2, m = 2 N + 4."""
     import casadi as ca
 
-    steps = max(2, size // 3 - 1)
-    q, v, u = ca.SX.sym("q", steps + 1), ca.SX.sym("v", steps + 1), ca.SX.sym("u", steps + 1)
-    h = 4.0 / steps
-    slope = -9.81 * ca.sin(q) + u
+    steps = max(2, (size - 2) // 3)
+    q, v, u = ca.SX.sym("q", steps + 1), ca.SX.sym("v", steps + 1), ca.SX.sym("u", steps)
+    h = seconds / steps
     rows = [
         q[1:] - q[:-1] - h / 2 * (v[1:] + v[:-1]),
-        v[1:] - v[:-1] - h / 2 * (slope[1:] + slope[:-1]),
+        v[1:] - v[:-1] - h * u + 9.81 * h / 2 * (ca.sin(q[1:]) + ca.sin(q[:-1])),
         ca.vertcat(q[0], v[0], q[-1] - np.pi, v[-1]),
     ]
     x, c = ca.vertcat(q, v, u), ca.vertcat(*rows)
-    start = np.concatenate([np.linspace(0, np.pi, steps + 1), np.zeros(2 * steps + 2)])
-    bound = np.concatenate([np.full(2 * steps + 2, np.inf), np.full(steps + 1, 5.0)])
+    start = np.concatenate([np.linspace(0, np.pi, steps + 1), np.zeros(2 * steps + 1)])
+    bound = np.concatenate([np.full(2 * steps + 2, np.inf), np.full(steps, torque)])
     return x, h * ca.sumsqr(u), c, start, -bound, bound, np.zeros(c.numel()), np.zeros(c.numel())
 
 
@@ -72,7 +83,12 @@ def chain(size):
     return x, f, c, start, -free, free, np.zeros(i.size), np.zeros(i.size)
 
 
-FAMILIES = {"pendulum": pendulum, "surface": surface, "chain": chain}
+FAMILIES = {
+    "pendulum, 4 s, torque 5": pendulum,
+    "pendulum, 3 s, torque 10": partial(pendulum, seconds=3.0, torque=10.0),
+    "surface": surface,
+    "chain": chain,
+}
 
 
 def by_ipopt(x, f, c, start, lower, upper, cl, cu):
@@ -80,79 +96,152 @@ def by_ipopt(x, f, c, start, lower, upper, cl, cu):
 
     options = {"print_time": False, "ipopt": {"print_level": 0, "sb": "yes", "tol": 1e-8}}
     solver = ca.nlpsol("s", "ipopt", {"x": x, "f": f, "g": c}, options)
-    began = time.perf_counter()
+    began = time.process_time()
     found = solver(x0=start, lbx=lower, ubx=upper, lbg=cl, ubg=cu)
+    seconds = time.process_time() - began
     stats = solver.stats()
-    return time.perf_counter() - began, float(found["f"]), bool(stats["success"]), int(stats["iter_count"])
+    functions = sum(stats[key] for key in stats if key.startswith("t_proc_nlp_"))
+    return {
+        "seconds": seconds,
+        "f": float(found["f"]),
+        "solved": bool(stats["success"]),
+        "iterations": int(stats["iter_count"]),
+        "functions": functions,
+    }
+
+
+class Clock:
+    """CPU seconds spent in a function."""
+
+    def __init__(self):
+        self.seconds = 0.0
+
+    def timed(self, function):
+        def call(*arguments, **options):
+            began = time.process_time()
+            try:
+                return function(*arguments, **options)
+            finally:
+                self.seconds += time.process_time() - began
+
+        return call
 
 
 def by_auglag(x, f, c, start, lower, upper, cl, cu):
-    import casadi as ca
-    from scipy.optimize import Bounds, NonlinearConstraint
-
     import auglag
+    from auglag.casadi import CasadiProblem
+    from auglag.sqp import sparse
 
-    y = ca.SX.sym("y", c.numel())
-    value, gradient = ca.Function("f", [x], [f]), ca.Function("g", [x], [ca.gradient(f, x)])
-    rows, jacobian = ca.Function("c", [x], [c]), ca.Function("j", [x], [ca.jacobian(c, x)])
-    hess_f = ca.Function("h", [x], [ca.hessian(f, x)[0]])
-    hess_c = ca.Function("k", [x, y], [ca.hessian(ca.dot(y, c), x)[0]])
-
-    def matrix(found):
-        shape = found.sparsity()
-        parts = np.array(found.nonzeros()), np.array(shape.row()), np.array(shape.colind())
-        return sparse.csr_array(sparse.csc_array(parts, shape=found.shape))
-
-    con = NonlinearConstraint(
-        lambda z: np.asarray(rows(z)).ravel(),
-        cl,
-        cu,
-        jac=lambda z: matrix(jacobian(z)),
-        hess=lambda z, v: matrix(hess_c(z, v)),
-    )
-    began = time.perf_counter()
-    res = auglag.minimize(
-        lambda z: float(value(z)),
-        start,
-        jac=lambda z: np.asarray(gradient(z)).ravel(),
-        hess=lambda z: matrix(hess_f(z)),
-        bounds=Bounds(lower, upper),
-        constraints=con,
-        check_derivatives=False,
-    )
-    return time.perf_counter() - began, float(res.fun), bool(res.success), int(res.njev)
+    problem = CasadiProblem({"x": x, "f": f, "g": c}, x0=start, lbx=lower, ubx=upper, lbg=cl, ubg=cu)
+    functions, factors = Clock(), Clock()
+    for name in ("f", "grad", "c", "jac", "hess"):
+        setattr(problem, name, functions.timed(getattr(problem, name)))
+    sparse.splu = factors.timed(sparse.splu)
+    began = time.process_time()
+    res = auglag.minimize(problem)
+    return {
+        "seconds": time.process_time() - began,
+        "f": float(res.fun),
+        "solved": bool(res.success),
+        "iterations": int(res.njev),
+        "functions": functions.seconds,
+        "factors": factors.seconds,
+    }
 
 
 def one(family, size, solver):
-    seconds, f, solved, iterations = (by_ipopt if solver == "ipopt" else by_auglag)(*FAMILIES[family](size))
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": seconds, "f": f, "solved": solved, "iterations": iterations, "mib": memory}))
+    built = FAMILIES[family](size)
+    row = (by_ipopt if solver == "ipopt" else by_auglag)(*built)
+    row |= {"mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "n": built[3].size, "m": built[6].size}
+    print(json.dumps(row))
+
+
+def measured(family, size, solver):
+    command = [sys.executable, __file__, family, str(size), solver]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return None
+    return None if done.returncode else json.loads(done.stdout.splitlines()[-1])
+
+
+def cell(row):
+    if row is None:
+        return "failed | |"
+    return f"{row['seconds']:.2f}{'' if row['solved'] else ' (not solved)'} | {row['iterations']} | {row['mib']:.0f}"
+
+
+def slope(rows):
+    """The exponent p of time ~ n^p, from n = 1000 on."""
+    points = [(row["n"], row["seconds"]) for row in rows if row is not None and row["n"] > 500]
+    if len(points) < 2:
+        return float("nan")
+    n, seconds = np.log(np.array(points)).T
+    return float(np.polyfit(n, seconds, 1)[0])
+
+
+def table(results):
+    lines = [
+        "| family | n | m | auglag: CPU s | gradients | MiB | IPOPT: CPU s | iterations | MiB | time ratio | same f |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for (family, _), rows in results.items():
+        ours, theirs = (rows[solver] for solver in SOLVERS)
+        known = ours or theirs
+        if known is None:
+            continue
+        ratio, same = "", ""
+        if ours and theirs:
+            ratio = f"{ours['seconds'] / theirs['seconds']:.2f}"
+            gap = (ours["f"] - theirs["f"]) / max(1.0, abs(theirs["f"]))
+            same = "yes" if abs(gap) <= 1e-4 else "ours is lower" if gap < 0 else "ours is higher"
+        lines.append(f"| {family} | {known['n']} | {known['m']} | {cell(ours)} | {cell(theirs)} | {ratio} | {same} |")
+    lines += [
+        "",
+        "| family | slope of auglag's time | of IPOPT's | at the largest n: functions, factors, rest |",
+        "|---|---|---|---|",
+    ]
+    for family in FAMILIES:
+        own = {solver: [rows[solver] for (name, _), rows in results.items() if name == family] for solver in SOLVERS}
+        last = next((row for row in reversed(own["auglag"]) if row is not None), None)
+        where = ""
+        if last is not None:
+            rest = last["seconds"] - last["functions"] - last["factors"]
+            where = ", ".join(
+                f"{100 * part / last['seconds']:.0f} %" for part in (last["functions"], last["factors"], rest)
+            )
+        lines.append(f"| {family} | {slope(own['auglag']):.2f} | {slope(own['ipopt']):.2f} | {where} |")
+    return lines
 
 
 def main():
     if len(sys.argv) == 4:
         one(sys.argv[1], int(sys.argv[2]), sys.argv[3])
         return
-    largest = int(sys.argv[1]) if len(sys.argv) == 2 else 10**5
-    sizes = [size for size in (10**2, 10**3, 10**4, 10**5) if size <= largest]
-    print("| family | n | " + " | ".join(f"{s}: s, gradients, MiB" for s in SOLVERS) + " | f equal |")
-    print("|---" * (3 + len(SOLVERS)) + "|")
+    largest = int(sys.argv[1]) if len(sys.argv) == 2 else SIZES[-1]
+    results = {}
     for family in FAMILIES:
-        for size in sizes:
-            cells, values = [], []
-            for solver in SOLVERS:
-                done = subprocess.run(
-                    [sys.executable, __file__, family, str(size), solver], capture_output=True, text=True, check=False
-                )
-                if done.returncode:
-                    cells.append("failed")
-                    continue
-                r = json.loads(done.stdout.splitlines()[-1])
-                values.append(r["f"])
-                mark = "" if r["solved"] else " not solved"
-                cells.append(f"{r['seconds']:.2f}, {r['iterations']}, {r['mib']:.0f}{mark}")
-            same = len(values) == 2 and abs(values[0] - values[1]) <= 1e-4 * max(1.0, abs(values[1]))
-            print(f"| {family} | {size} | " + " | ".join(cells) + f" | {'yes' if same else 'no'} |", flush=True)
+        for size in SIZES:
+            if size <= largest:
+                results[family, size] = {solver: measured(family, size, solver) for solver in SOLVERS}
+                print(family, size, results[family, size], flush=True)
+    lines = [
+        "# Time and memory against n",
+        "",
+        "Redo with `python benchmarks/scaling.py`. Default settings of both; IPOPT 3.14 with MUMPS, from CasADi,",
+        "tol 1e-8. CPU seconds of one process, one thread; MiB is its peak, functions and their derivation included.",
+        "Slopes are from n = 1000 on.",
+        "",
+        *table(results),
+    ]
+    (RESULTS / "scaling.md").write_text("\n".join(lines) + "\n")
+    fields = ("family", "solver", "n", "m", "seconds", "f", "solved", "iterations", "functions", "factors", "mib")
+    with (RESULTS / "scaling.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, fields)
+        writer.writeheader()
+        for (family, _), rows in results.items():
+            writer.writerows({"family": family, "solver": s, **row} for s, row in rows.items() if row is not None)
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

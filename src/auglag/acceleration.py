@@ -7,22 +7,25 @@ Full steps are taken as long as the KKT error falls, and what they found is kept
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.barrier import Barrier
 from auglag.errors import InputError, require_positive
 from auglag.inner.qp import curvature_for, free_of_radius, landing
 from auglag.lagrangian import AugmentedLagrangian
 from auglag.problems.standard_form import StandardForm
-from auglag.sqp import Curvature, Memory, Model, Sets, Step, solve
+from auglag.sqp import PROX, Curvature, Memory, Model, Sets, Step, solve
 
 #: Multipliers beyond this multiple of the last ones come from dependent rows; the penalty is then lowered.
 SUDDEN = 1e5
 #: No multiplier handed to the next step is larger.
 LARGEST = 1e10
+#: Below this error the steps are Newton's; where they get no further, they go on without the model's little convexity.
+CLOSE = 1e-4
 #: An error this much above the first (and above 1) ends the attempt.
 BLOWN_UP = 1e4
 
@@ -52,6 +55,8 @@ class SQP:
     penalty: float = 1e8
     steps: int = 40
     patience: int = 2
+    #: Takes large sparse problems near to a solution first, others where nothing else does; None: neither.
+    barrier: Barrier | None = field(default_factory=Barrier)
 
     def __post_init__(self) -> None:
         require_positive(self.penalty, "SQP.penalty")
@@ -75,10 +80,11 @@ class SQP:
         curvature = curvature_for(form.traits)
         first = form.error(x, y)
         best = Attempt(x, y, first, first, 0)
-        bad, last_length = 0, np.inf
-        seen(x, y, first)
+        bad, last_length, prox = 0, np.inf, PROX
+        if seen(x, y, first) and first <= target:
+            return best
         for count in range(1, self.steps + 1):
-            found = self._step(form, memory, curvature, x, y, last_length if best.error < 1e-4 else np.inf)
+            found = self._step(form, memory, curvature, x, y, last_length if best.error < CLOSE else np.inf, prox)
             if found is None:
                 break
             x, y, last_length = found
@@ -86,12 +92,23 @@ class SQP:
             bad = 0 if error <= 0.9 * best.error else bad + 1
             if error < best.error:
                 best = Attempt(x, y, error, first, count)
-            if (seen(x, y, error) and error <= target) or not error <= BLOWN_UP * max(1.0, first) or bad > patience:
+            if (seen(x, y, error) and error <= target) or not error <= BLOWN_UP * max(1.0, first):
                 break
+            if bad > patience:
+                if best.error > CLOSE or prox == 0.0:
+                    break
+                x, y, bad, prox = best.x, best.y, 0, 0.0
         return Attempt(best.x, best.y, best.error, first, count)
 
     def _step(
-        self, form: StandardForm, memory: Memory, curvature: Curvature, x: Vector, y: Vector, last_length: float
+        self,
+        form: StandardForm,
+        memory: Memory,
+        curvature: Curvature,
+        x: Vector,
+        y: Vector,
+        last_length: float,
+        prox: float,
     ) -> tuple[Vector, Vector, float] | None:
         """(x, y, length of the step): a full step, shorter only where functions are not defined at its end."""
         radius = 1e3 * max(1.0, float(np.max(np.abs(x), initial=0.0)))
@@ -99,7 +116,7 @@ class SQP:
         model = subproblem.model(x, y, curvature, radius)
         if model is None:
             return None
-        step = self._solve(subproblem, model, radius, last_length)
+        step = self._solve(subproblem, model, radius, last_length, prox)
         if step is None:
             return None
         length = float(np.max(np.abs(step.d), initial=0.0))
@@ -114,12 +131,14 @@ class SQP:
             fraction *= 0.25
         return None
 
-    def _solve(self, subproblem: AugmentedLagrangian, model: Model, radius: float, last_length: float) -> Step | None:
+    def _solve(
+        self, subproblem: AugmentedLagrangian, model: Model, radius: float, last_length: float, prox: float
+    ) -> Step | None:
         """The model's step; with more regularisation or a smaller penalty where it looks degenerate."""
         memory, y = subproblem.memory, subproblem.y
         sets = memory.sets if memory.sets is not None else Sets.none(model.n, model.m)
-        step = solve(model, sets, last=memory.shift)
-        if step is not None and float(np.max(np.abs(step.d), initial=0.0)) > 10.0 * last_length:
+        step = solve(model, sets, prox=prox, last=memory.shift)
+        if step is not None and prox and float(np.max(np.abs(step.d), initial=0.0)) > 10.0 * last_length:
             step = solve(model, sets, prox=1e-4) or step
         known, penalty = max(1.0, float(np.max(np.abs(y), initial=0.0))), self.penalty
         while step is not None and float(np.max(np.abs(step.w), initial=0.0)) > SUDDEN * known and penalty > 1.0:

@@ -88,14 +88,14 @@ class CasadiProblem(AbstractProblem):
             if not (low <= high).all():
                 j = int(np.flatnonzero(~(low <= high))[0])
                 raise InputError(f"lb{what} must be at most ub{what}, got {low[j]} and {high[j]} in entry {j}")
-        self.p = casadi.DM(_column(p, parameters.numel(), "p"))
+        self.p = _column(p, parameters.numel(), "p")
         y = type(x).sym("y", m)
         lagrangian = f + casadi.dot(y, g)
         jac, hessian = casadi.jacobian(g, x), casadi.hessian(lagrangian, x)[0]
-        self._values = casadi.Function("values", [x, parameters], [f, g])
-        self._gradient = casadi.Function("gradient", [x, parameters], [casadi.densify(casadi.gradient(f, x))])
-        self._jacobian = casadi.Function("jacobian", [x, parameters], [jac])
-        self._hessian = casadi.Function("hessian", [x, parameters, y], [hessian])
+        self._values = _Evaluated("values", [x, parameters], [f, g])
+        self._gradient = _Evaluated("gradient", [x, parameters], [casadi.densify(casadi.gradient(f, x))])
+        self._jacobian = _Evaluated("jacobian", [x, parameters], [jac])
+        self._hessian = _Evaluated("hessian", [x, parameters, y], [hessian])
         by_parameter = casadi.densify(casadi.gradient(lagrangian, parameters))
         self._by_parameter = casadi.Function("by_parameter", [x, parameters, y], [by_parameter])
         self._jac_pattern, self._hess_pattern = _Pattern(jac.sparsity()), _Pattern(hessian.sparsity())
@@ -105,7 +105,7 @@ class CasadiProblem(AbstractProblem):
         key = x.tobytes()
         if self._last[0] != key:
             f, g = self._values(x, self.p)
-            self._last = (key, float(f), g.full().ravel())
+            self._last = (key, float(f[0]), g)
         return self._last[1:]
 
     def f(self, x: Vector) -> float:
@@ -121,12 +121,12 @@ class CasadiProblem(AbstractProblem):
     def grad(self, x: Vector) -> Vector:
         """The gradient of f."""
         self.counts.njev += 1
-        return np.asarray(self._gradient(x, self.p).full().ravel())
+        return self._gradient(x, self.p)[0]
 
     def jac(self, x: Vector) -> Any:
         """The Jacobian of g, a csr_array of fixed pattern."""
         self.counts.constr_njev += 1
-        return self._jac_pattern.matrix(self._jacobian(x, self.p))
+        return self._jac_pattern.matrix(self._jacobian(x, self.p)[0])
 
     @property
     def has_hessp(self) -> bool:
@@ -140,9 +140,8 @@ class CasadiProblem(AbstractProblem):
 
     def hess(self, x: Vector, y: Vector) -> Any:
         """The Hessian of f + y'g, a csr_array of fixed pattern with both triangles."""
-        self.counts.nhev += 1
-        self.counts.constr_nhev += self.m > 0
-        return self._hess_pattern.matrix(self._hessian(x, self.p, y))
+        self.count_hessian()
+        return self._hess_pattern.matrix(self._hessian(x, self.p, y)[0])
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         """The Hessian of f + y'g times v."""
@@ -151,6 +150,32 @@ class CasadiProblem(AbstractProblem):
     def parameter_multipliers(self, x: Vector, y: Vector) -> Any:
         """CasADi's lam_p: minus the derivative of the optimal value by the parameters."""
         return -self._by_parameter(x, self.p, y)
+
+
+@final
+class _Evaluated:
+    """A function of CasADi that works on NumPy's memory; it returns the nonzeros of its outputs."""
+
+    def __init__(self, name: str, inputs: list[Any], outputs: list[Any]) -> None:
+        self._function = casadi.Function(name, inputs, outputs)
+        buffer: tuple[Any, Any] = self._function.buffer()
+        self._buffer, self._run = buffer
+        self._in = [np.zeros(self._function.nnz_in(i)) for i in range(len(inputs))]
+        self._out = [np.zeros(self._function.nnz_out(i)) for i in range(len(outputs))]
+        for i, array in enumerate(self._in):
+            if array.size:
+                self._buffer.set_arg(i, array.data)
+        for i, array in enumerate(self._out):
+            if array.size:
+                self._buffer.set_res(i, array.data)
+
+    def __call__(self, *arguments: Vector) -> list[Vector]:
+        for array, argument in zip(self._in, arguments, strict=True):
+            array[:] = argument
+        self._run()
+        if self._buffer.ret():
+            raise RuntimeError(f"CasADi could not evaluate {self._function.name()}: error {self._buffer.ret()}")
+        return [array.copy() for array in self._out]
 
 
 @final
@@ -164,10 +189,9 @@ class _Pattern:
         self._indices = columns[self._order]
         self._indptr = np.searchsorted(rows[self._order], np.arange(self._shape[0] + 1)).astype(np.int32)
 
-    def matrix(self, values: Any) -> Any:
-        """A csr_array with the entries of this DM."""
-        data = np.array(values.nonzeros())[self._order]
-        return sparse.csr_array((data, self._indices, self._indptr), shape=self._shape)
+    def matrix(self, values: Vector) -> Any:
+        """A csr_array with these entries, which are in CasADi's order."""
+        return sparse.csr_array((values[self._order], self._indices, self._indptr), shape=self._shape)
 
 
 def _parts(nlp: Mapping[str, Any]) -> tuple[Any, Any, Any, Any]:

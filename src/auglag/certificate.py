@@ -20,6 +20,8 @@ from auglag.prox import SeparableTerm, Zero
 
 #: Distances (relative to max(1, |side|)) within which a row or variable may be held by a multiplier, for a bare x.
 ACTIVITY = (1e-6, 1e-8, 1e-4, 1e-2)
+#: No more violated rows than these are named.
+MOST_NAMED = 1000
 
 
 @final
@@ -40,7 +42,7 @@ class Certificate:
     stationarity: float  #: dist(-(grad f + J'y + z), dg(x))
     violation: float  #: distance of c(x) to [cl, cu] and of x to its bounds
     complementarity: float
-    row_violations: dict[str, float]  #: by name, only rows that are violated, worst first
+    row_violations: dict[str, float]  #: by name, only rows that are violated, worst first (a thousand at most)
     gradient_norm: float  #: ||grad f(x)||, to judge the scale of the stationarity
     exact: bool  #: False if g is a user's term, whose subdifferential distance is only estimated by a prox residual
     differenced: bool  #: derivatives are finite differences, with their errors
@@ -108,14 +110,14 @@ def _measure(point: Point, y: Vector) -> Certificate:
     violation = math.hypot(float(np.linalg.norm(row_violation)), bound_violation)
     with np.errstate(invalid="ignore", over="ignore"):  # an infinite entry makes a NaN, which no tolerance meets
         lagrangian_gradient = point.lagrangian_gradient(y)
-    size, gap = _row_gaps(problem, c, y)
+    size, gap = _row_gaps(problem.cl, problem.cu, c, y)
     ways = [way for bounds in _for_bounds(problem, x, -lagrangian_gradient) for way in _for_rows(bounds, size, gap)]
     paid = min(ways, key=lambda way: way.total(violation))
     z = paid.z.copy()
     if problem.differenced:
         z[problem.lower == problem.upper] = math.nan  # differences do not move a fixed variable
-    named = {problem.row_name(int(i)): float(row_violation[i]) for i in np.argsort(-row_violation, kind="stable")}
-    named = {name: size for name, size in named.items() if size != 0.0}
+    worst = [int(i) for i in np.argsort(-row_violation, kind="stable")[:MOST_NAMED] if row_violation[i] != 0.0]
+    named = {problem.row_name(i): float(row_violation[i]) for i in worst}
     if bound_violation > 0:
         named["bounds"] = bound_violation
     g_value = problem.g.value(x) if problem.g is not None else 0.0
@@ -135,10 +137,19 @@ def _measure(point: Point, y: Vector) -> Certificate:
     )
 
 
-def _row_gaps(problem: AbstractProblem, c: Vector, y: Vector) -> tuple[Vector, Vector]:
+def settle_rows(
+    stationarity: float, violation: float, c: Vector, y: Vector, cl: Vector, cu: Vector
+) -> tuple[float, float]:
+    """(stationarity, complementarity) of a point without bounds, multipliers off their side paid the cheaper way."""
+    ways = _for_rows(_Payment(stationarity, 0.0, np.zeros(0)), *_row_gaps(cl, cu, c, y))
+    paid = min(ways, key=lambda way: way.total(violation))
+    return paid.stationarity, paid.complementarity
+
+
+def _row_gaps(cl: Vector, cu: Vector, c: Vector, y: Vector) -> tuple[Vector, Vector]:
     """(|y_i|, gap of the side its sign points at) for inequality rows; 0 for equalities, which have no side to miss."""
-    inequality = problem.cl != problem.cu
-    gap = np.where(y > 0, problem.cu - c, np.where(y < 0, c - problem.cl, 0.0))
+    inequality = cl != cu
+    gap = np.where(y > 0, cu - c, np.where(y < 0, c - cl, 0.0))
     return np.where(inequality, np.abs(y), 0.0), np.where(inequality, np.maximum(gap, 0.0), 0.0)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
@@ -15,11 +15,12 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.errors import CheckpointError
+from auglag.files import replacing
 from auglag.problems.base import Counts
 from auglag.rules import History, Iteration
 
-FORMAT = 3
-ARRAYS = ("x", "y", "best_x", "best_y", "sc", "start_x", "diverged", "least")
+FORMAT = 4
+ARRAYS = ("x", "y", "best_x", "best_y", "sc", "start_x", "diverged", "least", "origin")
 
 
 @final
@@ -46,6 +47,8 @@ class State:
     memory: dict[str, Any]  #: of solvers by models, see `auglag.sqp.Memory.arrays`
     finishes: int  #: accelerations that met the tolerance but not their aim, in vain
     finish_error: float  #: the smallest error of those
+    inside: bool  #: interior points were tried in this attempt
+    origin: Vector  #: where this attempt's acceleration began; empty before
     attempt: int  #: 0, or which restart this is
     earlier: list[Iteration]  #: the rows of the attempts before
     least: Vector  #: the least violated point, where infeasibility was shown; else empty
@@ -54,8 +57,7 @@ class State:
 
 
 def save(path: str | os.PathLike[str], state: State) -> None:
-    """Write atomically: a process killed at any moment leaves the old file or the new one, never a broken one."""
-    target = Path(path)
+    """Write a state in place of the one before."""
     meta = {
         "format": FORMAT,
         "fingerprint": state.fingerprint,
@@ -73,50 +75,21 @@ def save(path: str | os.PathLike[str], state: State) -> None:
         "unbounded": state.unbounded,
         "finishes": state.finishes,
         "finish_error": state.finish_error,
+        "inside": state.inside,
         "attempt": state.attempt,
         "earlier": [asdict(it) for it in state.earlier],
         "finding": state.finding,
     }
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            kept: dict[str, Any] = {
-                f"memory_{name}": np.asarray(a, dtype=np.float64) for name, a in state.memory.items()
-            }
-            np.savez(
-                file,
-                meta=np.array(json.dumps(meta)),
-                x=state.x,
-                y=state.y,
-                best_x=state.best_x,
-                best_y=state.best_y,
-                sc=state.sc,
-                start_x=state.start_x,
-                diverged=state.diverged,
-                least=state.least,
-                **kept,
-            )
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    kept = {f"memory_{name}": np.asarray(a, dtype=np.float64) for name, a in state.memory.items()}
+    write(path, meta, {name: getattr(state, name) for name in ARRAYS} | kept)
 
 
 def load(path: str | os.PathLike[str]) -> State:
     """Read a state, or say what is wrong with the file."""
-    target = Path(path)
-    if not target.exists():
-        raise CheckpointError(f"resume must name an existing checkpoint, got {str(target)!r}, which does not exist")
-    try:
-        with open(target, "rb") as file, np.load(file, allow_pickle=False) as data:
-            meta = json.loads(str(data["meta"]))
-            arrays = {name: np.array(data[name], dtype=np.float64) for name in ARRAYS}
-            kept = [name for name in data.files if name.startswith("memory_")]
-            memory = {name.removeprefix("memory_"): np.array(data[name], dtype=np.float64) for name in kept}
-        if meta.get("format") != FORMAT:
-            raise CheckpointError(f"{target} must have checkpoint format {FORMAT}, got {meta.get('format')!r}")
+    with opened(path, FORMAT) as (meta, data):
+        arrays = {name: np.array(data[name], dtype=np.float64) for name in ARRAYS}
+        kept = [name for name in data.files if name.startswith("memory_")]
+        memory = {name.removeprefix("memory_"): np.array(data[name], dtype=np.float64) for name in kept}
         iterations = [Iteration(**it) for it in meta["iterations"]]
         return State(
             fingerprint=dict(meta["fingerprint"]),
@@ -131,12 +104,34 @@ def load(path: str | os.PathLike[str]) -> State:
             unbounded=float(meta["unbounded"]),
             finishes=int(meta["finishes"]),
             finish_error=float(meta["finish_error"]),
+            inside=bool(meta["inside"]),
             attempt=int(meta["attempt"]),
             earlier=[Iteration(**it) for it in meta["earlier"]],
             finding=float(meta["finding"]),
             memory=memory,
             **arrays,
         )
+
+
+def write(path: str | os.PathLike[str], meta: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+    """JSON and arrays in one `.npz`, atomically: a process killed at any moment leaves the old file or the new one."""
+    named: dict[str, Any] = {"meta": np.array(json.dumps(meta)), **arrays}
+    with replacing(Path(path)) as file:
+        np.savez(file, **named)
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str], form: int | str) -> Iterator[tuple[dict[str, Any], Any]]:
+    """(meta, arrays) of a checkpoint of this format; whatever goes wrong while they are read says what is wrong."""
+    target = Path(path)
+    if not target.exists():
+        raise CheckpointError(f"resume must name an existing checkpoint, got {str(target)!r}, which does not exist")
+    try:
+        with open(target, "rb") as file, np.load(file, allow_pickle=False) as data:
+            meta = json.loads(str(data["meta"]))
+            if meta.get("format") != form:
+                raise CheckpointError(f"{target} must have checkpoint format {form}, got {meta.get('format')!r}")
+            yield meta, data
     except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, EOFError, OSError) as error:
         reason = "not a file written by auglag" if "pickle" in str(error) else f"{type(error).__name__}: {error}"
         raise CheckpointError(f"{target} is not a usable checkpoint ({reason})") from None

@@ -35,6 +35,10 @@ class CheckpointError(AuglagError):
     """A saved state cannot be used: damaged, of another format, or of another problem."""
 
 
+class MissingExtra(AuglagError, ImportError):
+    """A package that is needed here is not installed; the message says how to get it."""
+
+
 class StoppedByCallback(AuglagError):
     """Internal signal: the user's callback raised StopIteration."""
 

@@ -121,6 +121,7 @@ class AugmentedLagrangian:
             lower=np.minimum(np.maximum(box[0] - x, -radius), 0.0),
             upper=np.maximum(np.minimum(box[1] - x, radius), 0.0),
             equal=form.equal,
+            layout=self.memory.layout,
         )
         return model if model.finite else None
 

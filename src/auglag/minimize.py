@@ -30,7 +30,7 @@ from auglag.progress import Table
 from auglag.result import Result
 from auglag.rules import Adaptive, Always, DualRule, FromScale, History, PenaltyRule, ToleranceRule
 from auglag.run import Hooks, Run, WarmStart
-from auglag.settings import resolve
+from auglag.settings import resolve, row_weights
 
 
 def minimize(
@@ -53,6 +53,7 @@ def minimize(
     inner: InnerSolver | str | None = None,
     slacks: str | None = None,
     scaling: bool | None = None,
+    penalty_weights: Any = None,
     restoration: bool | None = None,
     acceleration: SQP | bool | None = None,
     restarts: int | None = None,
@@ -100,6 +101,9 @@ def minimize(
         "closed" (inequality slacks minimised out, the default) or "explicit" (slacks are variables).
     scaling, restoration : bool
         Whether f and c are scaled by their gradients at x0; whether infeasibility is checked for on suspicion.
+    penalty_weights : array_like
+        A positive weight per constraint row: the penalty of row i is beta times it. For rows that matter more, or whose
+        units scaling cannot know; multipliers and the certificate stay in the user's units.
     acceleration : bool or SQP
         Whether Newton's method on the KKT conditions is tried between the iterations of Algorithm 1, whose inner solver
         then is "qp" where that can be; False for Algorithm 1 alone, with another inner solver unless inner="qp".
@@ -170,6 +174,7 @@ def minimize(
     hooks = Hooks(_wrap(callback), table, table.end if table else None, checkpoint, resume, log)
     if start.beta is not None:
         settings = replace(settings, penalty=warm_penalty(settings.penalty, start.beta))
+    settings = replace(settings, weights=row_weights(penalty_weights, problem.m))
     run = Run(problem, settings, start, tol, budget or Budget(), hooks, counts)
     return run.solve() if log is None else log.around(run.solve, headers.deterministic(run))
 

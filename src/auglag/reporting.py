@@ -1,18 +1,65 @@
-"""Words for a result: the message with the numbers that matter, and what to try."""
+"""The result of a run, in numbers and in words: the message with those that matter, and what to try."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from auglag._typing import Vector
 from auglag.certificate import Certificate
 from auglag.errors import DerivativeError
 from auglag.inner import SOLVERS
 from auglag.restarts import BEST, start_of
-from auglag.result import Status
+from auglag.result import Result, Status, row
 
 if TYPE_CHECKING:
     from auglag.run import Run
+
+
+def report(status: Status, check: Certificate, run: Run) -> Result:
+    """Everything about the best point of a run that has ended so."""
+    text = message(status, check, run)
+    problem, best = run.problem, run.best
+    point, counts = problem.at(best.x), run.used()
+    iterations = run.earlier + run.history.iterations
+    c = point.c
+    row_excess = np.maximum(np.maximum(problem.cl - c, c - problem.cu), 0.0)
+    return Result(
+        x=best.x.copy(),
+        fun=check.objective,
+        success=status is Status.SOLVED,
+        status=status,
+        message=text,
+        nit=len(iterations),
+        nit_inner=sum(it.inner_iterations for it in iterations),
+        **counts.as_dict(),
+        jac=point.grad.copy(),
+        maxcv=float(np.max(row_excess, initial=0.0)),
+        multipliers=_split(run, check.multipliers),
+        bound_multipliers=check.bound_multipliers,
+        certificate=check,
+        penalty=iterations[-1].beta if iterations else _first_penalty(run),
+        history=[row(it) for it in iterations],
+        seconds=run.guard.seconds,
+        tol=run.tol,
+        inner=run.inner.name if run.form is not None else str(run.settings.inner),
+        variant=run.settings.describe(),
+        advice=() if status is Status.SOLVED else advice(status, check, run),
+    )
+
+
+def _first_penalty(run: Run) -> float:
+    if run.start.beta is not None:
+        return run.start.beta
+    return run.penalty().next(run.history) if math.isfinite(run.history.objective) else 1.0
+
+
+def _split(run: Run, y: Vector) -> list[Any]:
+    """Multipliers per constraint, in the user's order; a number where the user's function returns one."""
+    return [float(y[g.start]) if g.scalar else y[g.start : g.stop].copy() for g in run.problem.groups]
 
 
 def message(status: Status, check: Certificate, run: Run) -> str:
@@ -38,8 +85,8 @@ def _message(status: Status, check: Certificate, run: Run) -> str:
     if status is Status.INFEASIBLE:
         names = ", ".join(f"{name} by {size:.3g}" for name, size in list(check.row_violations.items())[:3])
         return f"{text} The least violation found is {check.violation:.3g}; most violated: {names}."
-    if status is Status.UNBOUNDED and run.evidence is not None:
-        objective, violation = run.evidence
+    if status is Status.UNBOUNDED and run.depth.evidence is not None:
+        objective, violation = run.depth.evidence
         return f"{text} f + g is {objective:.3g} at a point whose violation is {violation:.3g}."
     if status is Status.SOLVED and not history.iterations:
         text += " The starting point already does."
@@ -80,7 +127,7 @@ def _when_stuck(check: Certificate, run: Run) -> list[str]:
     """Reasons for which an inner solver gets no further, the likeliest first."""
     problem, tips = run.problem, []
     try:
-        problem.check_derivatives(run.best_x)
+        problem.check_derivatives(run.best.x)
     except DerivativeError as error:
         tips.append(f"the derivatives, which are wrong at result.x: {str(error).replace(' at x0', '')}.")
     if check.relative_residual <= run.tol:

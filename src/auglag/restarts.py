@@ -15,6 +15,8 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.feasibility import least_violation
 from auglag.inner import InnerResult, InnerSolver
+from auglag.problems.base import AbstractProblem
+from auglag.problems.constraints import nearby
 from auglag.result import Status
 from auglag.rules import Adaptive, Always, History, PenaltyRule, first_penalty
 
@@ -68,6 +70,18 @@ STARTS = (
 BEST = "the best point so far"
 #: More starts than these are not made, whatever is asked for.
 MOST = len(STARTS) + 1
+
+
+def defined_near(problem: AbstractProblem, x: Vector) -> Vector | None:
+    """x, or a point near it where f and c are finite, or None."""
+    g = problem.g
+    for trial in nearby(x, (problem.lower, problem.upper)):
+        if g is not None:
+            trial = np.clip(g.domain().prox(trial, 1.0), problem.lower, problem.upper)
+        point = problem.at(trial)
+        if point.finite() and np.isfinite(point.grad).all():
+            return trial
+    return None
 
 
 def following(attempt: int, status: Status, restarts: int) -> int | None:
@@ -126,5 +140,5 @@ class Capped:
 
     def solve(self, subproblem: OuterSubproblem, x: Vector, tol: float, *, limit: int) -> InnerResult:
         """As the solver does, within the limit."""
-        left = self.run.effort_left()
+        left = min(self.run.effort_left(), self.run.accelerator.leash())
         return self.inner.solve(subproblem, x, tol, limit=limit if left > limit else max(1, int(left)))

@@ -79,6 +79,11 @@ class History:
             raise IndexError("no iteration yet: a rule has to return its first value when history.iterations is empty")
         return self.iterations[-1]
 
+    @property
+    def inner_iterations(self) -> int:
+        """Inner iterations so far."""
+        return sum(it.inner_iterations for it in self.iterations)
+
     def violations(self) -> list[float]:
         """||c(x_1)||, then ||c(x_{k+1})|| of the usable iterations."""
         return [self.violation] + [it.violation for it in self.iterations if it.usable]

@@ -6,6 +6,8 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
+import numpy as np
+
 from auglag.acceleration import SQP
 from auglag.errors import InputError, OptionError
 from auglag.inner import LBFGSB, SOLVERS, InnerSolver
@@ -38,6 +40,7 @@ class Settings:
     inner: InnerSolver | str = "auto"
     slacks: str = "closed"
     scaling: bool = True
+    weights: tuple[float, ...] = ()  #: the penalty of row i is beta times its weight; empty: 1 for all
     acceleration: SQP | None = field(default_factory=SQP)  #: None: Algorithm 1 alone
     restoration: bool = True  #: check for infeasibility on suspicion, and go on from a feasible point if there is one
     restarts: int = 5  #: other starts that may be tried where acceleration is on and x0 led to no solution
@@ -153,6 +156,16 @@ def resolve(
             raise InputError(f"acceleration must be True, False or an SQP object, got {acceleration!r:.80}")
         changes["acceleration"] = SQP() if acceleration is True else acceleration or None
     return replace(settings, **changes)
+
+
+def row_weights(weights: Any, m: int) -> tuple[float, ...]:
+    """The weights of the rows' penalties, checked."""
+    if weights is None:
+        return ()
+    values = np.asarray(weights, dtype=float)
+    if values.shape != (m,) or not (np.isfinite(values).all() and (values > 0).all()):
+        raise InputError(f"penalty_weights must be {m} positive numbers, one per constraint row, got {weights!r:.80}")
+    return tuple(values.tolist())
 
 
 def _known(name: Any, known: Any, what: str) -> str:

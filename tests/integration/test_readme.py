@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -57,6 +58,27 @@ def test_every_block_runs_in_order_with_the_results_it_promises(capsys):
     assert "Solved" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", re.findall(r"\]\(([\w./]+)\)", README))
+def test_the_table_of_solvers_has_the_numbers_of_the_results():
+    """Their one source is docs/results/solvers/tables.md, which the benchmark writes."""
+    tables = (ROOT / "docs" / "results" / "solvers" / "tables.md").read_text(encoding="utf-8")
+    measured = rows(tables[tables.index("**Solved at**") :])
+    shown = rows(README[README.index("| solver | solved at 1e-3") :])
+    assert sorted(row["solver"] for row in shown) == sorted(row["Solver"] for row in measured)
+    by_name = {row["Solver"]: row for row in measured}
+    for row in shown:
+        found = by_name[row["solver"]]
+        for mine, theirs in (("solved at 1e-3", "1e-3"), ("1e-6", "1e-6"), ("1e-8", "1e-8")):
+            assert row[mine] == found[theirs], row
+        assert (row["median gradients"], row["false claims"]) == (found["median gradients"], found["false claims"]), row
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    """The first table of a text, header -> cell."""
+    lines = itertools.takewhile(lambda line: line.startswith("|"), text[text.index("|") :].splitlines())
+    cells = [[cell.strip().strip("*") for cell in line.strip("|").split("|")] for line in lines]
+    return [dict(zip(cells[0], row, strict=True)) for row in cells[2:]]
+
+
+@pytest.mark.parametrize("name", re.findall(r"\]\(([\w./-]+)\)", README))
 def test_every_link_points_at_a_file(name):
     assert (ROOT / name).exists()

@@ -35,7 +35,7 @@ def test_a_restart_finds_the_root_that_the_start_cannot_see():
     assert alone.status is Status.INFEASIBLE
     assert result.success
     np.testing.assert_allclose(result.x, -2.103803402735536, rtol=1e-9)
-    assert "a restart from the least violated point" in result.message
+    assert "a restart from" in result.message
     attempts = [row["attempt"] for row in result.history]
     assert attempts == sorted(attempts)
     assert attempts[0] == 0 < attempts[-1]
@@ -43,16 +43,35 @@ def test_a_restart_finds_the_root_that_the_start_cannot_see():
     assert result.history[: alone.nit] == alone.history  # nothing is different before the first restart
 
 
+def rootless(x0, **options):
+    """min x^2 subject to x^4 - 2 x^2 + 2 = 0, whose left side is least, 1, at -1 and 1."""
+    constraint = NonlinearConstraint(
+        lambda x: x[0] ** 4 - 2 * x[0] ** 2 + 2,
+        0,
+        0,
+        jac=lambda x: np.array([[4 * x[0] ** 3 - 4 * x[0]]]),
+        hess=lambda x, v: np.array([[(12 * x[0] ** 2 - 4) * v[0]]]),
+    )
+    return auglag.minimize(
+        lambda x: x[0] ** 2,
+        [x0],
+        jac=lambda x: 2 * x,
+        hess=lambda x: np.array([[2.0]]),
+        constraints=constraint,
+        **options,
+    )
+
+
 def test_an_infeasible_problem_stays_infeasible_and_says_how_often_it_was_tried():
-    result = pocket(1.0)
+    result = rootless(1.5)
     assert result.status is Status.INFEASIBLE
     assert result.certificate.violation == pytest.approx(1.0)
     assert "2 restarts did not help" in result.message
 
 
 def test_a_proof_of_infeasibility_stands_when_the_budget_ends_in_a_restart():
-    alone = pocket(1.0, restarts=0)
-    result = pocket(1.0, budget=Budget(evaluations=max(alone.nfev, alone.constr_nfev) + 3))
+    alone = rootless(1.5, restarts=0)
+    result = rootless(1.5, budget=Budget(evaluations=max(alone.nfev, alone.constr_nfev) + 3))
     assert result.status is Status.INFEASIBLE
     assert result.certificate.violation == pytest.approx(1.0)
 

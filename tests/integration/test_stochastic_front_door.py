@@ -24,6 +24,7 @@ from auglag.stochastic import (
     minimize,
     neyman_pearson,
 )
+from auglag.stochastic.checkpoint import load
 from auglag.stochastic.minimize import choose
 
 
@@ -168,7 +169,7 @@ def sampled_problem() -> StochasticProblem:
 
 def test_a_sampler_gets_an_estimate_with_intervals_that_hold_the_truth() -> None:
     problem = sampled_problem()
-    assert choose(problem) == "pstorm"
+    assert choose(problem) == "lbfgs"
     held, trials = 0, 12
     for seed in range(trials):
         result = minimize(problem, [0.0, 0.0], tol=0.2, seed=seed, test_rows=2000, max_epochs=30)
@@ -204,11 +205,135 @@ def test_a_sampled_run_ends_with_a_certificate_or_goes_on_to_its_limit() -> None
 
 
 def test_a_tolerance_below_the_radius_is_called_unattainable() -> None:
-    result = minimize(sampled_problem(), [0.0, 0.0], tol=1e-4, test_rows=400, max_epochs=30)
+    result = minimize(sampled_problem(), [0.0, 0.0], method="pstorm", tol=1e-4, test_rows=400, max_epochs=30)
     assert not result.success
     assert "tol is below the radius of the interval, so that no point can meet it: take more than" in result.message
 
 
-def test_deterministic_methods_are_refused_on_a_sampler() -> None:
+def test_a_sampler_is_solved_on_samples_that_grow_until_a_fresh_one_certifies_it(tmp_path: Path) -> None:
+    passes = []
+    for tol in (0.1, 0.03):
+        result = minimize(sampled_problem(), [0.0, 0.0], tol=tol, test_rows=2000)
+        assert result.success
+        assert result.method == "lbfgs"
+        assert result.certificate.residual_interval[1] <= tol
+        # The truth: E b'x = x1 + x2, E a = (1, 1).
+        x, y = result.x, result.multipliers[0]
+        truth = np.hypot(*(x - 1.0 + y)) + abs(max(x.sum() - 0.5, 0.0))
+        assert truth <= tol
+        passes.append(result.epochs)
+    assert passes[0] < 40 < passes[1]
+
+
+def test_growing_samples_resume_bit_for_bit(tmp_path: Path) -> None:
+    state = tmp_path / "state.npz"
+
+    def run(**options: Any) -> Any:
+        return minimize(sampled_problem(), [0.0, 0.0], tol=0.03, test_rows=2000, checkpoint=state, **options)
+
+    whole = run()
+    assert whole.certificate.rows > 4 * 2000
+    calls = 0
+
+    def interrupt(row: dict) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == len(whole.trace) - 1:
+            raise KeyboardInterrupt
+
+    run(callback=interrupt)
+    assert calls == len(whole.trace) - 1
+    assert load(state).numbers["times"] > 1
+    again = run(resume=state)
+    np.testing.assert_array_equal(again.x, whole.x)
+    assert again.epochs == whole.epochs
+
+
+def test_limits_leave_no_room_for_a_larger_sample() -> None:
+    result = minimize(sampled_problem(), [0.0, 0.0], tol=0.02, test_rows=1000, max_epochs=30)
+    assert result.status is Status.EVALUATION_LIMIT
+    assert "max_epochs = 30 leaves no room for a larger one" in result.message
+    assert "it takes a sample of about" in result.message
+    assert result.epochs <= 30
+    assert result.advice[0].startswith("a larger max_epochs")
+
+
+def test_gauss_newton_is_refused_on_a_sampler() -> None:
     with pytest.raises(auglag.InputError, match="needs data with an end; a sampler takes"):
-        minimize(sampled_problem(), method="lbfgs")
+        minimize(sampled_problem(), method="gauss-newton")
+
+
+def test_an_iterator_of_batches_gets_a_sampled_method() -> None:
+    rng = np.random.default_rng(0)
+    problem = StochasticProblem.from_functions(
+        2,
+        lambda x, z: 0.5 * np.mean(np.sum((x - z) ** 2, axis=1)),
+        lambda x, z: x - z.mean(axis=0),
+        batches=iter(lambda: rng.standard_normal((64, 2)), None),
+    )
+    assert choose(problem) == "pstorm"
+    with pytest.raises(auglag.InputError, match=r"method='lbfgs' needs data= or sampler="):
+        minimize(problem, method="lbfgs")
+
+
+def mean_of_squares(gradient_factor: float = 1.0, vjp_factor: float = 1.0, jac_factor: float | None = None, **data):
+    extra = {} if jac_factor is None else {"jacobian": lambda x, z: jac_factor * 2 * (z[:, :1] * x).mean(axis=0)[None]}
+    return StochasticProblem.from_functions(
+        3,
+        lambda x, z: 0.5 * np.mean(np.sum((x - z) ** 2, axis=1)),
+        lambda x, z: gradient_factor * (x - z.mean(axis=0)),
+        constraints=lambda x, z: [np.mean(z[:, 0] * np.sum(x**2))],
+        vjp=lambda x, z, w: vjp_factor * w[0] * 2 * z[:, 0].mean() * x,
+        lower=[-np.inf],
+        upper=[4.0],
+        **(data or {"data": 1.0 + np.random.default_rng(0).random((500, 3))}),
+        **extra,
+    )
+
+
+@pytest.mark.parametrize(
+    ("factors", "words"),
+    [((1.1, 1.0), "gradient: entry"), ((1.0, 0.9), "vjp: entry"), ((1.0, 1.0, 2.0), "jacobian: row 0, column")],
+)
+def test_wrong_derivatives_are_found_at_x0(factors: tuple[float, ...], words: str) -> None:
+    with pytest.raises(auglag.DerivativeError, match=words):
+        minimize(mean_of_squares(*factors), np.ones(3))
+
+
+def test_the_check_of_derivatives_counts_its_rows_and_can_be_left_out() -> None:
+    checked, plain = (
+        minimize(mean_of_squares(), np.ones(3), tol=1e-6, check_derivatives=wanted) for wanted in ("first", False)
+    )
+    assert checked.success
+    np.testing.assert_array_equal(checked.x, plain.x)
+    assert checked.epochs - plain.epochs == pytest.approx(5 * 256 / 500)  # x0, and two points for each of f and c
+    rng = np.random.default_rng(1)
+    with pytest.raises(auglag.DerivativeError, match="gradient"):
+        minimize(mean_of_squares(1.5, sampler=lambda _, size: 1.0 + rng.random((size, 3))), np.ones(3))
+
+
+def test_explain_says_what_happened_and_what_to_try() -> None:
+    solved = minimize(mean_of_squares(), np.ones(3), tol=1e-6)
+    assert solved.advice == ()
+    assert "passes over the data" in solved.explain()
+    assert "method lbfgs, Adaptive(gamma=3, tau=0.5) penalty" in solved.explain()
+    short = minimize(mean_of_squares(), np.ones(3), method="sgd", tol=1e-9, max_epochs=20)
+    assert short.message.startswith("Epoch limit reached before the tolerance: max_epochs = 20 passes over the data.")
+    assert "Try: a larger max_epochs, from x0=result.x, y0=result.multipliers." in short.explain()
+    few = minimize(mean_of_squares(), np.ones(3), method="sgd", tol=1e-9, max_gradients=20)
+    assert few.message.startswith("Gradient limit reached before the tolerance: max_gradients = 20.")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"max_epoch": 3}, "has no argument 'max_epoch'; did you mean 'max_epochs'"),
+        ({"batch_size": 3}, r"has no argument 'batch_size': write method=SGD\(batch=...\)"),
+        ({"method": "sdg"}, "got 'sdg'; did you mean 'sgd'"),
+        ({"preset": "papr"}, "got 'papr'; did you mean 'paper'"),
+        ({"variant": "adaptive_full"}, "did you mean 'adaptive-full'"),
+    ],
+)
+def test_misspelt_arguments_get_a_suggestion(options: dict, words: str) -> None:
+    with pytest.raises(auglag.OptionError, match=words):
+        minimize(mean_of_squares(), **options)

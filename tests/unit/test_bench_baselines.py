@@ -196,12 +196,12 @@ def test_ipopt_says_which_ipopt_it_is(name: str, version: str) -> None:
 @pytest.mark.parametrize(
     ("name", "command"),
     [
-        ("ipopt", "pip install casadi"),
-        ("ipopt-lm", "pip install casadi"),
-        ("ipopt-3.12", "pip install ipyopt"),
-        ("nlopt-auglag", "pip install nlopt"),
-        ("uno", "pip install unopy"),
-        ("alpaqa", "pip install --pre alpaqa"),
+        ("ipopt", "needs casadi: pip install 'auglag[baselines]'"),
+        ("ipopt-lm", "needs casadi: pip install 'auglag[baselines]'"),
+        ("ipopt-3.12", "needs ipyopt: pip install 'auglag[baselines]'"),
+        ("nlopt-auglag", "needs nlopt: pip install 'auglag[baselines]'"),
+        ("uno", "needs unopy: pip install 'auglag[baselines]'"),
+        ("alpaqa", "needs alpaqa: pip install 'auglag[baselines]'"),
     ],
 )
 def test_a_missing_wheel_is_named(monkeypatch: pytest.MonkeyPatch, name: str, command: str) -> None:

@@ -22,6 +22,7 @@ from auglag.bench.record import Record
 from auglag.bench.report import Section
 from auglag.bench.setting import PAPER_SETTINGS
 from auglag.bench.tables import table2
+from auglag.paper.deterministic import succeeded
 from helpers.records import experiment, record
 
 RECORDS = experiment(14)
@@ -120,6 +121,14 @@ def test_text_from_records_cannot_become_markup() -> None:
 def test_the_script_makes_no_markup_from_text() -> None:
     script = Reader(report.html(SECTIONS, title="T")).scripts[1]
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", script)
+
+
+def test_solved_means_the_same_in_the_report_and_in_figure_1() -> None:
+    late = replace(RECORDS[0], residual=0.0, gradients=10**6, history=None)
+    records = [late, *RECORDS[1:]]
+    for section in report.paper_sections(records):
+        assert [section.solved(held) for held in section.records] == [succeeded(held) for held in section.records]
+    assert not succeeded(late)
 
 
 def test_the_data_are_those_of_the_records() -> None:

@@ -44,6 +44,7 @@ class Script(Method):
 
 def solve(method: Script, epochs: object, **options: object) -> Any:
     settings: dict = {"tol": 1e-12, "tolerance": PowerLaw(0.5, 1.0), "max_epochs": None} | options
+    settings["check_derivatives"] = False  # its rows would be counted, too
     return minimize(quadratic(), [2.0], method=method, epochs=epochs, **settings)
 
 

@@ -15,7 +15,7 @@ from auglag.bench.record import Record
 from auglag.bench.runner import Watch, before, collect, stored, unfinished
 from auglag.bench.spec import Run
 from auglag.bench.store import Store
-from auglag.problems.cutest.catalogue import MissingExtra
+from auglag.errors import MissingExtra
 
 #: How often a run whose Dask worker died is handed to another one.
 ATTEMPTS = 5

@@ -8,11 +8,11 @@ import io
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from auglag.bench.record import Record, flat
-from auglag.errors import InputError
-from auglag.problems.cutest.catalogue import MissingExtra
+from auglag.errors import InputError, MissingExtra
+from auglag.files import replacing
 
 
 def export(records: Iterable[Record], path: str | os.PathLike[str]) -> Path:
@@ -20,23 +20,26 @@ def export(records: Iterable[Record], path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     rows = [flat(record) for record in records]
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    partial = target.with_name(f".{target.name}.partial")
-    if target.name.endswith(".parquet"):
-        _parquet(rows, columns, partial)
-    elif target.name.endswith((".csv", ".csv.gz")):
-        text = io.StringIO()
-        writer = csv.DictWriter(text, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        content = text.getvalue().encode()
-        partial.write_bytes(gzip.compress(content, mtime=0) if target.suffix == ".gz" else content)
-    else:
+    if not target.name.endswith((".parquet", ".csv", ".csv.gz")):
         raise InputError(f"export: path must end in .csv, .csv.gz or .parquet, got {str(target)!r}")
-    partial.replace(target)
+    with replacing(target) as file:
+        if target.suffix == ".parquet":
+            _parquet(rows, columns, file)
+        else:
+            content = _csv(rows, columns)
+            file.write(gzip.compress(content, mtime=0) if target.suffix == ".gz" else content)
     return target
 
 
-def _parquet(rows: list[dict[str, Any]], columns: list[str], path: Path) -> None:
+def _csv(rows: list[dict[str, Any]], columns: list[str]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _parquet(rows: list[dict[str, Any]], columns: list[str], file: IO[bytes]) -> None:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -51,4 +54,4 @@ def _parquet(rows: list[dict[str, Any]], columns: list[str], path: Path) -> None
         elif kinds == {int, float}:
             values = [None if value is None else float(value) for value in values]
         arrays[name] = pa.array(values)
-    pq.write_table(pa.table(arrays), path, compression="zstd")
+    pq.write_table(pa.table(arrays), file, compression="zstd")

@@ -17,8 +17,7 @@ from typing import IO, Any, final
 
 from auglag.bench.record import Ending, Record
 from auglag.bench.spec import Run
-from auglag.errors import AuglagError
-from auglag.problems.cutest.catalogue import MissingExtra
+from auglag.errors import AuglagError, MissingExtra
 
 #: Seconds between two looks at the clock and at the memory of a worker.
 LOOK = 0.05

@@ -20,8 +20,7 @@ from auglag.bench.record import TOLERANCES, Record
 from auglag.bench.setting import Setting
 from auglag.bench.style import COLOURS, RC, Look, looks
 from auglag.bench.tables import solved_at
-from auglag.errors import InputError
-from auglag.problems.cutest.catalogue import MissingExtra
+from auglag.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,6 +84,8 @@ def solved_at_plot(
     records: Sequence[Record], *, title: str = "", solvers: Sequence[str] | None = None, width: float = 5.0
 ) -> Figure:
     """Problems solved at 1e-3, 1e-6 and 1e-8, one row of three dots for each solver, the best at 1e-6 on top."""
+    from matplotlib.ticker import MaxNLocator
+
     table = solved_at(records, solvers=solvers)
     rows: list[Any] = sorted(table.rows, key=lambda row: (row[2], row[1]))
     counts: list[tuple[int, ...]] = [row[1:4] for row in rows]
@@ -95,6 +96,9 @@ def solved_at_plot(
         axes = figure.add_subplot()
         for y, row in enumerate(counts):
             axes.plot([min(row), max(row)], [y, y], color="#BBBBBB", linewidth=1.2, zorder=1)
+            numbers = "  ".join(str(count) for count in row)  # where dots lie on each other the numbers tell
+            beside = axes.get_yaxis_transform()
+            axes.text(1.02, y, numbers, transform=beside, va="center", fontsize="x-small", color="#555555")
         for j, (tolerance, marker) in enumerate(zip(TOLERANCES, markers, strict=True)):
             colour = ("#56B4E9", "#0072B2", "#000000")[j]
             power = rf"at $10^{{{round(math.log10(tolerance))}}}$"
@@ -111,6 +115,7 @@ def solved_at_plot(
         axes.set_yticks(range(len(rows)), [str(row[0]) for row in rows])
         axes.set_ylim(-0.6, len(rows) - 0.4)
         axes.set_xlim(0, total * 1.02)
+        axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
         axes.grid(axis="y", visible=False)
         axes.set_xlabel(f"problems solved, of {total}")
         axes.set_title(title, loc="left")

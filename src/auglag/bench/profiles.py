@@ -63,10 +63,17 @@ def judged(tolerance: float) -> Solved:
 
 
 def residual_below(eps: float) -> Solved:
-    """Solved is the paper's own test: R with the solver's multipliers is at most eps. Without multipliers it is not."""
+    """Solved is the paper's own test: R with the solver's multipliers is at most eps. Without multipliers it is not.
+
+    A run whose gradients, counted as by `subproblem_gradients`, are beyond its limit has not made it in time.
+    """
     if not 0.0 < eps < math.inf:
         raise InputError(f"eps must be positive and finite, got {eps!r}")
-    return lambda record: record.residual <= eps
+
+    def solved(record: Record) -> bool:
+        return record.residual <= eps and subproblem_gradients(record) <= record.run.limits.gradients
+
+    return solved
 
 
 def claimed(record: Record) -> bool:

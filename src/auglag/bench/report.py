@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html as markup
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from auglag.bench.setting import PAPER_SETTINGS, Setting
 from auglag.bench.style import looks
 from auglag.bench.tables import failures, pairs, solved_at
 from auglag.errors import InputError
+from auglag.files import replacing
 
 
 @final
@@ -42,7 +42,7 @@ class Section:
 def paper_sections(
     records: Iterable[Record], *, settings: Sequence[Setting] = PAPER_SETTINGS, cost: Cost = gradients
 ) -> list[Section]:
-    """One section for each of the paper's settings that has records, with R <= eps as the test."""
+    """One section for each of the paper's settings that has records; solved means what it does in Figure 1."""
     held = list(records)
     found = [(setting, setting.select(held)) for setting in settings]
     return [
@@ -50,7 +50,7 @@ def paper_sections(
             title=setting.title,
             records=chosen,
             solved=residual_below(setting.eps),
-            test=f"R <= {setting.eps:g} with the solver's own multipliers",
+            test=f"R <= {setting.eps:g} with the solver's own multipliers, within the limit on gradients",
             cost=cost,
             claims_at=min((t for t in TOLERANCES if t >= setting.eps), default=None),
         )
@@ -89,12 +89,8 @@ def write(
     target = Path(path)
     text = html(sections, title=title, tables=tables, notes=notes)
     target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        scratch.write_text(text, encoding="utf-8", newline="\n")
-        scratch.replace(target)
-    finally:
-        scratch.unlink(missing_ok=True)
+    with replacing(target) as file:
+        file.write(text.encode())
     return target
 
 

@@ -39,7 +39,7 @@ def write(records: Sequence[Record], output: Path, *, title: str) -> Iterator[st
     write_tables(output / "tables.md", title, tables)
     yield tables[0].text()
     yield f"Tables: {output / 'tables.md'}"
-    yield f"Runs: {export(records, output / 'runs.csv.gz')}"
+    yield f"Runs: {', '.join(map(str, _export(records, output)))}"
     if importlib.util.find_spec("matplotlib") is None:
         yield "No plots and no report: pip install 'auglag[plot]'"
         return
@@ -59,6 +59,12 @@ def write(records: Sequence[Record], output: Path, *, title: str) -> Iterator[st
         yield f"Plot: {saved[-1]}"
     page = report.write(output / "report.html", [report.Section(title, records)], title=title)
     yield f"Report, with every run: {page}"
+
+
+def _export(records: Sequence[Record], output: Path) -> Iterator[Path]:
+    yield export(records, output / "runs.csv.gz")
+    if importlib.util.find_spec("pyarrow") is not None:
+        yield export(records, output / "runs.parquet")
 
 
 def _with_gradients(records: Sequence[Record]) -> set[str]:

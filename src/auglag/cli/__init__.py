@@ -21,6 +21,14 @@ def main() -> None:
     """Run the command line; errors of ours are one sentence, not a traceback."""
     if ampl.is_call(sys.argv[1:]):
         sys.exit(ampl.main())
+    if len(sys.argv) > 1 and sys.argv[1].endswith(".nl"):
+        name, stub = sys.argv[1], sys.argv[1].removesuffix(".nl")
+        err.print(
+            f"auglag: {name} is not a command: `auglag solve {name}` solves it and shows the result, `auglag {stub} "
+            f"-AMPL` writes {stub}.sol",
+            markup=False,
+        )
+        sys.exit(BAD_USAGE)
     try:
         app()
     except AuglagError as error:

@@ -15,40 +15,27 @@ from auglag.cli.progress import Counted, Course, kept
 from auglag.cli.runs import run
 
 
-@paper.command()
-def fig1(
-    quick: Quick = False,
-    output: Output = Path("paper-output"),
-    workers: Workers = 0,
-    cluster: Cluster = "",
-    redo: Redo = False,
-) -> None:
-    """Figure 1: performance profiles of the four variants in four settings, with the table and a report."""
-    _deterministic("fig1", quick, output, workers, cluster, redo)
+def _experiment(what: str, text: str) -> None:
+    """A command of the deterministic section; all of them take the same options."""
+
+    @paper.command(what, help=text)
+    def command(
+        quick: Quick = False,
+        output: Output = Path("paper-output"),
+        workers: Workers = 0,
+        cluster: Cluster = "",
+        redo: Redo = False,
+    ) -> None:
+        _deterministic(what, quick, output, workers, cluster, redo)
 
 
-@paper.command()
-def table2(
-    quick: Quick = False,
-    output: Output = Path("paper-output"),
-    workers: Workers = 0,
-    cluster: Cluster = "",
-    redo: Redo = False,
-) -> None:
-    """Table 2: where Always-Full fails and Adaptive-Full does not; gradients and last penalties."""
-    _deterministic("table2", quick, output, workers, cluster, redo)
-
-
-@paper.command()
-def ablation(
-    quick: Quick = False,
-    output: Output = Path("paper-output"),
-    workers: Workers = 0,
-    cluster: Cluster = "",
-    redo: Redo = False,
-) -> None:
-    """What the paper leaves open: inner tolerances eta'_k, and SciPy's own stopping test inside L-BFGS-B."""
-    _deterministic("ablation", quick, output, workers, cluster, redo)
+_experiment(
+    "fig1", "Figure 1: performance profiles of the four variants in four settings, with the table and a report."
+)
+_experiment("table2", "Table 2: where Always-Full fails and Adaptive-Full does not; gradients and last penalties.")
+_experiment(
+    "ablation", "What the paper leaves open: inner tolerances eta'_k, and SciPy's own stopping test inside L-BFGS-B."
+)
 
 
 def _deterministic(
@@ -75,44 +62,25 @@ def _deterministic(
 Work = Annotated[str, typer.Option(help="Horizontal axis: epochs (passes over the data), gradients or seconds.")]
 
 
-@paper.command()
-def fig2(
-    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
-) -> None:
-    """Figure 2: Neyman-Pearson with SGD, the four variants under Algorithm 2."""
-    _stochastic(("fig2",), quick, output, workers, work)
+def _stochastic_experiment(name: str, figures: tuple[str, ...], text: str) -> None:
+    """A command of the stochastic section; all of them take the same options."""
+
+    @paper.command(name, help=text)
+    def command(
+        quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
+    ) -> None:
+        _stochastic(figures, quick, output, workers, work)
 
 
-@paper.command()
-def fig3(
-    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
-) -> None:
-    """Figure 3: SGD, Algorithm 2 against a fixed number of epochs."""
-    _stochastic(("fig3",), quick, output, workers, work)
-
-
-@paper.command()
-def fig4(
-    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
-) -> None:
-    """Figure 4: PStorm, the four variants under Algorithm 2."""
-    _stochastic(("fig4",), quick, output, workers, work)
-
-
-@paper.command()
-def fig5(
-    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
-) -> None:
-    """Figure 5: PStorm, Algorithm 2 against a fixed number of epochs."""
-    _stochastic(("fig5",), quick, output, workers, work)
-
-
-@paper.command()
-def stochastic(
-    quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0, work: Work = "epochs"
-) -> None:
-    """Figures 2-5 together, with SVRG and our settings beside them, and one table."""
-    _stochastic(("fig2", "fig3", "fig4", "fig5", "more"), quick, output, workers, work)
+_stochastic_experiment("fig2", ("fig2",), "Figure 2: Neyman-Pearson with SGD, the four variants under Algorithm 2.")
+_stochastic_experiment("fig3", ("fig3",), "Figure 3: SGD, Algorithm 2 against a fixed number of epochs.")
+_stochastic_experiment("fig4", ("fig4",), "Figure 4: PStorm, the four variants under Algorithm 2.")
+_stochastic_experiment("fig5", ("fig5",), "Figure 5: PStorm, Algorithm 2 against a fixed number of epochs.")
+_stochastic_experiment(
+    "stochastic",
+    ("fig2", "fig3", "fig4", "fig5", "more"),
+    "Figures 2-5 together, with SVRG and our settings beside them, and one table.",
+)
 
 
 @paper.command()
@@ -124,8 +92,9 @@ def complexity(quick: Quick = False, output: Output = Path("paper-output"), work
 def _complexity(quick: bool, output: Path, workers: int, course: Course | None = None) -> None:
     from auglag.paper import complexity as experiment
 
-    with kept(), Counted(course=course) as show:
-        table = experiment.run(output / "complexity", quick=quick, workers=workers or os.cpu_count() or 1, watch=show)
+    folder = output / "complexity"
+    with kept(lambda: f"finished runs are kept in {folder}"), Counted(course=course) as show:
+        table = experiment.run(folder, quick=quick, workers=workers or os.cpu_count() or 1, watch=show)
     out.print(f"Table: {table}", markup=False)
 
 
@@ -135,7 +104,7 @@ def _stochastic(
     from auglag.paper import neyman_pearson
 
     folder, cores = output / "stochastic", workers or os.cpu_count() or 1
-    with kept(), Counted(course=course) as show:
+    with kept(lambda: f"finished runs are kept in {folder / 'runs.jsonl'}"), Counted(course=course) as show:
         table = neyman_pearson.run(folder, quick=quick, workers=cores, figures=figures, work=work, watch=show)
     out.print(f"Figures: {', '.join(str(folder / f'{name}.png') for name in figures)}", markup=False)
     out.print(f"Table: {table}", markup=False)

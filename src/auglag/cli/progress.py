@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
@@ -120,12 +122,12 @@ class Counted(Shown):
 
 
 @contextmanager
-def kept() -> Iterator[None]:
-    """Ctrl-C ends the command with a sentence and a status of its own: what was finished is on the disk."""
+def kept(what: Callable[[], str]) -> Iterator[None]:
+    """Ctrl-C ends the command with what was kept, the command that goes on from there, and a status of its own."""
     try:
         yield
     except KeyboardInterrupt:
-        err.print("interrupted; what was finished is kept, the same command goes on from there")
+        err.print(f"interrupted: {what()}; to go on: auglag {shlex.join(sys.argv[1:])}", markup=False)
         raise typer.Exit(INTERRUPTED) from None
 
 

@@ -68,7 +68,7 @@ def runs_of(
         if is_file(name):
             origin = f"file {fingerprint(name)}"  # a file that was changed is another problem
         elif source == "s2mpj":
-            problem_file(name)
+            name = problem_file(name).stem
         found += [Run(name, chosen, options, limits, source=origin, label=label) for chosen, options, label in able]
     return found
 
@@ -94,7 +94,12 @@ def run(
         )
     count = len(unfinished(runs, store))
     before = len({run.key for run in runs}) - count
-    with kept(), Records(count, before=before, course=course) as show:
+
+    def finished() -> str:
+        left = len(unfinished(runs, store))
+        return f"{count + before - left} finished runs are kept in {store.path}, {left} are left"
+
+    with kept(finished), Records(count, before=before, course=course) as show:
         if cluster:
             return run_on_cluster(runs, store, address=cluster, watch=show)
         return run_all(runs, store, workers=workers or os.cpu_count() or 1, watch=show)

@@ -9,12 +9,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from auglag.cli.base import EXIT_CODES, FAILED, PROBLEM, Params, Source, app
+from auglag.cli.base import EXIT_CODES, FAILED, PROBLEM, Params, Source, app, err
 from auglag.cli.params import numbers
 from auglag.errors import InputError
 from auglag.log import JsonLog
 from auglag.log.schema import plain
 from auglag.problems.named import load
+from auglag.result import Status
 
 
 @app.command()
@@ -74,6 +75,10 @@ def solve(
         for what, path in (("Plot", plot), ("Log", log), ("State", save)):
             if path is not None and path.exists():
                 print(f"{what}: {path}")
+    if result.status is Status.INTERRUPTED:
+        state = f"the state is kept in {save}" if save else "nothing was saved (--save FILE does that)"
+        further = f"; to go on, give the same options and --resume {save}" if save else ""
+        err.print(f"interrupted: {state}{further}", markup=False)
     raise typer.Exit(EXIT_CODES.get(result.status, FAILED))
 
 

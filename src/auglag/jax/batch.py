@@ -16,7 +16,7 @@ from auglag.jax.program import Program
 from auglag.jax.solution import Solution
 from auglag.jax.state import RUNNING, Sides, State
 from auglag.jax.statement import Statement, state
-from auglag.jax.structure import Shape, require_dtype, require_tol
+from auglag.jax.structure import Shape, refuse_unknown, require_dtype, require_tol
 from auglag.jax.vectors import Array
 from auglag.result import Status
 
@@ -52,22 +52,31 @@ def solve_batch(
     dtype: Any = None,
     chunk: int | None = None,
     devices: Sequence[Any] | None = None,
+    **unknown: Any,
 ) -> Solution:
     """Solve one problem for many parameters and starting points; every instance has its own penalty and status.
 
     Parameters are those of `auglag.jax.solve`, and:
 
     in_axes : (axes of x0, axes of args)
-        As in `jax.vmap`, with 0 for "the first axis is the batch" and None for "shared by all": `(None, 0)` starts all
-        instances from one x0. The second entry may be a tuple with one axis per argument.
+        As in `jax.vmap`, with 0 for "the first axis is the batch" and None for "shared by all". The default, (0, 0),
+        takes x0 and every argument to be batched; `(None, 0)` starts all instances from one x0. The second entry may be
+        a tuple with one axis per argument.
     chunk : int
         Instances worked on at a time; by default what suits the device's memory.
     devices : sequence of jax.Device
         Devices to spread the batch over; by default the one JAX uses.
 
     Returns a `Solution` with the batch as the first axis of every array. Call it with the same function objects again
-    and nothing is compiled anew.
+    and nothing is compiled anew. It schedules the batch from outside of JAX, so that it cannot be differentiated or be
+    part of a compiled function; `jax.vmap` of `solve` can.
     """
+    refuse_unknown(solve_batch, unknown)
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves((x0, args))):
+        raise InputError(
+            "solve_batch runs outside jit, vmap and grad: x0 and args must be arrays, got traced values; "
+            "jax.vmap of auglag.jax.solve can be compiled and differentiated"
+        )
     wanted = require_dtype(dtype)
     tol = require_tol(tol, wanted)
     x0, args = _plain(x0), tuple(_plain(part) for part in (args if isinstance(args, tuple) else (args,)))

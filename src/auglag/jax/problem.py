@@ -125,9 +125,7 @@ class JaxProblem(AbstractProblem):
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         """Hess(f + y'c)(x) v."""
-        self.counts.nhev += 1
-        if self.m:
-            self.counts.constr_nhev += 1
+        self.count_hessian()
         return np.asarray(self._hessian_product(x, y, v))
 
 

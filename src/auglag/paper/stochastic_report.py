@@ -91,8 +91,10 @@ def draw(study: Study, name: str, configs: Sequence[Config], output: Path) -> No
         grid = study.grid(configs, chat)
         for j, (column, title) in enumerate(measures):
             axis = axes[i, j]
-            for config, colour, dash in zip(configs, COLOURS, DASHES, strict=False):
-                _band(axis, grid, study.curves(config, chat, column, grid), colour, dash, _label(name, config))
+            curves = [study.curves(config, chat, column, grid) for config in configs]
+            floor = _floor(axis, curves)
+            for config, found, colour, dash in zip(configs, curves, COLOURS, DASHES, strict=False):
+                _band(axis, grid, found, floor, colour, dash, _label(name, config))
             axis.set(xscale="log", yscale="log", title=f"{title}, chat = {chat}", xlabel=AXES[study.work])
             axis.grid(alpha=0.3)
             if j == 0:
@@ -108,16 +110,26 @@ def _label(name: str, config: Config) -> str:
     return f"{config.method.upper()} (default settings)" if name == "more" else config.label
 
 
-def _band(axis: Any, grid: Vector, curves: Vector, colour: str, dash: str, label: str) -> None:
+def _floor(axis: Any, curves: Sequence[Vector]) -> float:
+    """Where a log axis shows 0: a dotted line, named as such, below every mean that is positive."""
+    means = np.concatenate([np.mean(found, axis=0) for found in curves])
+    if (means > 0.0).all() or not (means > 0.0).any():
+        return float(np.min(means[means > 0.0], initial=1.0))
+    floor = 10.0 ** (np.floor(np.log10(np.min(means[means > 0.0]))) - 0.5)
+    axis.axhline(floor, color="#777777", linestyle=":", linewidth=1.0)
+    axis.annotate("0", (1.01, floor), xycoords=axis.get_yaxis_transform(), va="center", fontsize=8, color="#777777")
+    return float(floor)
+
+
+def _band(axis: Any, grid: Vector, curves: Vector, floor: float, colour: str, dash: str, label: str) -> None:
     trials = len(curves)
     mean = np.mean(curves, axis=0)
-    shown = mean > 0.0
     half = (
         stats.t.ppf(0.975, max(trials - 1, 1)) * np.std(curves, axis=0, ddof=1 if trials > 1 else 0) / np.sqrt(trials)
     )
-    axis.plot(grid[shown], mean[shown], dash, color=colour, label=label, linewidth=1.4)
-    low = np.maximum(mean - half, 0.05 * np.maximum(mean, 1e-300))  # a log axis has no place for 0
-    axis.fill_between(grid[shown], low[shown], (mean + half)[shown], color=colour, alpha=0.18, linewidth=0)
+    axis.plot(grid, np.maximum(mean, floor), dash, color=colour, label=label, linewidth=1.4)
+    low = np.maximum(mean - half, np.maximum(0.05 * mean, floor))  # a log axis has no place for 0
+    axis.fill_between(grid, low, np.maximum(mean + half, floor), color=colour, alpha=0.18, linewidth=0)
 
 
 # --------------------------------------------------------------------------------------------------------------- tables

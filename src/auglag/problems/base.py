@@ -191,6 +191,12 @@ class AbstractProblem(ABC):
         return point
 
     @final
+    def count_hessian(self) -> None:
+        """One more Hessian of the Lagrangian, or one product with it, where f and c come together."""
+        self.counts.nhev += 1
+        self.counts.constr_nhev += self.m > 0
+
+    @final
     def ask_guard(self) -> None:
         """Let a limit end the run, between two calls of a long series such as finite differences."""
         if self.guard is not None:

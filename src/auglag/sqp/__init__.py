@@ -9,6 +9,6 @@ from __future__ import annotations
 from auglag.sqp.curvature import Curvature, Memory
 from auglag.sqp.hessian import Hessian
 from auglag.sqp.model import Model, Sets, Step
-from auglag.sqp.solver import solve
+from auglag.sqp.solver import PROX, solve
 
-__all__ = ["Curvature", "Hessian", "Memory", "Model", "Sets", "Step", "solve"]
+__all__ = ["PROX", "Curvature", "Hessian", "Memory", "Model", "Sets", "Step", "solve"]

@@ -12,39 +12,57 @@ from auglag._typing import Vector
 from auglag.sqp.convexity import diagonal_size, flipped, larger_shift
 from auglag.sqp.factorisation import Factor, System
 from auglag.sqp.model import Model, Sets, Side, Step
+from auglag.sqp.sparse import HeldSystem
 
 #: A shift beyond this multiple of |H| means that the matrix cannot be used.
 HOPELESS = 1e12
 #: How often the curvature of one model is turned around before the Hessian is shifted instead.
 FLIPS = 3
+#: A sparse system of this part of all variables and rows, or more, is stated with the others held.
+MOSTLY = 0.4
 
 
 class _System:
     """The Hessian of one model, as corrected so far."""
 
-    def __init__(self, model: Model, shift: float, floor: float, hint: float) -> None:
+    def __init__(self, model: Model, shift: float, floor: float, hint: float, correct: bool) -> None:
         self.h, self.j, self.beta = model.hessian, model.jacobian, model.beta
+        self.layout = model.layout
+        self.correct, self.plain = correct, True
         self.shift, self.floor, self.flips, self.hint = shift, floor, 0, hint
         self.size = diagonal_size(self.h)
 
     def factor(self, free: NDArray[np.intp], active: NDArray[np.intp]) -> Factor | None:
         """The factors on the free variables and active rows, with the right inertia."""
-        jaf = part(self.j, active, free)
-        system = System(self.h.on(free), jaf)
+        system = self._system(free, active)
         while True:
             factor = system.factor(self.shift, 1.0 / self.beta)
             if factor.negative == active.size:
                 return factor
+            self.plain = False
+            if not self.correct:
+                return None
             if self.flips < FLIPS:
                 self.flips += 1
                 h = flipped(self.h, self.j, self.beta, free, active, self.floor)
                 if h is not None:
-                    self.h, system = h, System(h.on(free), jaf)
+                    self.h = h
+                    system = self._system(free, active)
                     continue
             self.shift = max(larger_shift(self.shift, self.size), self.hint)
             self.hint = 0.0
             if not self.shift <= HOPELESS * self.size:
                 return None
+
+    def _system(self, free: NDArray[np.intp], active: NDArray[np.intp]) -> System | HeldSystem:
+        """A layout that is known serves as long as not too little of it is used."""
+        if self.layout is not None and self.h.is_sparse and self.h.v is None:
+            used = free.size + active.size
+            if sum(self.j.shape) > used >= MOSTLY * sum(self.j.shape):
+                return HeldSystem(self.h.matrix, self.j, free, active, self.layout)
+            if used == sum(self.j.shape):
+                return System(self.h, self.j, self.layout)
+        return System(self.h.on(free), part(self.j, active, free))
 
 
 def part(matrix: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Any:
@@ -57,17 +75,25 @@ def part(matrix: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Any:
 
 
 def active_set(
-    model: Model, sets: Sets, shift: float, *, floor: float = 1.0, sweeps: int = 12, hint: float = 0.0
+    model: Model,
+    sets: Sets,
+    shift: float,
+    *,
+    floor: float = 1.0,
+    sweeps: int = 12,
+    hint: float = 0.0,
+    correct: bool = True,
 ) -> tuple[Step | None, Sets]:
     """The solution, or None where the sets cycle or the curvature cannot be mended; and the last sets.
 
-    A Hessian that has to be shifted is so by `hint` at least: a fraction of what the last one needed saves trials.
+    A Hessian that has to be shifted is so by `hint` at least: a fraction of what the last one needed saves trials. With
+    `correct=False` one that is not convex on the sets is not mended.
     """
     rows, variables = sets.rows.copy(), sets.variables.copy()
     rows[model.equal] = 1
     fixed = model.lower == model.upper
     variables[fixed & (variables == 0)] = 1
-    system = _System(model, shift, floor, hint)
+    system = _System(model, shift, floor, hint, correct)
     seen: set[bytes] = set()
     for _ in range(sweeps):
         key = rows.tobytes() + variables.tobytes()
@@ -82,7 +108,8 @@ def active_set(
         new_variables = _new_variables(model, system, variables, fixed, d, w)
         if (new_rows == rows).all() and (new_variables == variables).all():
             sets = Sets(rows, variables)
-            return Step(np.minimum(np.maximum(d, model.lower), model.upper), w, sets, system.shift), sets
+            d = np.minimum(np.maximum(d, model.lower), model.upper)
+            return Step(d, w, sets, system.shift, plain=system.plain), sets
         rows, variables = new_rows, new_variables
     return None, Sets(rows, variables)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import eigh
+from scipy.linalg import eigh, svd
 
 from auglag.sqp.hessian import Hessian
 
@@ -16,6 +16,9 @@ from auglag.sqp.hessian import Hessian
 EIGENVALUES, BESIDE_SPARSE = 700, 200
 #: Eigenvalues below this multiple of |H| count as not positive; turned ones are at least the second multiple.
 FLAT, LEAST = 1e-9, 1e-7
+#: A direction in which the penalty is so many times stiffer than |H| is held by the rows. Up to so many variables the
+#: directions are told apart by singular values.
+HELD, SINGULAR_VALUES = 1e4, 300
 
 
 def flipped(
@@ -31,18 +34,37 @@ def flipped(
     hff = h.on(free).toarray()
     jaf = _block(j, active, free)
     size = max(1e-8, float(np.max(np.abs(hff), initial=0.0)))
-    slope = min(float(np.max(np.abs(jaf), initial=0.0)), 1e150) ** 2
-    weight = min(beta, 1e4 * max(size, 1e-2) / max(slope, 1e-8)) if slope > 0 else 0.0
-    matrix = hff + weight * (jaf.T @ jaf) if weight else hff
     try:
-        values, vectors = eigh(matrix, subset_by_value=(-np.inf, FLAT * floor * size), driver="evr", check_finite=False)
-    except np.linalg.LinAlgError:
+        reduced, basis = _on_soft_directions(hff, jaf, beta, size)
+        limit = FLAT * floor * size
+        values, vectors = eigh(reduced, subset_by_value=(-np.inf, limit), driver="evr", check_finite=False)
+    except (np.linalg.LinAlgError, ValueError):
         return None
     if not values.size:
         return None
     full = np.zeros((h.matrix.shape[0], values.size))
-    full[free] = vectors
+    full[free] = vectors if basis is None else basis @ vectors
     return h.plus(full, np.maximum(np.abs(values), LEAST * floor * size) - values)
+
+
+def _on_soft_directions(h: Any, j: Any, beta: float, size: float) -> tuple[Any, Any]:
+    """(H + beta J'J on the directions that the rows do not hold, a basis of them).
+
+    Rows hold a right singular vector of J where its beta sigma^2 is far above |H|: no curvature of H can matter there,
+    and left in, beta J'J would drown what does. Of large matrices, all directions with a smaller beta.
+    """
+    if not j.size:
+        return h, None
+    if h.shape[0] > SINGULAR_VALUES:
+        slope = min(float(np.max(np.abs(j), initial=0.0)), 1e150) ** 2
+        weight = min(beta, HELD * max(size, 1e-2) / max(slope, 1e-8)) if slope > 0 else 0.0
+        return (h + weight * (j.T @ j) if weight else h), None
+    _, sigma, vt = svd(j, check_finite=False)
+    stiffness = np.zeros(h.shape[0])
+    stiffness[: sigma.size] = beta * sigma**2
+    soft = stiffness < HELD * size
+    basis = vt[soft].T
+    return basis.T @ h @ basis + np.diag(stiffness[soft]), basis
 
 
 def _block(matrix: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Any:

@@ -13,6 +13,7 @@ from scipy import sparse
 from auglag._typing import Vector
 from auglag.sqp.hessian import Hessian
 from auglag.sqp.model import Sets
+from auglag.sqp.sparse import Layout
 
 #: Pairs kept for the quasi-Newton Hessian.
 PAIRS = 60
@@ -33,6 +34,7 @@ class Memory:
     shift: float = 0.0  #: the multiple of the identity that the last model's Hessian needed
     pairs: list[tuple[Vector, Vector, Any]] = field(default_factory=list)  #: (s, difference of grad f, of J)
     last: tuple[Vector, Vector, Any] | None = None  #: x, grad f, J at the last point seen
+    layout: Layout = field(default_factory=Layout)  #: of sparse systems; not saved, since any system makes it anew
 
     def see(self, x: Vector, gradient: Vector, jacobian: Any) -> None:
         """Learn from a new point."""
@@ -155,7 +157,7 @@ class Curvature:
         h = point.hess(w)
         if self.dense:
             return Hessian(h.toarray() if sparse.issparse(h) else np.asarray(h))
-        return Hessian(sparse.csc_array(h))
+        return Hessian(sparse.csc_array(h.T if h.format == "csr" else h))  # it is symmetric, and this is free
 
     def jacobian(self, point: Any) -> Any:
         """The Jacobian of c at the point."""

@@ -5,19 +5,14 @@ from __future__ import annotations
 from typing import Any, Protocol, final
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 from scipy.linalg.lapack import dpotrf, dpotrs, dsytrf, dsytrf_lwork, dsytrs
-from scipy.sparse.linalg import splu
 
 from auglag._typing import Vector
 from auglag.sqp.hessian import Hessian
+from auglag.sqp.sparse import REGULARISATION, Layout, SparseSystem
 
 #: Dense systems with more rows than variables are condensed from this size on.
 CONDENSED = 60
-#: Added to the diagonal of sparse systems before they are factorised, and the most steps to take it back.
-REGULARISATION = 1e-9
-REFINEMENTS = 8
 
 
 class Factor(Protocol):
@@ -94,61 +89,6 @@ class CondensedFactor:
         return x
 
 
-@final
-class SparseFactor:
-    """SuperLU without row exchanges: of a quasi-definite matrix that is L D L', and D has its inertia.
-
-    Without exchanges tiny pivots would be fatal, so that a little is added to the diagonal, with the sign it should
-    have, and taken back by iterative refinement.
-    """
-
-    __slots__ = ("_k", "_lu", "_size", "negative")
-
-    def __init__(self, k: Any, diagonal: NDArray[np.intp], n: int, size: int, extra: int) -> None:
-        """K has n columns of H and its diagonal at `diagonal` in its data.
-
-        Its first `size` rows are wanted; `extra` negative eigenvalues belong to the others.
-        """
-        self._k, self._size = k, size
-        self.negative = -1
-        signs = np.where(np.arange(k.shape[0]) < n, REGULARISATION, -REGULARISATION)
-        signs[size:] = 0.0
-        regular = k.copy()
-        regular.data[diagonal] += signs
-        try:
-            self._lu = splu(
-                regular,
-                permc_spec="MMD_AT_PLUS_A",
-                diag_pivot_thresh=0.0,
-                options={"SymmetricMode": True},
-            )
-        except RuntimeError:  # exactly singular
-            self._lu = None
-            return
-        if np.array_equal(self._lu.perm_r, self._lu.perm_c):
-            diagonal = self._lu.U.diagonal()
-            if np.isfinite(diagonal).all() and (diagonal != 0.0).all():
-                self.negative = int(np.count_nonzero(diagonal < 0)) - extra
-
-    def solve(self, b: Vector) -> Vector:
-        """K^-1 b, refined as long as that helps."""
-        if self._lu is None:
-            return np.full(b.size, np.nan)
-        b = np.concatenate([b, np.zeros(self._k.shape[0] - b.size)])
-        x, error = np.zeros(b.size), float(np.max(np.abs(b), initial=0.0))
-        target, residual = 1e-14 * error, b
-        for _ in range(REFINEMENTS):
-            trial = x + self._lu.solve(residual)
-            residual = b - self._k @ trial
-            now = float(np.max(np.abs(residual), initial=0.0))
-            if not now < error:
-                break
-            x, error = trial, now
-            if error <= target:
-                break
-        return x[: self._size]
-
-
 _lwork: dict[int, int] = {}
 
 
@@ -168,42 +108,24 @@ def factorise(h: Hessian, j: Any, first: Vector | float, second: Vector | float)
 class System:
     """[[H, J'], [J, 0]], to be factorised with various diagonals; a sparse one is assembled once.
 
-    Rank-one terms c v v' of a sparse H become rows v' with -1/c on the diagonal: eliminating them gives the terms back.
+    Systems of the same pattern may share a `Layout`, which spares them its analysis.
     """
 
-    __slots__ = ("_diagonal", "_h", "_j", "_k", "_terms")
+    __slots__ = ("_h", "_j", "_sparse")
 
-    def __init__(self, h: Hessian, j: Any) -> None:
+    def __init__(self, h: Hessian, j: Any, layout: Layout | None = None) -> None:
         self._h, self._j = h, j
-        if h.is_sparse:
-            self._assemble()
+        self._sparse = SparseSystem(h, j, Layout() if layout is None else layout) if h.is_sparse else None
 
-    def _assemble(self) -> None:
-        """The sparse matrix with every entry of its diagonal there, and where they are."""
-        h, j = self._h.matrix.tocoo(), self._j.tocoo()
-        (m, n), terms = self._j.shape, np.zeros((0, self._j.shape[1]))
-        self._terms = np.zeros(0)
-        if self._h.v is not None and self._h.c is not None:
-            terms, self._terms = self._h.v.T, self._h.c
-        v = sparse.coo_array(terms)
-        size = n + m + terms.shape[0]
-        below, left = np.concatenate([n + j.row, n + m + v.row]), np.concatenate([j.col, v.col])
-        data, every = np.concatenate([j.data, v.data]), np.arange(size)
-        entries = np.concatenate([h.data, data, data, np.zeros(size)])
-        places = np.concatenate([h.row, below, left, every]), np.concatenate([h.col, left, below, every])
-        self._k = sparse.coo_array((entries, places), shape=(size, size)).tocsc()
-        columns = np.repeat(every, np.diff(self._k.indptr))
-        self._diagonal = np.flatnonzero(self._k.indices == columns)
+    def factor(self, first: Vector | float, second: Vector | float, soft: float = REGULARISATION) -> Factor:
+        """The factors with `first` added to the diagonal of H and -`second` as that of the rows.
 
-    def factor(self, first: Vector | float, second: Vector | float) -> Factor:
-        """The factors with `first` added to the diagonal of H and -`second` as that of the rows."""
+        `soft` is the least that a sparse factorisation sees of the latter; solutions are refined to what was asked for.
+        """
         h, j = self._h, self._j
         m, n = j.shape
-        if h.is_sparse:
-            added = np.concatenate([np.broadcast_to(first, n), -np.broadcast_to(second, m), -1.0 / self._terms])
-            k = self._k.copy()
-            k.data[self._diagonal] += added
-            return SparseFactor(k, self._diagonal, n, n + m, int(np.count_nonzero(self._terms > 0)))
+        if self._sparse is not None:
+            return self._sparse.factor(first, second, soft)
         if m > n > 0 and n + m > CONDENSED:
             corner = h.matrix.copy()
             corner.reshape(-1)[:: n + 1] += first

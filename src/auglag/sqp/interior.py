@@ -26,7 +26,7 @@ class _Interior:
 
     def __init__(self, model: Model, shift: float, hint: float) -> None:
         self.model, self.h, self.shift = model, model.hessian, shift
-        self.system = System(self.h, model.jacobian)
+        self.system = System(self.h, model.jacobian, model.layout)
         self.rows = np.flatnonzero(~model.equal)
         self.low = np.concatenate([model.lower, model.cl[self.rows]])
         self.high = np.concatenate([model.upper, model.cu[self.rows]])

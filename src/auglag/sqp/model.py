@@ -12,6 +12,7 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.sqp.hessian import Hessian
+from auglag.sqp.sparse import Layout
 
 Side = NDArray[np.int8]
 
@@ -36,6 +37,7 @@ class Model:
     lower: Vector
     upper: Vector
     equal: NDArray[np.bool_]  #: rows with cl = cu, which are always active
+    layout: Layout | None = None  #: of [[H, J'], [J, 0]], where models share one
 
     @property
     def n(self) -> int:
@@ -89,4 +91,5 @@ class Step:
     w: Vector
     sets: Sets
     shift: float  #: the multiple of the identity that was added to H
+    plain: bool = True  #: with the Hessian as it is, but for the smallest shift
     exact: bool = True  #: found by the active-set method, so that bounds are met exactly

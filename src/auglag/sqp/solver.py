@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from auglag.sqp.active_set import active_set
-from auglag.sqp.convexity import diagonal_size
+from auglag.sqp.convexity import diagonal_size, flipped
 from auglag.sqp.interior import interior_point
 from auglag.sqp.model import Model, Sets, Step
 
@@ -29,12 +31,25 @@ def _solve(model: Model, sets: Sets, prox: float, floor: float, hint: float) -> 
     shift = prox * min(100.0, max(1e-3, diagonal_size(model.hessian)))
     step, _ = active_set(model, sets, shift, floor=floor, hint=hint)
     if step is not None:
-        return step
+        return step if step.plain else _uncorrected(model, step, shift, floor)
     found = interior_point(model, shift, hint=hint)
     if found is None:
         return None
     rough, convex = found
     exact, _ = active_set(convex, rough.sets, rough.shift, floor=floor, sweeps=4)
     if exact is not None:
-        return exact
+        return _uncorrected(model, exact, shift, floor)
     return rough if np.isfinite(rough.d).all() and np.isfinite(rough.w).all() else None
+
+
+def _uncorrected(model: Model, step: Step, shift: float, floor: float) -> Step:
+    """The step on the sets of this one, with the Hessian corrected for them alone.
+
+    Sets met on the way may ask for a correction that the last ones do not need: with it Newton's method would creep.
+    """
+    free, active = np.flatnonzero(step.sets.variables == 0), np.flatnonzero(step.sets.rows)
+    mended = flipped(model.hessian, model.jacobian, model.beta, free, active, floor)
+    if mended is not None:
+        model = replace(model, hessian=mended)
+    plain, _ = active_set(model, step.sets, shift, sweeps=4, correct=False)
+    return step if plain is None else plain

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, final
+from typing import Any, Protocol, TypeVar, final
 
 import numpy as np
 
@@ -33,8 +34,65 @@ class InnerState:
     p: int = 0  #: calls of the method made on this subproblem
     steps: int = 0  #: T of the next call; 0 before the first
     carried: int | None = None  #: the last T of the subproblem before
-    v: Vector | None = None  #: where the last call ended
+    v: Any = None  #: where the last call ended
     iterations: int = 0  #: of this subproblem so far
+
+
+class Tested(Protocol):
+    """A full-batch test as the loop below sees it; v may live anywhere."""
+
+    @property
+    def v(self) -> Any:
+        """The point."""
+        ...
+
+    @property
+    def value(self) -> float:
+        """L_beta + g there."""
+        ...
+
+    @property
+    def dist(self) -> float:
+        """dist(-grad L_beta, dg) there."""
+        ...
+
+
+T = TypeVar("T", bound=Tested)
+
+
+def call_until_accepted(
+    controller: Controller,
+    state: InnerState,
+    start: T,
+    last: T,
+    tol: float,
+    *,
+    call: Callable[[Any, int], T],
+    exhausted: Callable[[], str],
+    tested: Callable[..., bool],
+) -> tuple[T, InnerStatus, str]:
+    """Lines 1-8 of Algorithm 2: `call(v, T)` runs the method and tests; the test that ended it, how, and which limit.
+
+    `start` is the test at x_k, `last` the one at the point where the method stands; `state` is kept up to date, so that
+    a run can be saved at every test.
+    """
+    test = last
+    while True:
+        why = exhausted()
+        if why:
+            return (start if state.v is None else test), InnerStatus.BUDGET, why
+        fresh = controller.restart or state.v is None or not np.isfinite(test.value)
+        test = call(start.v if fresh else state.v, state.steps)
+        if not controller.tested and not np.isfinite(test.value):
+            return start, InnerStatus.UNDEFINED, ""
+        enough = test.value <= start.value + ROUNDING * max(1.0, abs(start.value))
+        accepted = not controller.tested or (test.dist <= tol and enough)
+        state.iterations += state.steps
+        if not accepted:  # before the test is saved: a resumed run begins with the next call
+            state.p, state.v, state.steps = state.p + 1, test.v, controller.next(state.steps)
+        done = tested(test, p=state.p + accepted, steps=state.steps, accepted=accepted)
+        if accepted or done:
+            return test, InnerStatus.CONVERGED, ""
 
 
 @final
@@ -66,31 +124,21 @@ class Algorithm2:
         gradients = ledger.gradients
         subproblem.full.pin(subproblem.geometry.x(x))  # restarts come back to x_k: paid for once, resumed or not
         start = subproblem.test(x)
-        status, why, test = InnerStatus.LIMIT, "", start
-        if state.v is not None:
-            test = subproblem.test(state.v)  # the interrupted run had done it
+        last = start if state.v is None else subproblem.test(state.v)  # the interrupted run had done it
         if state.steps == 0:
             state.steps = self.controller.first(state.carried, self.epoch)
-        while True:
-            why = self.limits.reached(ledger) or self._out_of_gradients(ledger) or oracle.refused
-            if why:
-                status = InnerStatus.BUDGET
-                break
-            fresh = self.controller.restart or state.v is None or not np.isfinite(test.value)
-            test = self._call(oracle, x if fresh or state.v is None else state.v)
-            if not self.controller.tested and not np.isfinite(test.value):
-                return InnerResult(x, start.value, start.dist, state.steps, 0, InnerStatus.UNDEFINED)
-            enough = test.value <= start.value + ROUNDING * max(1.0, abs(start.value))
-            accepted = not self.controller.tested or (test.dist <= tol and enough)
-            state.iterations += state.steps
-            if not accepted:  # before the test is saved: a resumed run begins with the next call
-                state.p, state.v, state.steps = state.p + 1, test.v, self.controller.next(state.steps)
-            done = self.watch.tested(test, p=state.p + accepted, steps=state.steps, accepted=accepted)
-            if accepted or done:
-                status = InnerStatus.CONVERGED
-                break
-        if status is InnerStatus.BUDGET and state.v is None:
-            test = start
+        test, status, why = call_until_accepted(
+            self.controller,
+            state,
+            start,
+            last,
+            tol,
+            call=lambda v, steps: self._call(oracle, v),
+            exhausted=lambda: self.limits.reached(ledger) or self._out_of_gradients(ledger) or oracle.refused,
+            tested=self.watch.tested,
+        )
+        if status is InnerStatus.UNDEFINED:
+            return InnerResult(x, start.value, start.dist, state.steps, 0, status)
         result = InnerResult(
             test.v, test.value, test.dist, state.iterations, ledger.gradients - gradients, status, limit=why
         )
@@ -101,7 +149,8 @@ class Algorithm2:
     def _call(self, oracle: SampledLagrangian, v: Vector) -> FullTest:
         """One call of the method with its own stream of random numbers, and the test."""
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.k, self.state.p)))
-        found = self.method.run(oracle, v, self.state.steps, rng, self.backend)
+        with np.errstate(over="ignore", invalid="ignore"):  # a method that diverged: the test says so
+            found = self.method.run(oracle, v, self.state.steps, rng, self.backend)
         if self.controller.exact_slacks:
             found = oracle.exact.polish(found)
         return oracle.test(found)

@@ -157,34 +157,41 @@ class FunctionBlock(Block):
             return f, np.zeros(self.m)
         return f, self.weight * self._vector(self._c(x, batch), self.m, "constraints(x, batch)", "one per constraint")
 
+    @property
+    def functions(self) -> tuple[Function | None, ...]:
+        """The user's: objective, gradient, constraints, vjp, jacobian."""
+        return self._f, self._grad, self._c, self._vjp, self._jac
+
     def gradient(self, x: Vector, batch: Any, w: Vector) -> Vector:
         """grad f + J'w over the batch."""
-        total = np.zeros(self.n)
-        if self._grad is not None:
-            total += self._vector(self._grad(x, batch), self.n, "gradient(x, batch)", "one per variable")
+        total = self.objective_gradient(x, batch)
         if self._vjp is not None:
-            total += self._vector(self._vjp(x, batch, w), self.n, "vjp(x, batch, w)", "one per variable")
+            total = total + self.product(x, batch, w)
         elif self._jac is not None:
-            total += self._matrix(x, batch).T @ w
-        return self.weight * total
+            total = total + self.jacobian(x, batch).T @ w
+        return total
+
+    def objective_gradient(self, x: Vector, batch: Any) -> Vector:
+        """grad f over the batch."""
+        if self._grad is None:
+            return np.zeros(self.n)
+        return self.weight * self._vector(self._grad(x, batch), self.n, "gradient(x, batch)", "one per variable")
+
+    def product(self, x: Vector, batch: Any, w: Vector) -> Vector:
+        """J'w over the batch, by the user's `vjp`."""
+        assert self._vjp is not None
+        return self.weight * self._vector(self._vjp(x, batch, w), self.n, "vjp(x, batch, w)", "one per variable")
 
     def part(self, x: Vector, batch: Any) -> Part:
         """Values and first derivatives over the batch; without `jacobian` by m products."""
         f, c = self.values(x, batch)
-        none = np.zeros(self.m)
-        grad = np.zeros(self.n)
-        if self._grad is not None:
-            grad = self.weight * self._vector(self._grad(x, batch), self.n, "gradient(x, batch)", "one per variable")
         jac = np.zeros((self.m, self.n))
         if self._jac is not None:
-            jac = self.weight * self._matrix(x, batch)
+            jac = self.jacobian(x, batch)
         elif self._vjp is not None:
-            for i in range(self.m):
-                unit = none.copy()
-                unit[i] = 1.0
-                row = self._vector(self._vjp(x, batch, unit), self.n, "vjp(x, batch, w)", "one per variable")
-                jac[i] = self.weight * row
-        return Part(f, grad, c, jac)
+            for i, unit in enumerate(np.eye(self.m)):
+                jac[i] = self.product(x, batch, unit)
+        return Part(f, self.objective_gradient(x, batch), c, jac)
 
     def evaluate(self, x: Vector) -> Part:
         """Means over all rows, chunk by chunk."""
@@ -236,12 +243,13 @@ class FunctionBlock(Block):
         for where, batch in chunks(self.data, self.rows):
             yield (where.stop - where.start) / self.rows, batch
 
-    def _matrix(self, x: Vector, batch: Any) -> Matrix:
+    def jacobian(self, x: Vector, batch: Any) -> Matrix:
+        """J over the batch, by the user's `jacobian`."""
         assert self._jac is not None
         jac = np.asarray(self._jac(x, batch), dtype=np.float64)
         if jac.shape != (self.m, self.n):
             raise InputError(f"jacobian(x, batch) must have shape {(self.m, self.n)}, got {jac.shape}")
-        return jac
+        return self.weight * jac
 
     @staticmethod
     def _number(value: Any) -> float:

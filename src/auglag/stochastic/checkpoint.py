@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import tempfile
-import zipfile
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.errors import CheckpointError
+from auglag.checkpoint import opened, write
 from auglag.rules import History, Iteration
 from auglag.stochastic.data import leaves
 from auglag.stochastic.linear import LinearBlock
 from auglag.stochastic.problem import StochasticProblem
 
-FORMAT = "auglag-stochastic-2"
+FORMAT = "auglag-stochastic-3"
+ARRAYS = ("v", "y", "best_v", "best_y")
 #: Rows of every block by which data are known again.
 DIGEST_ROWS = 64
 
@@ -45,8 +42,7 @@ class State:
 
 
 def save(path: str | os.PathLike[str], state: State) -> None:
-    """Write atomically: a process killed at any moment leaves the old file or the new one."""
-    target = Path(path)
+    """Write a state in place of the one before."""
     meta = {
         "format": FORMAT,
         "fingerprint": state.fingerprint,
@@ -61,33 +57,14 @@ def save(path: str | os.PathLike[str], state: State) -> None:
         "numbers": state.numbers,
     }
     inner = {f"inner_{name}": value for name, value in state.arrays.items()}
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(
-                file, meta=np.array(json.dumps(meta)), v=state.v, y=state.y, best_v=state.best_v, best_y=state.best_y,
-                **inner,
-            )  # fmt: skip
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write(path, meta, {name: getattr(state, name) for name in ARRAYS} | inner)
 
 
 def load(path: str | os.PathLike[str]) -> State:
     """Read a state, or say what is wrong with the file."""
-    target = Path(path)
-    if not target.exists():
-        raise CheckpointError(f"resume must name an existing checkpoint, got {str(target)!r}, which does not exist")
-    try:
-        with open(target, "rb") as file, np.load(file, allow_pickle=False) as data:
-            meta = json.loads(str(data["meta"]))
-            if meta.get("format") != FORMAT:
-                raise CheckpointError(f"{target} must have checkpoint format {FORMAT}, got {meta.get('format')!r}")
-            main = {name: np.array(data[name], dtype=np.float64) for name in ("v", "y", "best_v", "best_y")}
-            arrays = {name[6:]: np.array(data[name]) for name in data.files if name.startswith("inner_")}
+    with opened(path, FORMAT) as (meta, data):
+        main = {name: np.array(data[name], dtype=np.float64) for name in ARRAYS}
+        arrays = {name[6:]: np.array(data[name]) for name in data.files if name.startswith("inner_")}
         iterations = [Iteration(**it) for it in meta["iterations"]]
         return State(
             fingerprint=dict(meta["fingerprint"]),
@@ -100,9 +77,6 @@ def load(path: str | os.PathLike[str]) -> State:
             arrays=arrays,
             **main,
         )
-    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, EOFError, OSError) as error:
-        reason = "not a file written by auglag" if "pickle" in str(error) else f"{type(error).__name__}: {error}"
-        raise CheckpointError(f"{target} is not a usable checkpoint ({reason})") from None
 
 
 def digest(problem: StochasticProblem) -> str:

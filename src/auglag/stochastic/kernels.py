@@ -12,6 +12,12 @@ import numpy as np
 from numba import njit
 
 _OPTIONS: dict[str, Any] = {"fastmath": True, "nogil": True, "cache": True, "error_model": "numpy"}
+#: For what relies on rounding: sums are not rearranged.
+_EXACT = _OPTIONS | {"fastmath": {"contract"}}
+
+_LOG2E = 1.4426950408889634
+_LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6  # whose sum is log(2)
+_ROUND = 6755399441055744.0  # 1.5 * 2^52: a double this large has no bits behind the point
 
 
 @njit(**_OPTIONS)
@@ -74,59 +80,102 @@ def _accumulate(A, index, factors, g):  # type: ignore[no-untyped-def]
             g[col] += factors[e] * A[index[e], col]
 
 
+@njit(**_EXACT)
+def _exp(size, work):  # type: ignore[no-untyped-def]
+    """out[e] = exp(u[e]) for e < size, to the last bit or so, in loops that a compiler turns into vector instructions.
+
+    exp(u) = 2^k exp(r) with |r| <= log(2) / 2. Adding and taking away `_ROUND` rounds to the whole number k, whose bits
+    then stand at the end of the sum's and are moved to where a double has its exponent. Beyond +-708, the ends.
+    """
+    u, out, shifted, whole, bits, power = work
+    for e in range(size):
+        shifted[e] = min(max(u[e], -708.0), 708.0) * _LOG2E + _ROUND
+    for e in range(size):
+        bits[e] = (whole[e] + 1023) << 52
+    for e in range(size):
+        k = shifted[e] - _ROUND
+        r = min(max(u[e], -708.0), 708.0) - k * _LN2_HIGH - k * _LN2_LOW
+        p = 1.0 / 6227020800.0
+        p = p * r + 1.0 / 479001600.0
+        p = p * r + 1.0 / 39916800.0
+        p = p * r + 1.0 / 3628800.0
+        p = p * r + 1.0 / 362880.0
+        p = p * r + 1.0 / 40320.0
+        p = p * r + 1.0 / 5040.0
+        p = p * r + 1.0 / 720.0
+        p = p * r + 1.0 / 120.0
+        p = p * r + 1.0 / 24.0
+        p = p * r + 1.0 / 6.0
+        p = p * r + 0.5
+        p = p * r + 1.0
+        p = p * r + 1.0
+        out[e] = p * power[e]
+
+
 @njit(**_OPTIONS)
-def _slopes(code, z, index, t, out):  # type: ignore[no-untyped-def]
+def _slopes(code, z, index, t, out, work):  # type: ignore[no-untyped-def]
     """out[e] = the derivative of the loss at margin z[e] of row index[e]."""
-    one = z.dtype.type(1.0)
-    if code == 0:
-        for e in range(index.size):
-            u = t[index[e]]
-            out[e] = -u / (one + np.exp(u * z[e]))
-    elif code == 1:
+    if code == 1:
         for e in range(index.size):
             out[e] = z[e] - t[index[e]]
+        return
+    for e in range(index.size):
+        work[0][e] = t[index[e]] * z[e]
+    _exp(index.size, work)
+    if code == 0:
+        for e in range(index.size):
+            out[e] = -t[index[e]] / (1.0 + work[1][e])
     else:
         for e in range(index.size):
-            u = t[index[e]]
-            q = one / (one + np.exp(u * z[e]))
-            out[e] = -u * q * (one - q)
+            q = 1.0 / (1.0 + work[1][e])
+            out[e] = -t[index[e]] * q * (1.0 - q)
 
 
 @njit(**_OPTIONS)
-def _loss(code, z, index, t):  # type: ignore[no-untyped-def]
+def _loss(code, z, index, t, work):  # type: ignore[no-untyped-def]
     """The sum of the losses at the margins z[e] of rows index[e].
 
     log(1 + e^-|u|) is summed as the logarithm of a product of 16 factors between 1 and 2: one logarithm for sixteen.
     """
     total, size = 0.0, index.size
+    if code == 1:
+        for e in range(size):
+            total += 0.5 * (z[e] - t[index[e]]) ** 2
+        return total
     if code == 0:
+        for e in range(size):
+            u = -t[index[e]] * z[e]
+            total += max(u, 0.0)
+            work[0][e] = -abs(u)
+        _exp(size, work)
         for start in range(0, size, 16):
             product = 1.0
             for e in range(start, min(start + 16, size)):
-                u = -t[index[e]] * z[e]
-                total += max(u, 0.0)
-                product *= 1.0 + np.exp(-abs(u))
+                product *= 1.0 + work[1][e]
             total += np.log(product)
-    elif code == 1:
-        for e in range(size):
-            total += 0.5 * (z[e] - t[index[e]]) ** 2
-    else:
-        for e in range(size):
-            total += 1.0 / (1.0 + np.exp(t[index[e]] * z[e]))
+        return total
+    for e in range(size):
+        work[0][e] = t[index[e]] * z[e]
+    _exp(size, work)
+    for e in range(size):
+        total += 1.0 / (1.0 + work[1][e])
     return total
 
 
 @njit(**_OPTIONS)
-def _widest(first, second):  # type: ignore[no-untyped-def]
-    """The length that the work arrays of a step need."""
+def _buffers(A, first, second):  # type: ignore[no-untyped-def]
+    """The work arrays of a step: two as wide as the rows, zero, three as long as the largest batch, those of `_exp`."""
     most = 1
     for b in range(len(first)):
         most = max(most, first[b].shape[1], second[b].shape[1])
-    return most
+    wide, long = np.zeros_like(A[0]), np.empty(most, A.dtype)
+    u, shifted, bits = np.empty(most), np.empty(most), np.empty(most, np.int64)
+    work = (u, np.empty(most), shifted, shifted.view(np.int64), bits, bits.view(np.float64))
+    return wide, wide.copy(), long, long.copy(), long.copy(), work
 
 
 @njit(**_OPTIONS)
-def _multipliers(model, index, step, x, s, y, beta, w, z):  # type: ignore[no-untyped-def]
+def _multipliers(model, index, step, x, s, y, beta, w, z, work):  # type: ignore[no-untyped-def]
     """w = y + beta (c(x, xi2) - s), for linear models."""
     As, ts, codes, _, factors, lower, rows = model
     w[:] = -lower
@@ -137,7 +186,7 @@ def _multipliers(model, index, step, x, s, y, beta, w, z):  # type: ignore[no-un
         if size:
             chosen = index[b][step]
             _margins(As[b], chosen, x, z)
-            total = _loss(codes[b], z, chosen, ts[b])
+            total = _loss(codes[b], z, chosen, ts[b], work)
             for k in range(w.size):
                 w[k] += factors[k, b] * total / size
     for k in range(w.size):
@@ -145,7 +194,7 @@ def _multipliers(model, index, step, x, s, y, beta, w, z):  # type: ignore[no-un
 
 
 @njit(**_OPTIONS)
-def _two_multipliers(model, index, step, x, s, o, s_old, y, beta, w, w_old, z, zo):  # type: ignore[no-untyped-def]
+def _two_multipliers(model, index, step, x, s, o, s_old, y, beta, w, w_old, z, zo, work):  # type: ignore[no-untyped-def]
     """`_multipliers` at two points on one sample."""
     As, ts, codes, _, factors, lower, rows = model
     w[:] = -lower
@@ -158,8 +207,8 @@ def _two_multipliers(model, index, step, x, s, o, s_old, y, beta, w, w_old, z, z
         if size:
             chosen = index[b][step]
             _two_margins(As[b], chosen, x, o, z, zo)
-            total = _loss(codes[b], z, chosen, ts[b])
-            total_old = _loss(codes[b], zo, chosen, ts[b])
+            total = _loss(codes[b], z, chosen, ts[b], work)
+            total_old = _loss(codes[b], zo, chosen, ts[b], work)
             for k in range(w.size):
                 w[k] += factors[k, b] * total / size
                 w_old[k] += factors[k, b] * total_old / size
@@ -207,23 +256,18 @@ def _keep(t, x, s, keep, output):  # type: ignore[no-untyped-def]
 def sgd(model, first, second, steps, t, x, s, y, beta, alpha, prox, box, keep, output, travel, start):  # type: ignore[no-untyped-def]
     """`steps` proximal SGD steps in place; travel = (farthest distance, sum of squared gradients) or empty."""
     As, ts, codes, factor, factors, _, rows = model
-    n, wide, most = x.size, As[0].shape[1], _widest(first, second)
-    g, xw, z, out = (
-        np.zeros_like(As[0][0]),
-        np.zeros_like(As[0][0]),
-        np.empty(most, As[0].dtype),
-        np.empty(most, As[0].dtype),
-    )
-    coefficients, w, w_s = np.empty(most, As[0].dtype), np.empty(y.size), np.empty(s.size)
+    n, wide = x.size, As[0].shape[1]
+    g, xw, z, out, coefficients, work = _buffers(As[0], first, second)
+    w, w_s = np.empty(y.size), np.empty(s.size)
     for step in range(steps):
         xw[:n] = x
-        _multipliers(model, second, step, xw, s, y, beta, w, z)
+        _multipliers(model, second, step, xw, s, y, beta, w, z, work)
         g[:wide] = 0.0
         for b in range(len(As)):
             chosen = first[b][step]
             q = _weight(factor, factors, b, w) / max(chosen.size, 1)
             _margins(As[b], chosen, xw, z)
-            _slopes(codes[b], z, chosen, ts[b], out)
+            _slopes(codes[b], z, chosen, ts[b], out, work)
             for e in range(chosen.size):
                 coefficients[e] = q * out[e]
             _accumulate(As[b], chosen, coefficients, g)
@@ -249,25 +293,23 @@ def sgd(model, first, second, steps, t, x, s, y, beta, alpha, prox, box, keep, o
 def pstorm(model, first, second, steps, t, x, s, old, d, y, beta, alphas, momenta, prox, box, keep, output):  # type: ignore[no-untyped-def]
     """`steps` PStorm steps in place: d = D(v; z) + (1 - b)(d - D(old; z)), then v = prox(v - a d)."""
     As, ts, codes, factor, factors, _, rows = model
-    n, wide, most = x.size, As[0].shape[1], _widest(first, second)
-    g, xw, ow = np.zeros_like(As[0][0]), np.zeros_like(As[0][0]), np.zeros_like(As[0][0])
-    z, zo = np.empty(most, As[0].dtype), np.empty(most, As[0].dtype)
-    out, before = np.empty(most, As[0].dtype), np.empty(most, As[0].dtype)
-    coefficients, w, w_old = np.empty(most, As[0].dtype), np.empty(y.size), np.empty(y.size)
-    w_s = np.empty(s.size)
+    n, wide = x.size, As[0].shape[1]
+    g, xw, z, out, coefficients, work = _buffers(As[0], first, second)
+    ow, zo, before = np.zeros_like(xw), np.empty_like(z), np.empty_like(z)
+    w, w_old, w_s = np.empty(y.size), np.empty(y.size), np.empty(s.size)
     for step in range(steps):
         left = 1.0 - momenta[step]
         xw[:n] = x
         ow[:n] = old[:n]
-        _two_multipliers(model, second, step, xw, s, ow, old[n:], y, beta, w, w_old, z, zo)
+        _two_multipliers(model, second, step, xw, s, ow, old[n:], y, beta, w, w_old, z, zo, work)
         g[:wide] = 0.0
         for b in range(len(As)):
             chosen = first[b][step]
             share = 1.0 / max(chosen.size, 1)
             q, q_old = share * _weight(factor, factors, b, w), share * left * _weight(factor, factors, b, w_old)
             _two_margins(As[b], chosen, xw, ow, z, zo)
-            _slopes(codes[b], z, chosen, ts[b], out)
-            _slopes(codes[b], zo, chosen, ts[b], before)
+            _slopes(codes[b], z, chosen, ts[b], out, work)
+            _slopes(codes[b], zo, chosen, ts[b], before, work)
             for e in range(chosen.size):
                 coefficients[e] = q * out[e] - q_old * before[e]
             _accumulate(As[b], chosen, coefficients, g)
@@ -287,14 +329,9 @@ def svrg(model, first, second, steps, t, x, s, y, beta, alpha, prox, box, keep, 
     """`steps` prox-SVRG steps in place; snapshot = (means, gradients, values, slopes) by block."""
     As, ts, codes, factor, factors, lower, rows = model
     means, gradients, values, slopes = snapshot
-    n, wide, most = x.size, As[0].shape[1], _widest(first, second)
-    g, xw, z, out = (
-        np.zeros_like(As[0][0]),
-        np.zeros_like(As[0][0]),
-        np.empty(most, As[0].dtype),
-        np.empty(most, As[0].dtype),
-    )
-    coefficients, w, w_s = np.empty(most, As[0].dtype), np.empty(y.size), np.empty(s.size)
+    n, wide = x.size, As[0].shape[1]
+    g, xw, z, out, coefficients, work = _buffers(As[0], first, second)
+    w, w_s = np.empty(y.size), np.empty(s.size)
     for step in range(steps):
         xw[:n] = x
         w[:] = -lower
@@ -304,7 +341,7 @@ def svrg(model, first, second, steps, t, x, s, y, beta, alpha, prox, box, keep, 
             chosen = second[b][step] if second[b].shape[1] else first[b][step][:0]
             if chosen.size:
                 _margins(As[b], chosen, xw, z)
-                total = _loss(codes[b], z, chosen, ts[b])
+                total = _loss(codes[b], z, chosen, ts[b], work)
                 for e in range(chosen.size):
                     total -= values[b][chosen[e]]
                 for k in range(w.size):
@@ -316,7 +353,7 @@ def svrg(model, first, second, steps, t, x, s, y, beta, alpha, prox, box, keep, 
             chosen = first[b][step]
             q = _weight(factor, factors, b, w)
             _margins(As[b], chosen, xw, z)
-            _slopes(codes[b], z, chosen, ts[b], out)
+            _slopes(codes[b], z, chosen, ts[b], out, work)
             for e in range(chosen.size):
                 coefficients[e] = q / chosen.size * (out[e] - slopes[b][chosen[e]])
             _accumulate(As[b], chosen, coefficients, g)

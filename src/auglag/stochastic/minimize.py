@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
 import os
@@ -11,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.errors import InputError, require_positive
+from auglag.errors import InputError, OptionError, require_positive
 from auglag.log import JsonLog, headers
+from auglag.problems.constraints import nearest
 from auglag.prox import SquaredL2, Zero
 from auglag.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.stochastic.algorithm2 import Algorithm2
 from auglag.stochastic.curvature import FullBatchSolver, GaussNewton
+from auglag.stochastic.derivatives import check_derivatives as compare
 from auglag.stochastic.full_batch_solver import FullBatchInner
 from auglag.stochastic.fused import Backend
 from auglag.stochastic.gauss_newton import GaussNewtonInner
@@ -57,8 +60,10 @@ def minimize(
     test_rows: int = 20_000,
     callback: Callable[[dict[str, Any]], Any] | JsonLog | None = None,
     progress: bool = False,
+    check_derivatives: bool | str = "first",
     checkpoint: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
+    **unknown: Any,
 ) -> StochasticResult:
     """Minimise f(x) + g(x) subject to lower <= c(x) <= upper, where f and c are means over data or expectations.
 
@@ -72,8 +77,9 @@ def minimize(
         "auto" takes the method with the fewest passes over the data that the problem allows: "gauss-newton" for known
         structure and up to 1500 variables (should that get stuck, "lbfgs" begins again at x0), "lbfgs" for more
         variables or no structure (both evaluate full batches, and start on samples where there are many more rows than
-        variables), "pstorm" for samplers. "sgd", "pstorm", "svrg" are sampled methods under Algorithm 2; an object such
-        as `SGD(step=InverseSqrt(3.0), batch=64)`, or one of your own class, does as well.
+        variables), "lbfgs" on larger and larger samples for samplers, "pstorm" for iterators of batches. "sgd",
+        "pstorm", "svrg" are sampled methods under Algorithm 2; an object such as `SGD(step=InverseSqrt(3.0),
+        batch=64)`, or one of your own class, does as well.
     variant : str
         "adaptive-full" (Algorithm 1, the default), "always-full", "adaptive-short", "always-short".
     preset : str
@@ -81,7 +87,8 @@ def minimize(
     epochs : AdaptiveEpochs, FixedEpochs or int
         How long a sampled method runs on a subproblem: Algorithm 2, or so many epochs each.
     tol : float
-        Success means certificate.residual <= tol; for a sampler, that the upper end of R's interval is.
+        Success means certificate.residual <= tol; for a sampler, that the upper end of R's interval is. The default,
+        1e-3, is larger than that of `auglag.minimize` (1e-6): means over data are seldom known better than that.
     seed : int
         All randomness of the run follows from it.
     max_epochs, max_gradients, max_seconds, max_outer
@@ -98,12 +105,16 @@ def minimize(
         JAX functions. "numba" and "jax" insist, "numpy" does without. All give the same iterates up to rounding.
     test_rows : int
         Rows of the fixed sample on which a run with samplers is tested; its certificate rests on a fresh one, four
-        times as large.
+        times as large. "lbfgs" begins with this sample, and takes larger ones where the certificate fails.
     callback : callable
         Called with the row of the trace after every full-batch test; return True or raise StopIteration to stop. A
         `JsonLog("run.jsonl")` writes a line per test and per outer iteration, which `auglag watch` shows.
     progress : bool
         Print a line per full-batch test.
+    check_derivatives : "first" (or True) or False
+        Compare the `gradient`, `vjp` and `jacobian` given with differences of `objective` and `constraints`, on 256
+        rows along one random direction at x0; a wrong one raises `DerivativeError` and names the entry. The rows are
+        counted. Linear blocks and JAX functions need no check.
     checkpoint, resume : path
         Save after every test; go on from a saved run, bit for bit.
 
@@ -112,6 +123,10 @@ def minimize(
     StochasticResult
         With `x`, `certificate.residual` (R), `holdout`, `epochs`, `trace` and what else its docstring lists.
     """
+    if unknown:
+        name = next(iter(unknown))
+        hint = f": {TRANSLATIONS[name]}" if name in TRANSLATIONS else nearest(name, _ARGUMENTS)
+        raise OptionError(f"stochastic.minimize() has no argument {name!r}{hint}")
     if not isinstance(problem, StochasticProblem):
         raise InputError(f"problem must be a StochasticProblem, got {type(problem).__name__}")
     require_positive(tol, "tol")
@@ -119,6 +134,8 @@ def minimize(
         raise InputError(f"seed must be a nonnegative integer, got {seed!r}")
     if not _whole(test_rows, 100):
         raise InputError(f"test_rows must be an integer of at least 100, got {test_rows!r}")
+    if check_derivatives not in ("first", True, False):
+        raise InputError(f"check_derivatives must be 'first' or False, got {check_derivatives!r}")
     caps = _caps(max_epochs, max_gradients, max_seconds, max_outer)
     chosen = choose(problem) if method == "auto" and preset is None else method
     settings = resolve(
@@ -144,13 +161,39 @@ def minimize(
         inner=lambda run: inner_loop(run, backend),
         rescue=_lbfgs if method == "auto" and isinstance(settings.method, GaussNewton) else None,
     )
+    if check_derivatives and resume is None:
+        run.ledger.rows += compare(problem, run.x0, run.rng("derivatives"))
     return run.solve() if log is None else log.around(run.solve, headers.stochastic(run))
+
+
+_ARGUMENTS = tuple(name for name in inspect.signature(minimize).parameters if name != "unknown")
+#: Arguments of other libraries, and what to write instead.
+TRANSLATIONS = {
+    "options": "pass each option as a keyword",
+    "maxiter": "write max_outer=..., or max_epochs=... for passes over the data",
+    "max_iter": "write max_outer=..., or max_epochs=... for passes over the data",
+    "n_epochs": "write max_epochs=...",
+    "verbose": "write progress=True",
+    "disp": "write progress=True",
+    "random_state": "write seed=...",
+    "rng": "write seed=...",
+    "budget": "write max_epochs=..., max_gradients=..., max_seconds=... or max_outer=...",
+    "inner": "write method=...",
+    "batch": "write method=SGD(batch=...), or another method's",
+    "batch_size": "write method=SGD(batch=...), or another method's",
+    "lr": "write method=SGD(step=ConstantStep(...)), or another step rule",
+    "learning_rate": "write method=SGD(step=ConstantStep(...)), or another step rule",
+    "step": "write method=SGD(step=ConstantStep(...)), or another step rule",
+    "warm_start": "write x0=result.x, y0=result.multipliers",
+    "constraints": "they are part of the problem",
+    "bounds": "they are part of the problem: g=auglag.prox.Box(...)",
+}
 
 
 def choose(problem: StochasticProblem) -> str:
     """The name of the method with the fewest passes that the problem allows."""
     if not problem.finite_data:
-        return "pstorm"
+        return "pstorm" if _iterated(problem) else "lbfgs"
     structured = all(block.has_curvature for block in problem.blocks) and isinstance(problem.g, Zero | SquaredL2)
     return "gauss-newton" if structured and problem.n <= MANY_VARIABLES else "lbfgs"
 
@@ -176,6 +219,8 @@ def _lbfgs(run: Run) -> InnerLoop:
 
 def _refuse(problem: StochasticProblem, settings: Settings) -> None:
     method = settings.method
+    if not problem.finite_data and isinstance(method, GaussNewton):
+        raise InputError("method='gauss-newton' needs data with an end; a sampler takes 'lbfgs', 'sgd' or 'pstorm'")
     if isinstance(method, GaussNewton):
         if not all(block.has_curvature for block in problem.blocks):
             raise InputError("method='gauss-newton' needs the curvature of every block; method='lbfgs' does not")
@@ -183,8 +228,13 @@ def _refuse(problem: StochasticProblem, settings: Settings) -> None:
             raise InputError(
                 f"method='gauss-newton' needs g = 0 or SquaredL2, got {problem.g!r:.60}; 'lbfgs' takes any g"
             )
-    if not problem.finite_data and isinstance(method, GaussNewton | FullBatchSolver):
-        raise InputError(f"method={method.name!r} needs data with an end; a sampler takes 'sgd', 'pstorm' or 'svrg'")
+    if isinstance(method, FullBatchSolver) and _iterated(problem):
+        raise InputError("method='lbfgs' needs data= or sampler=; an iterator of batches takes 'sgd' or 'pstorm'")
+
+
+def _iterated(problem: StochasticProblem) -> bool:
+    """Whether a block has an iterator of batches, which gives no larger ones when asked."""
+    return any(getattr(block, "batches", None) is not None for block in problem.blocks)
 
 
 def _start(problem: StochasticProblem, x0: Any) -> Vector:

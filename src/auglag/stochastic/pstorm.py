@@ -55,7 +55,7 @@ class PStorm(Method):
         """(a_t, b_t) for t = 0, ..., steps - 1; b_0 = 1 starts the momentum with a plain estimate."""
         if self.schedule == "constant":
             a = np.full(steps, self.step.size(call))
-            b = np.full(steps, min(1.0, _momentum(a[0], L)) if self.momentum is None else self.momentum)
+            b = np.full(steps, min(1.0, momentum(a[0], L)) if self.momentum is None else self.momentum)
         else:
             t = np.arange(steps + 1, dtype=np.float64)
             all_a = 4.0 ** (1 / 3) / (8.0 * L) / (t + 4.0) ** (1 / 3)
@@ -101,6 +101,7 @@ class PStorm(Method):
         return collector.result(fused.v)
 
 
-def _momentum(a: float, L: float) -> float:
+def momentum(a: float, L: float) -> float:
+    """b = 24 a^2 L^2 / (1 + 4 a^2 L^2), before it is capped at 1."""
     square = (a * L) ** 2
     return 24.0 * square / (1.0 + 4.0 * square)

@@ -33,6 +33,7 @@ SCHEMA: dict[str, str] = {
     "tol": "the tolerance asked for",
     "method": "the name of the method",
     "variant": "the rules in words",
+    "advice": "what to try, as a tuple of sentences (empty on success)",
 }
 
 
@@ -60,6 +61,30 @@ class StochasticResult(OptimizeResult):
         return str(OptimizeResult(short))
 
     __str__ = __repr__
+
+    def explain(self) -> str:
+        """In words: what happened, how good the point is, and what to try."""
+        constrained = self.multipliers.size > 0
+        rules = f", {self.variant}, last penalty {self.penalty:.3g}" if constrained else ""
+        sampled = f", {self.gradients} stochastic gradients" if self.gradients else ""
+        lines = [
+            self.message,
+            f"After {self.nit} outer and {self.nit_inner} inner iterations ({self.epochs:.1f} passes over the data, "
+            f"{self.tests} full-batch evaluations among them{sampled}), method {self.method}{rules}.",
+            f"At the returned point f + g = {self.fun:.10g}, {self.certificate}.",
+        ]
+        violated = {} if self.estimated else self.certificate.row_violations
+        if violated and (not self.success or self.certificate.violation > self.tol):
+            worst = ", ".join(f"{name} by {size:.3g}" for name, size in list(violated.items())[:3])
+            lines.append(f"Most violated: {worst}.")
+        if self.holdout is not None:
+            lines.append(f"On held-out data: {self.holdout}.")
+        if self.rates:
+            lines.append(", ".join(f"{name} {value:.4f}" for name, value in self.rates.items()) + ".")
+        lines += [f"Try: {advice}" for advice in self.advice]
+        return "\n".join(lines)
+
+    diagnose = explain
 
 
 StochasticResult.__doc__ = f"{StochasticResult.__doc__}\n\n" + "\n".join(f"    {k}: {v}" for k, v in SCHEMA.items())

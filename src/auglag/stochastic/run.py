@@ -18,7 +18,7 @@ from auglag.budget import Budget
 from auglag.certificate import Certificate, certificate
 from auglag.checkpoint import require_same
 from auglag.errors import CheckpointError, InputError, StoppedByCallback
-from auglag.inner.base import InnerStatus
+from auglag.inner.base import InnerResult, InnerStatus
 from auglag.log import JsonLog
 from auglag.outer import augmented_lagrangian
 from auglag.result import Status, row
@@ -31,10 +31,11 @@ from auglag.stochastic.estimate import (
     freeze,
 )
 from auglag.stochastic.full_batch import FullBatch, FullBatchProblem, Ledger, Limits
+from auglag.stochastic.growing import AIM, CERTIFICATE, growth
 from auglag.stochastic.lagrangian import FullTest, Geometry
-from auglag.stochastic.methods import Method
 from auglag.stochastic.nested import Start, begin_at, go_on, nested_start
 from auglag.stochastic.problem import StochasticProblem
+from auglag.stochastic.reporting import advice, message
 from auglag.stochastic.result import StochasticResult
 from auglag.stochastic.settings import Settings
 from auglag.stochastic.stage import InnerLoop, Stage
@@ -92,11 +93,8 @@ class Run:
         self.caps, self.hooks, self.test_rows, self.nested = caps, hooks, test_rows, nested
         self.x0, self.y0 = x0, y0
         self.ledger = Ledger()
-        self.tests_on = problem if problem.finite_data else freeze(problem, test_rows, self.rng("tests"))
+        self._take_sample(1)
         self.rows = self.tests_on.rows or 1
-        self.full = FullBatch(self.tests_on, self.ledger)
-        self.geometry = Geometry(self.tests_on, settings.slacks)
-        self.stage = Stage(self.geometry, self.full)
         self.seconds_before = 0.0
         self.started = time.monotonic()
         self.limits = Limits(
@@ -110,9 +108,12 @@ class Run:
         self.best_v, self.best_y, self.best_residual = np.zeros(0), y0, math.inf
         self.v, self.y = np.zeros(0), y0  #: where the current outer iteration began
         self.start = Start(x0, y0, None, None)
+        self.limit = ""  #: the one that the last subproblem ended at
         self.check: EstimatedCertificate | None = None  #: that ended a run on sampled data
+        self.failed: EstimatedCertificate | None = None  #: that ended the work on one sample, where samples grow
         self.look_at = math.inf  #: R on the fixed sample at which the next certificate is tried
         self.inner: InnerLoop = inner(self)
+        self.grows = not problem.finite_data and not isinstance(self.inner, Algorithm2)
         self.rescue, self.rescued = rescue, False  #: the inner loop that starts afresh if this one gets stuck
         self._data = checkpoints.digest(problem) if hooks.checkpoint is not None or hooks.resume is not None else ""
         self.inner_saves = isinstance(self.inner, Algorithm2)  #: others are saved between subproblems only
@@ -121,6 +122,17 @@ class Run:
         """A stream of its own for a purpose outside the inner loop."""
         key = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:4], "little")
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(0, key)))
+
+    def _take_sample(self, times: int) -> None:
+        """Fix the rows of the tests: all there are, or a sample of about `times * test_rows` of data without an end."""
+        self.times = times
+        self.tests_on = self.problem
+        if not self.problem.finite_data:
+            purpose = "tests" if times == 1 else f"tests {times}"
+            self.tests_on = freeze(self.problem, times * self.test_rows, self.rng(purpose))
+        self.full = FullBatch(self.tests_on, self.ledger)
+        self.geometry = Geometry(self.tests_on, self.settings.slacks)
+        self.stage = Stage(self.geometry, self.full)
 
     @property
     def seconds(self) -> float:
@@ -151,7 +163,25 @@ class Run:
             self.stage = Stage(self.geometry, self.full)
             self._begin()
             status = self._algorithm1()
+        while self.failed is not None:
+            factor = growth(self)
+            if factor == 1:
+                return Status.EVALUATION_LIMIT if self.limit == "epochs" else status
+            self._enlarge(factor)
+            status = self._algorithm1()
         return status
+
+    def _enlarge(self, factor: int) -> None:
+        """Go on from the best point on a larger sample, by which it is measured anew."""
+        assert self.failed is not None
+        beta, eta = self.history.last.beta if self.history.iterations else None, self.failed.residual_interval[1]
+        self.start = Start(self.failed.x, self.failed.multipliers, beta, eta)
+        self.failed, self.look_at, self.best_residual = None, math.inf, math.inf
+        self._take_sample(self.times * factor)
+        self.inner.begin_level()
+        if self.hooks.say is not None:
+            self.hooks.say(f"sample of {self.tests_on.rows} rows after {self.ledger.rows / self.rows:.1f} passes")
+        self._begin()
 
     def _change_over(self) -> None:
         """Another inner loop; what was spent and the best point stay."""
@@ -159,7 +189,7 @@ class Run:
         self.inner, self.rescued, self.nested = self.rescue(self), True, False
 
     def _algorithm1(self) -> Status:
-        tolerance = go_on(self.settings.tolerance, self.start.eta, self.tol)
+        tolerance = go_on(self.settings.tolerance, self.start.eta, AIM * self.tol if self.grows else self.tol)
         budget, largest = Budget(outer=self.caps.outer), self.settings.largest_penalty
         finite = self.problem.finite_data
         # With sampled data no R on the fixed sample ends the run: `tested` does, with a certificate.
@@ -172,6 +202,8 @@ class Run:
                 return verdict
         elif self.check is not None or (finite and self.best_residual <= self.tol):
             return Status.SOLVED
+        if self.failed is not None:
+            return Status.UNCERTIFIED
         self.inner.set_iteration(self.history.k)
         outcome = augmented_lagrangian(
             self.stage,
@@ -182,13 +214,17 @@ class Run:
             dual=self.settings.dual,
             tolerance=tolerance,
             inner=self.inner,
-            stop=lambda history, found: (
-                Status.SOLVED if self.check is not None else stopping(history, found.status, found.limit)
-            ),
+            stop=lambda history, found: self._stop(stopping, history, found),
             watch=self._watch,
             inner_limit=10**9,
         )
         return outcome.status
+
+    def _stop(self, stopping: Stopping, history: History, found: InnerResult) -> Status | None:
+        self.limit = found.limit
+        if self.check is not None:
+            return Status.SOLVED
+        return Status.UNCERTIFIED if self.failed is not None else stopping(history, found.status, found.limit)
 
     def _begin(self) -> None:
         """x_1, by way of samples where that pays, and the first test."""
@@ -212,7 +248,7 @@ class Run:
     # ------------------------------------------------------------------------------------------- what the loops call
 
     def tested(self, test: FullTest, *, p: int, steps: int, accepted: bool, k: int | None = None) -> bool:
-        """Keep the best point, record, save, show; True if R <= tol."""
+        """Keep the best point, record, save, show; True if R <= tol, or if the sample has told what it can."""
         residual = test.residual
         if residual < self.best_residual:
             self.best, self.best_residual = test, residual
@@ -232,7 +268,8 @@ class Run:
             "accepted": bool(accepted),
         }
         self.trace.append(entry)
-        done = bool(residual <= self.tol) and (self.problem.finite_data or self._certified(test))
+        enough = AIM * self.tol if self.grows else self.tol
+        done = bool(residual <= enough) and (self.problem.finite_data or self._certified(test))
         if self.hooks.checkpoint is not None and self.inner_saves and not accepted and not done and k is None:
             self._save()
         if self.hooks.table is not None:
@@ -253,18 +290,21 @@ class Run:
 
         After a failure the next look waits for a smaller R: few looks, or luck would decide.
         """
-        if test.residual > self.look_at:
-            return False
-        x, rows = self.geometry.x(test.v).copy(), 4 * self.test_rows
+        cost = CERTIFICATE * (self.tests_on.rows or 0)
+        if test.residual > self.look_at or (self.grows and self.ledger.rows + cost > self.limits.rows):
+            return False  # the certificate at the end will do
+        x, rows = self.geometry.x(test.v).copy(), CERTIFICATE * self.times * self.test_rows
         check = estimate_certificate(
             self.problem, x, test.y_hat, rows=rows, rng=self.rng(f"certificate {test.residual!r}")
         )
-        self.ledger.rows += 4 * self.rows
+        self.ledger.rows += cost
         self.look_at = LOOK_AGAIN * test.residual
         if check.meets(self.tol):  # this is the point to return, although another may have a smaller R
             self.check = check
             self.best, self.best_residual, self.best_v, self.best_y = test, test.residual, test.v, test.y_hat
-        return self.check is not None
+        elif self.grows:
+            self.failed = check
+        return self.check is not None or self.failed is not None
 
     def _watch(self, history: History, x: Vector, y: Vector, y_hat: Vector) -> None:
         if self.stage.last is not None and self.stage.last.residual < self.best_residual:
@@ -279,7 +319,7 @@ class Run:
             self.hooks.log.outer(replace(history.last, attempt=int(self.rescued)), y_hat, self.seconds, work)
         self.inner.set_iteration(history.k)
         cut_short = history.last.inner_status in ("BUDGET", "INTERRUPTED")
-        if self.hooks.checkpoint is not None and not cut_short:  # such an iteration is gone on with after resuming
+        if self.hooks.checkpoint is not None and not (cut_short or self.failed):  # these are gone on with, or redone
             self._save()
 
     # ------------------------------------------------------------------------------------------------- save and resume
@@ -303,7 +343,7 @@ class Run:
         assert self.hooks.checkpoint is not None
         numbers, arrays = self.inner.save()
         numbers = {**numbers, "start_beta": self.start.beta, "start_eta": self.start.eta, "look_at": self.look_at}
-        numbers["rescued"] = self.rescued
+        numbers |= {"rescued": self.rescued, "times": self.times}
         checkpoints.save(
             self.hooks.checkpoint,
             checkpoints.State(
@@ -326,6 +366,8 @@ class Run:
         self.look_at = float(saved.numbers.pop("look_at"))
         if saved.numbers.pop("rescued"):
             self._change_over()
+        if (times := int(saved.numbers.pop("times"))) != self.times:
+            self._take_sample(times)
         self.inner.load(saved.numbers, saved.arrays)
         points = [self.geometry.x(self.v)]
         if "v" in saved.arrays and saved.arrays["v"].size:
@@ -348,16 +390,17 @@ class Run:
             check = certificate(FullBatchProblem.from_evaluation(self.problem, at), x, self.best_y)
         elif self.check is not None:
             check = self.check
+        elif self.failed is not None:
+            x, check = self.failed.x, self.failed
         else:
-            check = estimate_certificate(
-                self.problem, x, self.best_y, rows=4 * self.test_rows, rng=self.rng("certificate")
-            )
+            rows = CERTIFICATE * self.times * self.test_rows
+            check = estimate_certificate(self.problem, x, self.best_y, rows=rows, rng=self.rng("certificate"))
         success = check.meets(self.tol)
         if success:
             status = Status.SOLVED
         elif status is Status.SOLVED:
             status = Status.UNCERTIFIED
-        text = self._message(status, check)
+        text = message(status, check, self)
         if self.hooks.say is not None:
             self.hooks.say(text)
         iterations = self.history.iterations
@@ -388,40 +431,8 @@ class Run:
             tol=self.tol,
             method=self.settings.method.name,
             variant=self.settings.describe(),
+            advice=() if success else advice(status, check, self),
         )
-
-    def _message(self, status: Status, check: Certificate | EstimatedCertificate) -> str:
-        relation = "<=" if check.meets(self.tol) else ">"
-        if isinstance(check, EstimatedCertificate):
-            low, high = check.residual_interval
-            text = f"{status.message} Estimated residual {check.residual:.2e}, {100 * check.confidence:.0f} % interval "
-            text += (
-                f"[{low:.2e}, {high:.2e}] from {check.rows} rows, upper end {high:.2e} {relation} tol {self.tol:.0e}"
-            )
-        else:
-            text = f"{status.message} Residual {check.residual:.2e} {relation} tol {self.tol:.0e}"
-        text += f"; violation {check.violation:.2e}."
-        if isinstance(check, EstimatedCertificate) and high - check.residual >= self.tol:
-            factor = ((high - check.residual) / self.tol) ** 2
-            text += (
-                " tol is below the radius of the interval, so that no point can meet it: take more than "
-                f"{factor * self.test_rows:.0e} test_rows."
-            )
-        if self.rescued:
-            text += f" {self.settings.method.name} got stuck; L-BFGS began again at x0."
-        tested = not isinstance(self.settings.method, Method) or self.settings.controller.tested
-        cut = bool(self.history.iterations) and self.history.last.inner_status == "BUDGET"
-        if cut and tested and status is not Status.SOLVED:
-            last = self.history.last
-            text += f" The run ended inside subproblem {last.k}, "
-            if last.stationarity <= last.eta:
-                text += f"before a point of it was accepted (after {last.inner_iterations} iterations)."
-            else:
-                text += (
-                    f"whose test dist <= {last.eta:.1e} was not met"
-                    f" (dist {last.stationarity:.1e} after {last.inner_iterations} iterations)."
-                )
-        return text
 
 
 def _status(history: History) -> InnerStatus:

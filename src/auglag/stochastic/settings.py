@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any, final
 
 from auglag.errors import InputError, OptionError, require_positive
@@ -164,7 +166,7 @@ def resolve(
 def _base(method: Any, preset: str | None) -> Settings:
     if preset is not None:
         if preset not in PRESETS:
-            raise OptionError(f"preset must be one of {sorted(PRESETS)}, got {preset!r}")
+            raise OptionError(f"preset must be one of {sorted(PRESETS)}, got {preset!r}{_hint(preset, PRESETS)}")
         settings = PRESETS[preset]
         if method in (None, "auto") or (isinstance(method, str) and method == settings.method.name):
             return settings
@@ -176,13 +178,21 @@ def _base(method: Any, preset: str | None) -> Settings:
         return replace(settings, method=_object(method), slacks="explicit")
     if isinstance(method, str):
         if method not in DEFAULTS:
-            raise OptionError(f"method must be one of {('auto', *NAMES)} or an object, got {method!r}")
+            raise OptionError(
+                f"method must be one of {('auto', *NAMES)} or an object, got {method!r}{_hint(method, NAMES)}"
+            )
         return DEFAULTS[method]
     found = _object(method)
     known = DEFAULTS.get(found.name, DEFAULTS["sgd"])
     if isinstance(found, Method) and not isinstance(known.method, Method):
         known = DEFAULTS["sgd"]  # a method of the user's own that bears the name of a full-batch one
     return replace(known, method=found)
+
+
+def _hint(name: object, known: Iterable[str]) -> str:
+    """Near names, where there are any."""
+    near = get_close_matches(str(name).lower(), list(known), n=2, cutoff=0.5)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def _object(method: Any) -> Solver:
@@ -194,7 +204,7 @@ def _object(method: Any) -> Solver:
 
 def _variant(variant: str, settings: Settings) -> dict[str, Any]:
     if variant not in VARIANTS:
-        raise OptionError(f"variant must be one of {VARIANTS}, got {variant!r}")
+        raise OptionError(f"variant must be one of {VARIANTS}, got {variant!r}{_hint(variant, VARIANTS)}")
     kind, step = variant.split("-")
     base = settings.penalty
     assert isinstance(base, Adaptive | Always)

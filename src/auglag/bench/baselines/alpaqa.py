@@ -23,6 +23,7 @@ class Alpaqa(Baseline):
 
     name = "alpaqa"
     requires = ("alpaqa",)
+    extra = "baselines"
     derivatives = 1
     defaults: Mapping[str, Any] = {
         "tol": 1e-8,
@@ -66,11 +67,6 @@ class Alpaqa(Baseline):
                 "penalty_norm": float(stats["norm_penalty"]),
             },
         )
-
-    def unavailable(self) -> str:
-        """alpaqa has pre-releases only, which pip takes when asked to."""
-        reason = super().unavailable()
-        return reason.replace("pip install alpaqa", "pip install --pre alpaqa")
 
 
 #: Options that go to alpaqa's ALM by their own names.

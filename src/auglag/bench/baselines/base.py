@@ -33,6 +33,7 @@ class Baseline(ABC):
 
     name: str
     requires: tuple[str, ...]  #: distributions to install, as pip calls them
+    extra: str = ""  #: of auglag, that brings them
     derivatives: int = 1  #: 0 values only, 1 gradients, 2 Hessians
     defaults: Mapping[str, Any]  #: every option it takes, "tol" among them, with its default; others are refused
 
@@ -50,7 +51,8 @@ class Baseline(ABC):
             try:
                 importlib.metadata.version(distribution)
             except importlib.metadata.PackageNotFoundError:
-                return f"{self.name} needs {distribution}: pip install {distribution}"
+                brought = f"'auglag[{self.extra}]'" if self.extra else distribution
+                return f"{self.name} needs {distribution}: pip install {brought}"
         return ""
 
     def version(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, final
 
@@ -60,14 +59,11 @@ class _Ipopt(Baseline):
     """IPOPT with MUMPS; a Python exception in a function ends the solve, and the last iterate is the answer."""
 
     _hessian: ClassVar[str]
-
-    @abstractmethod
-    def library(self) -> Library:
-        """The build of IPOPT it uses."""
+    _build: ClassVar[staticmethod[[], Library]]  #: loads the build of IPOPT it uses
 
     def solve(self, problem: CountedProblem, options: Mapping[str, Any], seed: int) -> Answer:
         """Run it; multipliers have the sign of IPOPT, which is ours."""
-        functions = _Functions(self.library(), problem, exact=self._hessian == "exact")
+        functions = _Functions(self._build(), problem, exact=self._hessian == "exact")
         settings = {name: value for name, value in options.items() if value is not None}
         settings |= {"hessian_approximation": self._hessian, "print_level": 0, "sb": "yes"}
         settings |= {"option_file_name": ""}  # else a file ipopt.opt in the working directory would change the run
@@ -84,8 +80,8 @@ class _Ipopt(Baseline):
 
     def version(self) -> str:
         """IPOPT's own version, asked of the library, and where it comes from."""
-        library = self.library()
-        return f"IPOPT {library.version} (MUMPS, {library.wheel})"
+        ipopt = self._build()
+        return f"IPOPT {ipopt.version} (MUMPS, {ipopt.wheel})"
 
 
 _DEFAULTS: dict[str, Any] = {
@@ -107,13 +103,11 @@ class Ipopt(_Ipopt):
 
     name = "ipopt"
     requires = ("casadi",)
+    extra = "baselines"
     derivatives = 2
     defaults: Mapping[str, Any] = _DEFAULTS
     _hessian = "exact"
-
-    def library(self) -> Library:
-        """CasADi's."""
-        return from_casadi()
+    _build = staticmethod(from_casadi)
 
 
 @final
@@ -122,13 +116,11 @@ class IpoptLimitedMemory(_Ipopt):
 
     name = "ipopt-lm"
     requires = ("casadi",)
+    extra = "baselines"
     derivatives = 1
     defaults: Mapping[str, Any] = {**_DEFAULTS, "limited_memory_max_history": 6}
     _hessian = "limited-memory"
-
-    def library(self) -> Library:
-        """CasADi's."""
-        return from_casadi()
+    _build = staticmethod(from_casadi)
 
 
 @final
@@ -137,20 +129,18 @@ class OldIpopt(_Ipopt):
 
     name = "ipopt-3.12"
     requires = ("ipyopt",)
+    extra = "baselines"
     derivatives = 2
     defaults: Mapping[str, Any] = _DEFAULTS
     _hessian = "exact"
-
-    def library(self) -> Library:
-        """ipyopt's."""
-        return from_ipyopt()
+    _build = staticmethod(from_ipyopt)
 
 
 class _Functions:
     """The callbacks of one solve. ctypes needs them alive as long as IPOPT runs, so they are kept here."""
 
-    def __init__(self, library: Library, problem: CountedProblem, *, exact: bool) -> None:
-        self.library, self.problem, self.callbacks = library, problem, Callbacks()
+    def __init__(self, ipopt: Library, problem: CountedProblem, *, exact: bool) -> None:
+        self.ipopt, self.problem, self.callbacks = ipopt, problem, Callbacks()
         self.iterations, self.barrier = 0, 0.0
         self._jacobian = jacobian_structure(problem)
         self._hessian = hessian_structure(problem) if exact else None
@@ -160,7 +150,7 @@ class _Functions:
 
     def solve(self, settings: Mapping[str, Any]) -> tuple[Vector, Vector | None, int]:
         """(x, y, return code)."""
-        problem, library = self.problem, self.library.functions
+        problem, library = self.problem, self.ipopt.functions
         functions = (
             EVAL_F(self._f),
             EVAL_G(self._g),
@@ -245,8 +235,8 @@ class _Functions:
     def _iteration(self, mode: int, count: int, f: float, violation: float, dual: float, mu: float, *rest: Any) -> bool:
         """Keep the iterate, for the case that the solve ends early."""
         self.iterations, self.barrier = count, mu
-        if self.library.tells_iterates:
-            ask = self.library.functions.GetIpoptCurrentIterate
+        if self.ipopt.tells_iterates:
+            ask = self.ipopt.functions.GetIpoptCurrentIterate
             x, y, n, m = self._x.copy(), np.zeros(self.problem.m), self.problem.n, self.problem.m
             if ask(self._handle, False, n, _reals(x), None, None, m, None, _reals(y)):
                 self._x, self._y = x, y

@@ -24,6 +24,7 @@ class NloptAuglag(Baseline):
 
     name = "nlopt-auglag"
     requires = ("nlopt",)
+    extra = "baselines"
     derivatives = 1
     defaults: Mapping[str, Any] = {
         "tol": 1e-8,

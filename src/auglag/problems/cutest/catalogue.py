@@ -10,13 +10,9 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from auglag.errors import AuglagError, InputError
+from auglag.errors import InputError, MissingExtra
 
-INSTALL = "pip install auglag[cutest]"
-
-
-class MissingExtra(AuglagError, ImportError):
-    """A package that `auglag.problems.cutest` needs is not installed; the message says how to get it."""
+INSTALL = "pip install 'auglag[cutest]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +61,17 @@ def _entry(row: dict[str, str]) -> Entry:
     )
 
 
+def spelled(name: str) -> str:
+    """The name as the table has it, whatever the case of its letters; as it is if that is not clear."""
+    if name in table():
+        return name
+    alike = [known for known in table() if known.upper() == name.upper()]
+    return alike[0] if len(alike) == 1 else name
+
+
 def problem_file(name: str) -> Path:
-    """The Python file of a problem; an `InputError` that suggests near names if there is none."""
+    """The file of a problem, whose stem is its name; an `InputError` that suggests near names if there is none."""
+    name = spelled(name)
     path = s2mpj_folder() / "src" / "python_problems" / f"{name}.py"
     if name not in table() and not (name.isidentifier() and path.is_file()):
         near = get_close_matches(name.upper(), table(), n=3, cutoff=0.6)

@@ -107,7 +107,7 @@ class S2mpjProblem(AbstractProblem):
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         """The Hessian of f + y'c at x times v."""
-        self._count_hessian()
+        self.count_hessian()
         return self._evaluator.product(_checked(x, self.n, "x"), _checked(y, self.m, "y"), _checked(v, self.n, "v"))
 
     @property
@@ -117,7 +117,7 @@ class S2mpjProblem(AbstractProblem):
 
     def hess(self, x: Vector, y: Vector) -> Any:
         """The Hessian of f + y'c at x, a csr_array (both triangles) whose pattern is the same at every x and y."""
-        self._count_hessian()
+        self.count_hessian()
         if self._pattern is None:
             self._pattern = HessianPattern(self.structure)
         return self._pattern.matrix(self._evaluator.second_order(_checked(x, self.n, "x")), _checked(y, self.m, "y"))
@@ -125,10 +125,6 @@ class S2mpjProblem(AbstractProblem):
     def vjp(self, point: Point, w: Vector) -> Vector:
         """J(x)'w."""
         return np.asarray(point.jac.T @ w)
-
-    def _count_hessian(self) -> None:
-        self.counts.nhev += 1
-        self.counts.constr_nhev += self.m > 0
 
     def _values(self, x: Vector) -> Values:
         if type(x) is not np.ndarray or x.dtype is not _FLOAT or x.shape != self._shape:

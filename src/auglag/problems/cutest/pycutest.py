@@ -14,9 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from auglag._typing import Vector
-from auglag.errors import InputError
+from auglag.errors import InputError, MissingExtra
 from auglag.problems.base import AbstractProblem, Group
-from auglag.problems.cutest.catalogue import MissingExtra
 from auglag.problems.cutest.problem import Evaluation, bounds
 
 
@@ -92,8 +91,7 @@ class PycutestProblem(AbstractProblem):
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         """The Hessian of f + y'c at x times v."""
-        self.counts.nhev += 1
-        self.counts.constr_nhev += self.m > 0
+        self.count_hessian()
         return np.asarray(self.raw.hprod(v, x, y) if self.m else self.raw.hprod(v, x), dtype=float)
 
     @property
@@ -103,6 +101,5 @@ class PycutestProblem(AbstractProblem):
 
     def hess(self, x: Vector, y: Vector) -> Any:
         """The Hessian of f + y'c at x, a csr_array with both triangles."""
-        self.counts.nhev += 1
-        self.counts.constr_nhev += self.m > 0
+        self.count_hessian()
         return sparse.csr_array(self.raw.sphess(x, y) if self.m else self.raw.sphess(x))

@@ -22,6 +22,7 @@ Params = Mapping[str, float] | Sequence[float] | float | None
 def raw_problem(name: str, params: Params = None) -> Any:
     """An object of S2MPJ's class `name`, its global parameters set."""
     path = problem_file(name)
+    name = path.stem
     arguments = _arguments(name, path, params)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of others' code, for its authors

@@ -171,8 +171,7 @@ class NlProblem(AbstractProblem):
     def _weighted(self, x: Vector, y: Vector) -> tuple[SecondOrder, _Evaluated, Vector]:
         """The second-order part at (x, y), kept until another point is asked for."""
         second, at = self._second_order(), self._at(x)
-        self.counts.nhev += 1
-        self.counts.constr_nhev += self.m > 0
+        self.count_hessian()
         y = _vector(y, self.m, "y")
         with np.errstate(all="ignore"):
             if at.p is None:

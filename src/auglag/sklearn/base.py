@@ -1,0 +1,127 @@
+"""What the classifiers have in common: input in scikit-learn's manner, a linear score, a certified result."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import ABC
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from auglag._typing import Matrix, Vector
+from auglag.sklearn.design import Design
+from auglag.sklearn.training import Start, Training
+from auglag.stochastic import StochasticResult
+from auglag.stochastic.losses import sigmoid
+
+
+class ConstrainedLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
+    """A binary classifier with the score x'coef_ + intercept_, trained under constraints."""
+
+    solver: str
+    l1: float
+    l2: float
+    tol: float | None
+    max_iter: int
+    verbose: int
+    warm_start: bool
+    random_state: Any
+
+    def decision_function(self, X: Any) -> Vector:
+        """The score of every row: positive for `classes_[1]`."""
+        check_is_fitted(self)
+        rows = self._rows(X)
+        score: Vector = rows @ self.coef_[0] + self.intercept_[0]
+        return score
+
+    def predict(self, X: Any) -> Any:
+        """The class of every row."""
+        positive = self.decision_function(X) > 0.0
+        return self.classes_[positive.astype(np.intp)]
+
+    def predict_proba(self, X: Any) -> Matrix:
+        """1 / (1 + exp(-score)) for `classes_[1]`, and the rest for `classes_[0]`.
+
+        A probability of the model; the constraint moves it away from frequencies, which it does not estimate.
+        """
+        score = self.decision_function(X)
+        return np.column_stack([sigmoid(-score), sigmoid(score)])
+
+    def __sklearn_tags__(self) -> Any:
+        """Two classes, dense and finite features."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    # ---------------------------------------------------------------------------------------------- for the subclasses
+
+    @contextmanager
+    def _kept_on_error(self) -> Iterator[None]:
+        """A fit that fails leaves the classifier as it was: scikit-learn's checks set attributes as they go."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _rows(self, X: Any) -> Matrix:
+        """X as `predict` has to take it."""
+        rows: Matrix = validate_data(self, X, dtype=np.float64, reset=False)
+        return rows
+
+    def _binary(self, X: Any, y: Any) -> tuple[Matrix, NDArray[np.bool_]]:
+        """(features, whether a row is of the second class), checked; sets `classes_` and what scikit-learn asks for."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y")
+        if kind != "binary":
+            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+        self.classes_, code = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y must have two classes, got 1 class: {self.classes_.tolist()} (there is nothing to tell it from)"
+            )
+        return X, code == 1
+
+    def _training(self) -> Training:
+        return Training(self.solver, self.l1, self.l2, self.tol, self.max_iter, self.verbose)
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+    def _earlier(self, design: Design, m: int) -> Start:
+        """The end of the last fit, where a warm start is wanted and of use."""
+        if not self.warm_start or not hasattr(self, "coef_") or self.coef_.shape[1] != design.used.size:
+            return Start()
+        x = design.from_user(self.coef_[0], float(self.intercept_[0]) + self._shift())
+        return Start(x, self.multipliers_ if self.multipliers_.shape == (m,) else None)
+
+    def _shift(self) -> float:
+        """What was taken off the intercept after training."""
+        return 0.0
+
+    def _accept(self, result: StochasticResult, design: Design, passes: float) -> None:
+        """Set the fitted attributes; say so if the run did not reach `tol`."""
+        coef, intercept = design.to_user(result.x)
+        self.coef_, self.intercept_ = coef[None, :], np.array([intercept])
+        self.result_, self.certificate_ = result, result.certificate
+        self.multipliers_ = np.asarray(result.multipliers, dtype=np.float64)
+        self.n_iter_ = max(1, math.ceil(passes))
+        if not result.success:
+            warnings.warn(
+                f"{type(self).__name__} did not reach tol: {result.message} Try a larger max_iter or tol"
+                + (", or solver='deterministic'." if self.solver == "stochastic" else ", or a larger l2."),
+                ConvergenceWarning,
+                stacklevel=3,
+            )

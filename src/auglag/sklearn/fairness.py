@@ -1,0 +1,212 @@
+"""`FairLogisticRegression`: logistic regression under a bound on the gap between groups."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_consistent_length
+
+from auglag._typing import Matrix
+from auglag.errors import InputError, require_positive
+from auglag.sklearn.arguments import require_nonnegative
+from auglag.sklearn.base import ConstrainedLinearClassifier
+from auglag.sklearn.design import Design
+from auglag.sklearn.groups import encode, split_column
+from auglag.sklearn.training import Training
+from auglag.stochastic import LinearBlock, StochasticProblem
+
+#: Constraint -> the classes within which groups are compared (None: all rows).
+CONSTRAINTS: dict[str, tuple[bool | None, ...]] = {
+    "demographic_parity": (None,),
+    "equal_opportunity": (True,),
+    "equalized_odds": (False, True),
+}
+
+
+@final
+class FairLogisticRegression(ConstrainedLinearClassifier):
+    """Logistic regression whose mean predicted probability differs by no more than `bound` between any two groups.
+
+        min mean log(1 + exp(-t x'a)) + l1 ||w||_1 + l2/2 ||w||^2
+        subject to   | mean_i sigmoid(s x'a_i) - mean_j sigmoid(s x'a_j) | <= bound,    rows i, j of any two groups
+
+    over all rows ("demographic_parity"), over the positives ("equal_opportunity"), or over the positives and over the
+    negatives ("equalized_odds"). s is `sharpness`: 1 bounds predicted probabilities, larger values come closer to the
+    decisions, which the method has no derivatives of. The constraints are nonconvex: a fit is a KKT point.
+
+    Groups come with `fit(X, y, sensitive_features=...)`, one label per row, and then are not needed by `predict`; or
+    they are a column of X, `group`. Under scikit-learn's metadata routing ask for them with
+    `set_fit_request(sensitive_features=True)`. Without any groups there is nothing to bound: a warning says so.
+
+    Parameters
+    ----------
+    bound : float
+        The largest gap allowed, in [0, 1]; 0 asks for equality.
+    constraint : {"demographic_parity", "equal_opportunity", "equalized_odds"}
+        Which gap.
+    group : int, str or None
+        The number or the name of the column of X that holds the groups.
+    use_group : bool
+        Whether that column is a feature as well, and then it has to be numeric; if not, its coefficient is 0.
+    sharpness : float
+        The slope of the surrogate of decisions.
+    l1, l2, fit_intercept, standardize, solver, tol, max_iter, warm_start, random_state, verbose
+        As in `NeymanPearsonClassifier`.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_, n_features_in_, feature_names_in_
+        As in scikit-learn's linear models.
+    groups_ : list
+        The labels of the groups, in order.
+    gaps_ : dict
+        Name of a constraint -> its value on the training rows.
+    multipliers_ : array, one entry per constraint
+        The price of `bound`, in the order of `gaps_`.
+    n_iter_, certificate_, result_
+        As in `NeymanPearsonClassifier`.
+    """
+
+    def __init__(
+        self,
+        bound: float = 0.05,
+        *,
+        constraint: str = "demographic_parity",
+        group: int | str | None = None,
+        use_group: bool = False,
+        sharpness: float = 1.0,
+        l1: float = 0.0,
+        l2: float = 1e-4,
+        fit_intercept: bool = True,
+        standardize: bool = True,
+        solver: str = "deterministic",
+        tol: float | None = None,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.bound = bound
+        self.constraint = constraint
+        self.group = group
+        self.use_group = use_group
+        self.sharpness = sharpness
+        self.l1 = l1
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sensitive_features: Any = None) -> FairLogisticRegression:
+        """Train under the bound; `sensitive_features` has the group of every row."""
+        with self._kept_on_error():
+            training = self._training()
+            self._check()
+            labels, position = sensitive_features, None
+            if self.group is not None:
+                if sensitive_features is not None:
+                    raise InputError("group and sensitive_features must not both be given, got both")
+                blank, labels, position = split_column(X, self.group)
+                X = X if self.use_group else blank
+            X, positive = self._binary(X, y)
+            used = np.ones(X.shape[1], dtype=bool)
+            if position is not None and not self.use_group:
+                used[position] = False
+            design = Design.of(X, standardize=self.standardize, intercept=self.fit_intercept, used=used)
+            if not design.n:
+                raise InputError("a model must have a feature or an intercept, got X with the group's column only")
+            parts = self._parts(labels, positive)
+            problem = self._problem(training, design, X, positive, parts)
+            result = training.solve(problem, self._earlier(design, problem.m), self._seed())
+            self._accept(result, design, result.epochs)
+            gaps = problem.evaluate(result.x).c
+            self.gaps_ = dict(zip(problem.names, gaps.tolist(), strict=True))
+        return self
+
+    def _rows(self, X: Any) -> Matrix:
+        if self.group is not None and not self.use_group:
+            X = split_column(X, self.group)[0]
+        return super()._rows(X)
+
+    def _check(self) -> None:
+        require_nonnegative(self.bound, "bound", 1.0)
+        if self.constraint not in CONSTRAINTS:
+            raise InputError(f"constraint must be one of {sorted(CONSTRAINTS)}, got {self.constraint!r:.80}")
+        require_positive(self.sharpness, "sharpness")
+
+    def _parts(self, labels: Any, positive: NDArray[np.bool_]) -> list[dict[Any, NDArray[np.bool_]]]:
+        """For every class within which groups are compared: group -> its rows."""
+        self.groups_: list[Any] = []
+        if labels is None:
+            warnings.warn(
+                "no groups were given, so nothing is bounded: pass sensitive_features to fit, or name a column by "
+                "group=...",
+                UserWarning,
+                stacklevel=3,
+            )
+            return []
+        self.groups_, code = encode(labels, "sensitive_features" if self.group is None else f"column {self.group!r}")
+        check_consistent_length(positive, code)
+        parts = []
+        for wanted in CONSTRAINTS[self.constraint]:
+            inside = np.ones(len(code), dtype=bool) if wanted is None else positive == wanted
+            part = {group: inside & (code == k) for k, group in enumerate(self.groups_)}
+            for group, rows in part.items():
+                if not rows.any():
+                    label = self.classes_.tolist()[bool(wanted)]
+                    raise InputError(
+                        f"constraint = {self.constraint!r} needs rows of class {label!r} in every group, got none in "
+                        f"group {group!r}"
+                    )
+            parts.append(part)
+        return parts
+
+    def _problem(
+        self,
+        training: Training,
+        design: Design,
+        X: Matrix,
+        positive: NDArray[np.bool_],
+        parts: list[dict[Any, NDArray[np.bool_]]],
+    ) -> StochasticProblem:
+        A = design.rows(X)
+        classes = [self.classes_[int(bool(wanted))] for wanted in CONSTRAINTS[self.constraint]]
+        names, signs = _pairs(parts, classes, all_pairs=self.bound > 0.0)
+        m = len(names)
+        target = np.where(positive, 1.0, -1.0)
+        blocks = [LinearBlock(A, target, objective=1.0, constraints=np.zeros(m), check=False)]
+        every = [rows for part in parts for rows in part.values()]
+        for rows, sign in zip(every, signs.T, strict=True):
+            sharp = A[rows] * float(self.sharpness)
+            blocks.append(LinearBlock(sharp, -1.0, loss="sigmoid", constraints=sign, check=False))
+        sides = np.full(m, float(self.bound))
+        return training.problem(blocks, design.features, -sides, sides, names)
+
+
+def _pairs(
+    parts: list[dict[Any, NDArray[np.bool_]]], classes: list[Any], *, all_pairs: bool
+) -> tuple[list[str], Matrix]:
+    """(names of the gaps, factors of the groups' means in each: 1 and -1); one gap for every pair within a part.
+
+    Where all gaps are to be 0, those between neighbours say it all, and the others would only be redundant.
+    """
+    names, rows = [], []
+    groups = sum(len(part) for part in parts)
+    for number, part in enumerate(parts):
+        of = f" of class {classes[number]}" if len(parts) > 1 else ""
+        numbered = list(enumerate(part))
+        for (i, one), (j, other) in itertools.combinations(numbered, 2) if all_pairs else itertools.pairwise(numbered):
+            names.append(f"{one} - {other}{of}")
+            factors = np.zeros(groups)
+            factors[number * len(part) + i], factors[number * len(part) + j] = 1.0, -1.0
+            rows.append(factors)
+    return names, np.array(rows).reshape(len(rows), groups)

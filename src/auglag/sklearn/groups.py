@@ -1,0 +1,76 @@
+"""Groups of rows: labels of any kind to numbers 0, 1, ..., and a column of X that holds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auglag.errors import InputError
+
+#: More groups than this are taken for a mistake: a column of measurements.
+MOST_GROUPS = 20
+
+
+def encode(labels: Any, what: str = "sensitive_features") -> tuple[list[Any], NDArray[np.intp]]:
+    """(the groups in order, the number of each row's group)."""
+    values = np.asarray(labels)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise InputError(f"{what} must be one label per row, got shape {values.shape} (combine columns into one first)")
+    missing = _missing(values)
+    if missing.any():
+        raise InputError(f"{what} must not have missing values, got {int(missing.sum())} of them")
+    try:
+        groups, code = np.unique(values, return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in values.tolist()})
+        raise InputError(f"{what} must have labels of one type, got {', '.join(kinds)}") from None
+    if len(groups) < 2:
+        raise InputError(f"{what} must have at least two groups, got {len(groups)}: {groups.tolist()}")
+    if len(groups) > MOST_GROUPS:
+        raise InputError(
+            f"{what} must have at most {MOST_GROUPS} groups, got {len(groups)} different values (a measurement has to "
+            "be cut into classes first)"
+        )
+    return groups.tolist(), code.astype(np.intp)
+
+
+def _missing(values: Any) -> NDArray[np.bool_]:
+    if values.dtype.kind == "f":
+        return np.asarray(np.isnan(values))
+    if values.dtype.kind == "O":
+        return np.array([value is None or value != value for value in values.tolist()], dtype=bool)
+    return np.zeros(len(values), dtype=bool)
+
+
+def split_column(X: Any, column: Any) -> tuple[Any, Any, int]:
+    """(X with zeros in the column, what was there, its position); the column may hold labels that are no numbers."""
+    names = getattr(X, "columns", None)
+    if isinstance(column, str):
+        if names is None:
+            raise InputError(f"group = {column!r} names a column, so X must be a data frame, got {type(X).__name__}")
+        found = [i for i, name in enumerate(names) if name == column]
+        if len(found) != 1:
+            raise InputError(f"group = {column!r} must be one of the columns of X, got {list(names)[:20]}")
+        return *_blank(X, found[0]), found[0]
+    if isinstance(column, bool) or not isinstance(column, int | np.integer):
+        raise InputError(f"group must be the number or the name of a column, or None, got {column!r:.80}")
+    table = X if names is not None or isinstance(X, np.ndarray) else np.asarray(X)
+    if table.ndim != 2 or not -table.shape[1] <= column < table.shape[1]:
+        raise InputError(f"group = {column} must be a column of X, got X of shape {table.shape}")
+    position = int(column) % table.shape[1]
+    return *_blank(table, position), position
+
+
+def _blank(table: Any, position: int) -> tuple[Any, Any]:
+    if isinstance(table, np.ndarray):
+        labels, other = table[:, position].copy(), table.copy()
+        other[:, position] = 0
+        return other, labels
+    labels = np.asarray(table.iloc[:, position])
+    other = table.copy()
+    other.isetitem(position, np.zeros(len(labels)))
+    return other, labels

@@ -1,0 +1,48 @@
+"""The certificate of a model: R and its parts over all rows, from values and gradients computed for it alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from auglag._typing import Vector
+from auglag.certificate import Certificate, settle_rows
+from auglag.torch.full_batch import FullBatch
+from auglag.torch.prox import ProxMap
+
+Tensor = Any
+#: Rounding in a gradient, in units of its size: sums over rows and layers.
+ROUNDINGS = 8.0
+
+
+def certify_point(full: FullBatch, prox: ProxMap, x: Tensor, y: Vector) -> Certificate:
+    """Measure x with the multipliers y, L = f + y'c. Two passes with gradients; they are counted."""
+    layout = full.functions.layout
+    values, gradient = full.at(x, lambda c: y)
+    _, plain = full.at(x, lambda c: np.zeros(layout.m))
+    off = np.maximum(np.maximum(layout.lower - values.c, values.c - layout.upper), 0.0)
+    violation = float(np.linalg.norm(off))
+    dist = prox.distance(x, gradient) if values.finite else math.nan
+    stationarity, complementarity = settle_rows(dist, violation, values.c, y, layout.lower, layout.upper)
+    size = float(torch.linalg.vector_norm(plain))
+    names = layout.names()
+    worst = np.argsort(-off, kind="stable")
+    error = ROUNDINGS * full.variables.eps * (2.0 * size + dist)
+    stationarity, complementarity, size, error = full.team.agree([stationarity, complementarity, size, error])
+    return Certificate(
+        x=x,
+        multipliers=y,
+        bound_multipliers=np.zeros(0),
+        objective=values.f + prox.value(x),
+        stationarity=stationarity,
+        violation=violation,
+        complementarity=complementarity,
+        row_violations={names[int(i)]: float(off[i]) for i in worst if off[i] > 0.0},
+        gradient_norm=size,
+        exact=True,
+        differenced=False,
+        derivative_error=error,
+    )

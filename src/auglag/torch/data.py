@@ -1,0 +1,274 @@
+"""Where batches come from: tensors, a dataset, a loader, or anything that can be iterated over again and again.
+
+All randomness comes from a generator seeded for each call of a method, so that a run resumes bit for bit; every process
+draws the same rows for the whole batch and takes its share of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sized
+from typing import Any, final
+
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from auglag.errors import InputError
+from auglag.torch.distributed import Team
+
+Tensor = Any
+#: A chunk of a full-batch pass over tensors holds about this many bytes of rows.
+CHUNK_BYTES = 2**23
+#: Rows are drawn for so many steps at once; part of what a seed means.
+STEPS_PER_DRAW = 256
+
+
+def move(batch: Any, device: Any) -> Any:
+    """The same nested batch on a device; what has no `to` stays."""
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, Mapping):
+        return {key: move(value, device) for key, value in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(move(value, device) for value in batch))
+    if isinstance(batch, list | tuple):
+        return type(batch)(move(value, device) for value in batch)
+    return batch.to(device) if hasattr(batch, "to") else batch
+
+
+def tensors_of(batch: Any) -> list[Tensor]:
+    """The tensors of a nested batch."""
+    if isinstance(batch, torch.Tensor):
+        return [batch]
+    if isinstance(batch, Mapping):
+        return [t for value in batch.values() for t in tensors_of(value)]
+    if isinstance(batch, list | tuple):
+        return [t for value in batch for t in tensors_of(value)]
+    return []
+
+
+def rows_of(batch: Any) -> int:
+    """The number of rows of a batch: the first axis of its first tensor; 1 if that cannot be seen."""
+    found = tensors_of(batch)
+    return int(found[0].shape[0]) if found and found[0].ndim else 1
+
+
+class Source(ABC):
+    """Data as a run sees them."""
+
+    resumable: bool = True
+    rows: int | None  #: in all processes together; None if not known before a pass
+
+    @property
+    @abstractmethod
+    def single(self) -> bool:
+        """Whether every process's share is one chunk, so that one graph can hold all of it."""
+
+    @abstractmethod
+    def chunks(self) -> Iterator[Any]:
+        """This process's share of one pass, chunk by chunk."""
+
+    @abstractmethod
+    def pairs(self, seed: int, steps: int, batch: int) -> Iterator[tuple[Any, Any]]:
+        """`steps` pairs of independent batches of `batch` rows in all, this process's share of each."""
+
+    def subset(self, rows: Any) -> Source:
+        """The data of these rows alone."""
+        raise NotImplementedError
+
+
+@final
+class TensorSource(Source):
+    """A tensor, or a nest of tensors that share their first axis."""
+
+    def __init__(self, data: Any, team: Team, chunk: int | None) -> None:
+        parts = tensors_of(data)
+        lengths = {int(t.shape[0]) if t.ndim else 0 for t in parts}
+        if len(lengths) != 1:
+            raise InputError(f"data must be tensors that share their first axis, got lengths {sorted(lengths)}")
+        self.data, self.team, self.rows = data, team, lengths.pop()
+        if self.rows < team.size:
+            raise InputError(f"data must have at least one row per process, {team.size}, got {self.rows} rows")
+        width = sum(t.element_size() * (t.numel() // max(1, len(t))) for t in parts)
+        self.chunk = chunk or max(256, CHUNK_BYTES // max(1, width))
+        self.device = parts[0].device
+
+    def _take(self, index: Any) -> Any:
+        def pick(part: Any) -> Any:
+            if isinstance(part, torch.Tensor):
+                return part[index]
+            if isinstance(part, Mapping):
+                return {key: pick(value) for key, value in part.items()}
+            if isinstance(part, tuple) and hasattr(part, "_fields"):
+                return type(part)(*(pick(value) for value in part))
+            return type(part)(pick(value) for value in part)
+
+        return pick(self.data)
+
+    @property
+    def single(self) -> bool:
+        """Whether the largest share fits one chunk."""
+        assert self.rows is not None
+        return -(-self.rows // self.team.size) <= self.chunk
+
+    def chunks(self) -> Iterator[Any]:
+        """Slices, in order."""
+        assert self.rows is not None
+        start, stop = self.team.share(self.rows)
+        for begin in range(start, stop, self.chunk):
+            yield self._take(slice(begin, min(begin + self.chunk, stop)))
+
+    def pairs(self, seed: int, steps: int, batch: int) -> Iterator[tuple[Any, Any]]:
+        """Rows drawn with replacement."""
+        assert self.rows is not None
+        for index in _indices(self.rows, seed, steps, batch, self.team):
+            there = index.to(self.device)
+            for first, second in there:
+                yield self._take(first), self._take(second)
+
+    def subset(self, rows: Any) -> TensorSource:
+        """A copy of these rows."""
+        return TensorSource(self._take(rows.to(self.device)), self.team, self.chunk)
+
+
+def _indices(rows: int, seed: int, steps: int, batch: int, team: Team) -> Iterator[Tensor]:
+    """Indices (steps, 2, share of the batch), STEPS_PER_DRAW steps at a time."""
+    generator = torch.Generator().manual_seed(seed)
+    start, stop = team.share(batch)
+    for done in range(0, steps, STEPS_PER_DRAW):
+        count = min(STEPS_PER_DRAW, steps - done)
+        yield torch.randint(rows, (count, 2, batch), generator=generator)[:, :, start:stop]
+
+
+@final
+class DatasetSource(Source):
+    """A map-style dataset, by itself or in a loader: collation, workers and chunk size are the loader's, order ours."""
+
+    def __init__(self, dataset: Any, loader: Any, team: Team, chunk: int | None) -> None:
+        self.dataset, self.loader, self.team = dataset, loader, team
+        self.rows = len(dataset)
+        if self.rows == 0:
+            raise InputError("data must yield at least one batch, got an empty dataset")
+        if self.rows < team.size:
+            raise InputError(f"data must have at least one row per process, {team.size}, got {self.rows} rows")
+        size = getattr(loader, "batch_size", None)
+        if size is None and loader is not None:
+            size = getattr(getattr(loader, "batch_sampler", None), "batch_size", None)
+        self.chunk = chunk or size or 256
+
+    @property
+    def single(self) -> bool:
+        """Whether the largest share fits one chunk."""
+        assert self.rows is not None
+        return -(-self.rows // self.team.size) <= self.chunk
+
+    def _loader(self, batches: Any) -> Any:
+        options: dict[str, Any] = {}
+        if self.loader is not None:
+            options = {
+                "num_workers": self.loader.num_workers,
+                "collate_fn": self.loader.collate_fn,
+                "pin_memory": self.loader.pin_memory,
+                "worker_init_fn": self.loader.worker_init_fn,
+                "multiprocessing_context": self.loader.multiprocessing_context,
+            }
+        return DataLoader(self.dataset, batch_sampler=batches, generator=torch.Generator(), **options)
+
+    def chunks(self) -> Iterator[Any]:
+        """Batches in the order of the dataset."""
+        assert self.rows is not None
+        start, stop = self.team.share(self.rows)
+        return iter(self._loader([range(i, min(i + self.chunk, stop)) for i in range(start, stop, self.chunk)]))
+
+    def pairs(self, seed: int, steps: int, batch: int) -> Iterator[tuple[Any, Any]]:
+        """Rows drawn with replacement, fetched as the loader fetches them."""
+        assert self.rows is not None
+        drawn = _Drawn(self.rows, seed, steps, batch, self.team)
+        batches = iter(self._loader(drawn))
+        yield from zip(batches, batches, strict=True)
+
+
+@final
+class _Drawn:
+    """The batches of a call as a batch sampler: first, second, first, second, ..."""
+
+    def __init__(self, rows: int, seed: int, steps: int, batch: int, team: Team) -> None:
+        self.arguments = rows, seed, steps, batch, team
+
+    def __len__(self) -> int:
+        return 2 * self.arguments[2]
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for index in _indices(*self.arguments):
+            for pair in index:
+                yield from pair.tolist()
+
+
+@final
+class StreamSource(Source):
+    """Anything that can be iterated over: a list of batches, an `IterableDataset` in a loader, a user's own loader.
+
+    In a job of many processes each process's own batches are its share. Two batches in a row make a pair, so they have
+    to be independent of each other: shuffle. Where a stream stands cannot be saved.
+    """
+
+    resumable = False
+    rows = None
+
+    def __init__(self, stream: Any, team: Team) -> None:
+        self.stream, self.team = stream, team
+        self._open: Iterator[Any] | None = None
+
+    @property
+    def single(self) -> bool:
+        """Never known beforehand."""
+        return False
+
+    def chunks(self) -> Iterator[Any]:
+        """One pass."""
+        return iter(self.stream)
+
+    def _next(self) -> Any:
+        for _ in range(2):
+            if self._open is None:
+                self._open = iter(self.stream)
+            for batch in self._open:
+                return batch
+            self._open = None
+        raise InputError("data must yield at least one batch every time it is iterated over, got none")
+
+    def pairs(self, seed: int, steps: int, batch: int) -> Iterator[tuple[Any, Any]]:
+        """The next batches, whatever their size."""
+        for _ in range(steps):
+            first = self._next()
+            yield first, self._next()
+
+
+def as_source(data: Any, team: Team, chunk: int | None) -> Source:
+    """The source for what the user gave."""
+    if isinstance(data, torch.Tensor) or (tensors_of(data) and not isinstance(data, list) and _nest(data)):
+        return TensorSource(data, team, chunk)
+    if isinstance(data, DataLoader):
+        if isinstance(data.dataset, IterableDataset):
+            return StreamSource(data, team)
+        return DatasetSource(data.dataset, data, team, chunk)
+    if isinstance(data, Dataset) and not isinstance(data, IterableDataset) and isinstance(data, Sized):
+        return DatasetSource(data, None, team, chunk)
+    if isinstance(data, Iterator):
+        raise InputError("data must be something that can be iterated over again and again, got an iterator")
+    if hasattr(data, "__iter__"):
+        if isinstance(data, Sized) and len(data) == 0:
+            raise InputError("data must yield at least one batch, got none")
+        return StreamSource(data, team)
+    raise InputError(
+        f"data must be tensors, a Dataset, a DataLoader or a re-iterable of batches, got {type(data).__name__}"
+    )
+
+
+def _nest(data: Any) -> bool:
+    """Whether a tuple or dictionary holds nothing but tensors."""
+    if isinstance(data, torch.Tensor):
+        return True
+    if isinstance(data, Mapping):
+        return all(_nest(value) for value in data.values())
+    return isinstance(data, tuple) and all(_nest(value) for value in data)

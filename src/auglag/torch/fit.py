@@ -1,0 +1,183 @@
+"""The front door: `auglag.torch.fit`."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from auglag.errors import InputError, require_positive
+from auglag.rules import DualRule, PenaltyRule, ToleranceRule
+from auglag.stochastic.progress import Table
+from auglag.stochastic.run import Caps
+from auglag.torch.constraints import Constraint
+from auglag.torch.data import as_source
+from auglag.torch.distributed import Team
+from auglag.torch.full_batch_methods import LBFGS, FullBatchInner
+from auglag.torch.functions import Functions
+from auglag.torch.prox import ProxMap, Term
+from auglag.torch.result import TrainingResult
+from auglag.torch.run import Hooks, InnerLoop, Run
+from auglag.torch.sampled import SampledInner
+from auglag.torch.settings import by_name, choose, controller_for, defaults
+from auglag.torch.variables import Variables
+
+
+def fit(
+    model: Any,
+    objective: Callable[[Any, Any], Any],
+    constraints: Mapping[str, Constraint],
+    data: Any,
+    *,
+    method: Any = "auto",
+    tol: float = 1e-3,
+    batch: int | None = None,
+    epochs: Any = None,
+    prox: Sequence[tuple[Any, Term]] = (),
+    seed: int = 0,
+    max_epochs: float | None = 1000.0,
+    max_gradients: int | None = None,
+    max_seconds: float | None = None,
+    max_outer: int | None = 10_000,
+    y0: Any = None,
+    penalty: PenaltyRule | None = None,
+    dual: DualRule | None = None,
+    tolerance: ToleranceRule | None = None,
+    chunk: int | None = None,
+    autocast: Any = None,
+    callback: Callable[[dict[str, Any]], Any] | None = None,
+    progress: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+) -> TrainingResult:
+    """Train a model under constraints: Algorithm 1 outside, Algorithm 2 (or full-batch L-BFGS) inside.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Its parameters with `requires_grad` are the variables; it is left at the accepted point, or as it was if
+        anything raises. A model wrapped in DistributedDataParallel is unwrapped; reductions are made here.
+    objective : callable
+        `objective(model, batch)` returns a scalar tensor, a mean over the rows of the batch.
+    constraints : dict
+        Name -> `at_most(bound, function)`, `at_least(...)`, `equal(...)`, `between(...)`; `function(model, batch)`
+        returns a number or a vector, a mean over the batch. Without functions, `objective` returns (loss, values), so
+        that one forward pass serves both.
+    data : tensors, Dataset, DataLoader or re-iterable
+        Tensors (a tuple or dictionary of them) share their first axis. Of a DataLoader the dataset, collation, workers
+        and batch size are used: full-batch tests stream through it in chunks of that size.
+    method : str, object or factory
+        "auto": "lbfgs" where full batches are affordable and the model has no dropout or batch norm in training mode
+        (with many rows after a few passes of sampled Adam, and `result.method` says so), else "adam"; with norms as
+        prox terms "svrg" or "sgd"; `batch` and `epochs` ask for a sampled method. "lbfgs" evaluates full batches and is
+        no stochastic method; "svrg", "sgd", "pstorm" and "adam" are sampled. A factory such as
+        `lambda params: torch.optim.AdamW(params, lr=1e-3)` makes any optimiser the method.
+    tol : float
+        Success means certificate.residual <= tol.
+    batch : int
+        Rows of a batch, in all processes together; two independent ones are drawn for every step.
+    epochs : AdaptiveEpochs, FixedEpochs or int
+        How long a sampled method runs on a subproblem: Algorithm 2, or so many epochs each.
+    prox : sequence of (parameters, term)
+        Prox terms of `auglag.torch`: L1, GroupL2, NuclearNorm, Box. Parameters are given as such or by a pattern of
+        their names such as "encoder.*.weight".
+    seed : int
+        All randomness of the run follows from it, dropout's included.
+    max_epochs, max_gradients, max_seconds, max_outer
+        Limits: passes over the data (every row evaluation counts, tests too), stochastic gradients, time, outer
+        iterations. The best point is returned, certified.
+    y0 : dict or array_like
+        Multipliers to start from (0).
+    penalty, dual, tolerance
+        Rules as in `auglag.minimize`.
+    chunk : int
+        Rows per chunk of a full-batch pass; by default the loader's batch size, or 8 MB of rows.
+    autocast : torch.dtype
+        torch.bfloat16: sampled steps run under autocast. Tests never do.
+    callback : callable
+        Called on rank 0 with the row of the trace after every full-batch test; return True or raise StopIteration to
+        stop. `auglag.torch.TensorBoard(writer)` is one.
+    progress : bool
+        Print a line per full-batch test (rank 0).
+    checkpoint, resume : path
+        Save after every test of a sampled method or every outer iteration; go on from there, bit for bit.
+    """
+    require_positive(tol, "tol")
+    _whole("seed", seed, 0)
+    _whole("batch", batch, 1)
+    _whole("chunk", chunk, 1)
+    if autocast not in (None, torch.bfloat16):
+        raise InputError(f"autocast must be None or torch.bfloat16, got {autocast!r}; float16 needs a GradScaler and "
+                         "your own loop")  # fmt: skip
+    model = unwrapped(model)
+    variables = Variables(model.named_parameters())
+    team = Team(variables.device, checkpoint)
+    functions = Functions(model, objective, constraints, variables, autocast)
+    source = as_source(data, team, chunk)
+    terms = ProxMap(variables, prox)
+    if isinstance(method, str) and method == "auto":
+        method = choose(functions, source, terms, team, sampled=batch is not None or epochs is not None)
+    chosen = by_name(method, batch)
+    if not isinstance(chosen, LBFGS) and chosen.batch < team.size:
+        raise InputError(f"batch must be at least the number of processes, {team.size}, got {chosen.batch}")
+    changes: dict[str, Any] = {}
+    rules = (("penalty", penalty, PenaltyRule), ("dual", dual, DualRule), ("tolerance", tolerance, ToleranceRule))
+    for name, rule, kind in rules:
+        if rule is not None:
+            if not isinstance(rule, kind):
+                raise InputError(f"{name} must be a {kind.__name__} object, got {rule!r:.80}")
+            changes[name] = rule
+    if epochs is not None and isinstance(chosen, LBFGS):
+        raise InputError("epochs is for sampled methods; 'lbfgs' tests every iteration")
+    base = defaults(chosen)
+    settings = replace(base, **changes, controller=controller_for(epochs, base.controller))
+    table = Table() if progress else None
+    run = Run(
+        functions,
+        source,
+        terms,
+        settings,
+        team,
+        tol=float(tol),
+        seed=int(seed),
+        caps=_caps(max_epochs, max_gradients, max_seconds, max_outer),
+        hooks=Hooks(callback, table, table.end if table is not None else None, checkpoint, resume),
+        y0=y0,
+        inner=inner_loop,
+    )
+    return run.solve()
+
+
+def inner_loop(run: Run) -> InnerLoop:
+    """The inner loop for the method of a run."""
+    method = run.settings.method
+    if isinstance(method, LBFGS):
+        return FullBatchInner(method, run.functions.variables.n, run.exhausted, run)
+    return SampledInner(method, run.settings.controller, run.source, run.ledger, run.seed, run.exhausted, run)
+
+
+def unwrapped(model: Any) -> Any:
+    """The module, without a wrapper that would reduce gradients a second time."""
+    if not isinstance(model, torch.nn.Module):
+        raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    return model.module if isinstance(model, torch.nn.parallel.DistributedDataParallel) else model
+
+
+def _caps(epochs: Any, gradients: Any, seconds: Any, outer: Any) -> Caps:
+    limits = {"max_epochs": epochs, "max_gradients": gradients, "max_seconds": seconds, "max_outer": outer}
+    for name, value in limits.items():
+        if value is not None:
+            require_positive(value, name)
+    return Caps(epochs, gradients, seconds, math.ceil(outer) if outer is not None else None)
+
+
+def _whole(name: str, value: Any, least: int) -> None:
+    if value is not None and (
+        isinstance(value, bool) or not (isinstance(value, numbers.Integral) and int(value) >= least)
+    ):
+        raise InputError(f"{name} must be an integer of at least {least}, got {value!r}")

@@ -1,0 +1,131 @@
+"""Full-batch values and gradients, streamed in chunks on the parameters' device, shared out over the processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import torch
+
+from auglag._typing import Vector
+from auglag.errors import InputError
+from auglag.stochastic.full_batch import Ledger
+from auglag.torch.data import Source, rows_of
+from auglag.torch.distributed import Team
+from auglag.torch.functions import Functions
+from auglag.torch.variables import Variables
+
+Tensor = Any
+#: Values (two small things) are kept for this many of the last points.
+CACHED = 4
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Values:
+    """f and c over all rows at the point x."""
+
+    x: Tensor
+    f: float
+    c: Vector
+
+    @property
+    def finite(self) -> bool:
+        """Whether all numbers are finite, and small enough for squares."""
+        return bool(abs(self.f) + float(np.max(np.abs(self.c), initial=0.0)) < 1e150)
+
+
+@final
+class FullBatch:
+    """f, c and grad f + J'w over all rows. Every row of every pass is counted, with or without gradients."""
+
+    def __init__(self, variables: Variables, functions: Functions, source: Source, team: Team, ledger: Ledger) -> None:
+        self.variables, self.functions, self.source = variables, functions, source
+        self.team, self.ledger = team, ledger
+        self.rows = source.rows
+        self._known: dict[int, Values] = {}
+        self.free: set[int] = set()  #: points whose next gradient was paid for before a resume
+
+    def values(self, x: Tensor) -> Values:
+        """f and c at x: one pass without gradients, or from memory."""
+        found = self._known.get(id(x))
+        if found is None:
+            with self.functions.testing(), torch.no_grad():
+                self.variables.write(x)
+                sums = None
+                for batch in self.source.chunks():
+                    rows = rows_of(batch)
+                    part = self._stack(rows, *self.functions.both(batch))
+                    sums = part if sums is None else sums + part
+            found = self._remember(x, self._means(sums))
+        return found
+
+    def at(self, x: Tensor, weights: Callable[[Vector], Vector]) -> tuple[Values, Tensor]:
+        """Values at x, and grad f + J'w there with w = weights(c).
+
+        Where all rows are in one graph this is one pass; else one for the values and one for the gradient.
+        """
+        if id(x) in self._known or not self.source.single:
+            values = self.values(x)
+            return values, self._gradient(x, weights(values.c))
+        with self.functions.testing():
+            self.variables.write(x)
+            batch = next(iter(self.source.chunks()))
+            rows = rows_of(batch)
+            f, c = self.functions.both(batch)
+            values = self._remember(x, self._means(self._stack(rows, f.detach(), None if c is None else c.detach())))
+            gradient = self._backward(rows, f, c, weights(values.c))
+        return values, self.team.sum_(gradient)
+
+    def _gradient(self, x: Tensor, w: Vector) -> Tensor:
+        total = torch.zeros(self.variables.n, dtype=self.variables.dtype, device=self.variables.device)
+        with self.functions.testing():
+            self.variables.write(x)
+            for batch in self.source.chunks():
+                total += self._backward(rows_of(batch), *self.functions.both(batch), w)
+        if id(x) in self.free:
+            self.free.discard(id(x))
+        else:
+            self.ledger.rows += self.rows or 0
+        return self.team.sum_(total)
+
+    def _backward(self, rows: int, f: Tensor, c: Tensor | None, w: Vector) -> Tensor:
+        """This chunk's share of grad f + J'w."""
+        assert self.rows is not None
+        if c is not None:
+            f = f + (torch.as_tensor(w, dtype=c.dtype, device=c.device) * c).sum()
+        return self.variables.flatten(self.variables.gradients(f * (rows / self.rows)))
+
+    def _stack(self, rows: int, f: Tensor, c: Tensor | None) -> Tensor:
+        """(rows, rows f, rows c): sums of these over chunks and processes make means."""
+        wide = self.variables.wide
+        parts = [torch.ones(1, dtype=wide, device=f.device), f.reshape(1).to(wide)]
+        if c is not None:
+            parts.append(c.to(wide))
+        return rows * torch.cat(parts)
+
+    def _means(self, sums: Tensor | None) -> list[float]:
+        if sums is None:
+            raise InputError("data must yield at least one batch, got none")
+        numbers = self.team.agree(self.team.sum_(sums).tolist())
+        rows = round(numbers[0])
+        if self.rows is None:
+            self.rows = rows
+        elif rows != self.rows:
+            raise InputError(f"data must yield the same rows in every pass, {self.rows}, got {rows}")
+        return [number / rows for number in numbers[1:]]
+
+    def _remember(self, x: Tensor, means: list[float]) -> Values:
+        self.ledger.rows += self.rows or 0
+        self.ledger.tests += 1
+        values = Values(x, means[0], np.array(means[1:]))
+        while len(self._known) >= CACHED:
+            del self._known[next(iter(self._known))]
+        self._known[id(x)] = values
+        return values
+
+    def remember(self, values: Values) -> None:
+        """Keep values that were paid for before (a run that is resumed)."""
+        self._known[id(values.x)] = values

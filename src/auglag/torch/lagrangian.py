@@ -1,0 +1,140 @@
+"""The subproblem L_beta(., y) + g over the parameters of a model, slacks minimised out, measured on the full batch.
+
+With s = clip(c + y / beta, lower, upper), the slack that minimises L_beta for its x,
+
+    r = c - s,    L_beta = f + y'r + beta/2 ||r||^2,    yhat = y + beta r,    grad L_beta = grad f + J'yhat.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.inner.base import InnerResult
+from auglag.rules import Iteration
+from auglag.torch.constraints import Layout
+from auglag.torch.full_batch import FullBatch, Values
+from auglag.torch.prox import ProxMap
+
+Tensor = Any
+KEPT = 2
+
+
+def remainder(c: Vector, y: Vector, beta: float, layout: Layout) -> Vector:
+    """r = c - s, s the minimising slack."""
+    return c - np.clip(c + y / beta, layout.lower, layout.upper)
+
+
+def smooth_value(f: float, r: Vector, y: Vector, beta: float) -> float:
+    """L_beta from f and r."""
+    return f + float(y @ r) + 0.5 * beta * float(r @ r)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A full-batch test at v: the two numbers Algorithm 2 compares, and R(v, yhat)."""
+
+    __test__ = False  # pytest, this is none of yours
+
+    v: Tensor
+    value: float  #: L_beta(v, y) + g(v)
+    dist: float  #: dist(-grad L_beta(v, y), dg(v))
+    c: Vector  #: r(v), the c of the paper
+    y_hat: Vector
+    values: Values
+    violation: float  #: distance of c to its sides, 2-norm
+    objective: float  #: f + g
+    gradient: Tensor  #: of L_beta
+
+    @property
+    def residual(self) -> float:
+        """R = dist + ||c||."""
+        return self.dist + float(np.linalg.norm(self.c))
+
+
+@final
+class Subproblem:
+    """L_beta(., y) + g for one y and one beta."""
+
+    def __init__(self, full: FullBatch, prox: ProxMap, y: Vector, beta: float) -> None:
+        self.full, self.prox, self.y, self.beta = full, prox, y, beta
+        self.layout = full.functions.layout
+        self._tests: dict[int, Test] = {}
+
+    def remainder(self, c: Vector) -> Vector:
+        """r = c - s."""
+        return remainder(c, self.y, self.beta, self.layout)
+
+    def test(self, v: Tensor) -> Test:
+        """Everything Algorithm 2 asks about v."""
+        known = self._tests.get(id(v))
+        if known is not None:
+            return known
+        values, gradient = self.full.at(v, lambda c: self.y + self.beta * self.remainder(c))
+        r = self.remainder(values.c)
+        outside = values.c - np.clip(values.c, self.layout.lower, self.layout.upper)
+        value = dist = objective = math.inf
+        if values.finite:
+            g = self.prox.value(v)
+            objective = values.f + g
+            value = smooth_value(values.f, r, self.y, self.beta) + g
+            dist = self.full.team.agree([self.prox.distance(v, gradient)])[0]
+            if not math.isfinite(dist):
+                value = dist = math.inf
+        test = Test(
+            v, value, dist, r, self.y + self.beta * r, values, float(np.linalg.norm(outside)), objective, gradient
+        )
+        while len(self._tests) >= KEPT:
+            del self._tests[next(iter(self._tests))]
+        self._tests[id(v)] = test
+        return test
+
+    def pin(self, test: Test) -> None:
+        """Put the test at x_k last in line, so that it is not the first to be forgotten."""
+        self._tests.pop(id(test.v), None)
+        self._tests[id(test.v)] = test
+
+    def constraint(self, v: Tensor) -> Vector:
+        """r(v), which the outer loop calls c."""
+        return self.remainder(self.full.values(v).c)
+
+
+@final
+class Stage:
+    """The problem as Algorithm 1 sees it."""
+
+    def __init__(self, full: FullBatch, prox: ProxMap) -> None:
+        self.full, self.prox = full, prox
+        self.last: Test | None = None  #: at the end of the last subproblem
+        self.current: Subproblem | None = None
+
+    def subproblem(self, y: Vector, beta: float) -> Subproblem:
+        """L_beta(., y) + g."""
+        self.current = Subproblem(self.full, self.prox, y, beta)
+        return self.current
+
+    def record(self, k: int, beta: float, eta: float, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
+        """The row of the history, with R over all rows."""
+        assert self.current is not None
+        self.last = test = self.current.test(found.x)
+        violation = float(np.linalg.norm(c))
+        return Iteration(
+            k=k,
+            beta=beta,
+            eta=eta,
+            usable=found.usable,
+            violation=violation,
+            stationarity=test.dist,
+            residual=test.residual,
+            user_violation=violation,
+            objective=test.objective,
+            multiplier_norm=float(np.linalg.norm(y_hat)),
+            inner_status=found.status.name,
+            inner_iterations=found.iterations,
+            evaluations=found.evaluations,
+        )

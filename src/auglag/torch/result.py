@@ -1,0 +1,61 @@
+"""What a training run returns."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from scipy.optimize import OptimizeResult
+
+from auglag.errors import InputError
+
+#: Field -> what it holds. `TrainingResult` has exactly these.
+SCHEMA: dict[str, str] = {
+    "x": "the accepted point: all trainable parameters as one tensor, where the model was left",
+    "fun": "f(x) + g(x) over all rows",
+    "success": "True only if certificate.meets(tol)",
+    "status": "an auglag.Status",
+    "message": "the status in words, with the numbers that matter",
+    "multipliers": "by name: a float for a constraint that is a number, else an array; L = f + y'c",
+    "constraints": "the values of the constraints over all rows, by name",
+    "certificate": "a Certificate over all rows",
+    "epochs": "row evaluations / rows: passes over the data, full-batch tests included",
+    "gradients": "stochastic gradients D(x, y, z)",
+    "tests": "full-batch evaluations",
+    "nit": "outer iterations",
+    "nit_inner": "iterations of the method, all subproblems together",
+    "penalty": "beta of the last subproblem",
+    "history": "a list of dicts, one row per outer iteration",
+    "trace": "a list of dicts, one row per full-batch test",
+    "seconds": "wall-clock time",
+    "seed": "what makes the run again",
+    "tol": "the tolerance asked for",
+    "method": "the name of the method",
+    "variant": "the rules in words",
+}
+
+
+@final
+class TrainingResult(OptimizeResult):
+    """A SciPy `OptimizeResult` with exactly the fields of `SCHEMA`, which are:"""
+
+    def __init__(self, **values: Any) -> None:
+        missing, extra = SCHEMA.keys() - values.keys(), values.keys() - SCHEMA.keys()
+        if missing or extra:
+            raise InputError(
+                f"TrainingResult takes exactly its schema: missing {sorted(missing)}, unknown {sorted(extra)}"
+            )
+        super().__init__(**values)
+
+    def __repr__(self) -> str:
+        """SciPy's layout, with the long parts in one line each."""
+        short = dict(self)
+        short["x"] = f"{self.x.numel()} parameters on {self.x.device}"
+        short["history"] = f"{len(self.history)} rows, one per outer iteration"
+        short["trace"] = f"{len(self.trace)} rows, one per full-batch test"
+        short["certificate"] = str(self.certificate)
+        return str(OptimizeResult(short))
+
+    __str__ = __repr__
+
+
+TrainingResult.__doc__ = f"{TrainingResult.__doc__}\n\n" + "\n".join(f"    {k}: {v}" for k, v in SCHEMA.items())

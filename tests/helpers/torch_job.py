@@ -1,0 +1,93 @@
+"""A training job for `torchrun`: what each of the processes of tests/integration/test_torch_distributed.py does.
+
+torchrun --nproc-per-node=2 torch_job.py walk|kill FOLDER
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from auglag.torch import AugmentedLagrangian, Batches, at_most, fit
+from helpers.torch_problems import NeymanPearson, linear, network, rows
+
+X, T = rows()
+NP = NeymanPearson(T)
+METHODS = ("lbfgs", "sgd", "svrg", "adam", "pstorm")
+KILLED: dict[str, Any] = {"method": "sgd", "batch": 64, "tol": 1e-5, "max_epochs": 60, "seed": 2}
+
+
+def walk(method: str, data: Any = (X, T), **options: Any) -> list[float]:
+    """Where `fit` ends, and by what test."""
+    model = network()
+    more = {} if method == "lbfgs" else {"batch": 64}
+    result = fit(
+        model, NP.objective, {"false alarms": at_most(0.6, NP.false_alarms)}, data, method=method, tol=1e-4,
+        max_epochs=25, seed=2, **more, **options,
+    )  # fmt: skip
+    return [*result.x.tolist(), *result.multipliers.values(), result.certificate.residual, result.epochs]
+
+
+def own_loop(steps: int = 60) -> list[float]:
+    """A loop of one's own, with DistributedDataParallel where there are several processes."""
+    model: Any = linear()
+    if torch.distributed.is_initialized():
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+    al = AugmentedLagrangian(model, {"false alarms": at_most(0.6)}, optimizer=optimizer)
+    pairs = iter(Batches((X, T), 64, seed=3))
+    for _ in range(steps):
+        first, second = next(pairs)
+        optimizer.zero_grad()
+        loss, values = NP.both(model, first)
+        with torch.no_grad():
+            other = NP.both(model.module if hasattr(model, "module") else model, second)[1]
+        al.loss(loss, values, other).backward()
+        optimizer.step()
+        al.step()
+        if al.due:
+            al.test(NP.both, (X, T))
+    return [*(float(v) for p in model.parameters() for v in p.detach().reshape(-1)), *al.multipliers.tolist()]
+
+
+def kill(folder: Path) -> None:
+    """Rank 1 dies in the middle of the run."""
+    calls = 0
+
+    def objective(model: Any, batch: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 100 and torch.distributed.get_rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return NP.objective(model, batch)
+
+    fit(
+        network(), objective, {"false alarms": at_most(0.6, NP.false_alarms)}, (X, T), **KILLED,
+        checkpoint=folder / "run.npz",
+    )  # fmt: skip
+
+
+def main() -> None:
+    torch.distributed.init_process_group("gloo")
+    kind, folder = sys.argv[1], Path(sys.argv[2])
+    if kind == "kill":
+        kill(folder)
+        return
+    found = {method: walk(method) for method in METHODS}
+    found["dataset"] = walk("sgd", torch.utils.data.TensorDataset(X, T))
+    found["chunks"] = walk("lbfgs", chunk=77)
+    found["own loop"] = own_loop()
+    (folder / f"{torch.distributed.get_rank()}.json").write_text(json.dumps(found), encoding="utf-8")
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+# ruff: noqa: E402 (without PyTorch the imports below fail: the line above them skips)
+"""Two real processes, started with torchrun: they walk the path of one, and the death of one is no disaster."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'auglag[torch]'")
+if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
+    pytest.skip("needs torch.distributed with gloo", allow_module_level=True)
+
+from auglag.torch import WorkerLost, at_most, fit
+from auglag.torch.distributed import Team
+from helpers import torch_job
+from helpers.torch_problems import network
+
+JOB = Path(torch_job.__file__)
+
+
+def torchrun(kind: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command += ["--monitor-interval=5", str(JOB), kind, str(folder)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def test_two_processes_with_half_the_batch_each_walk_the_path_of_one(tmp_path: Path) -> None:
+    done = torchrun("walk", tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
+    assert first == second  # all processes hold the same model, bit for bit
+    for method in torch_job.METHODS:
+        assert first[method] == pytest.approx(torch_job.walk(method), rel=1e-6, abs=1e-8), method
+    assert first["dataset"] == first["sgd"]
+    assert first["chunks"][:-1] == pytest.approx(torch_job.walk("lbfgs", chunk=77)[:-1], rel=1e-4, abs=1e-6)
+    assert first["own loop"] == pytest.approx(torch_job.own_loop(), rel=1e-6, abs=1e-9)
+
+
+def test_a_killed_worker_ends_the_job_with_a_clear_error_and_a_checkpoint_that_resumes(tmp_path: Path) -> None:
+    done = torchrun("kill", tmp_path)
+    assert done.returncode != 0
+    assert "WorkerLost: rank 0 of 2 lost touch with another process" in done.stderr
+    assert "goes on from the last test" in done.stderr
+    constraints = {"false alarms": at_most(0.6, torch_job.NP.false_alarms)}
+    data = torch_job.X, torch_job.T
+    whole = fit(network(), torch_job.NP.objective, constraints, data, **torch_job.KILLED)
+    resumed = fit(
+        network(seed=5), torch_job.NP.objective, constraints, data, **torch_job.KILLED, resume=tmp_path / "run.npz"
+    )
+    assert resumed.x.tolist() == pytest.approx(whole.x.tolist(), rel=1e-6, abs=1e-8)
+    assert resumed.epochs == whole.epochs
+    assert len(resumed.trace) == len(whole.trace)
+
+
+def test_a_lost_worker_is_named_without_a_checkpoint_too() -> None:
+    team = Team(torch.device("cpu"))
+    team.size = 2
+
+    def broken() -> None:
+        raise RuntimeError("Connection closed by peer\nmore")
+
+    with pytest.raises(WorkerLost, match=r"Connection closed by peer.*no checkpoint was asked for"):
+        team._guarded(broken)

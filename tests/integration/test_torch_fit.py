@@ -1,0 +1,354 @@
+# ruff: noqa: E402 (without PyTorch the imports below fail: the line above them skips)
+"""`auglag.torch.fit`: solutions with known multipliers, every method, every kind of data, resuming, bad input."""
+
+from __future__ import annotations
+
+import copy
+import gc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'auglag[torch]'")
+
+import auglag.torch as at
+from auglag import CheckpointError, InputError, Status
+from auglag.stochastic import LinearBlock, StochasticProblem, minimize
+from auglag.torch import at_least, at_most, between, equal, fit
+from helpers.torch_problems import NeymanPearson, Vector, linear, network, rows
+
+X, T = rows()
+NP = NeymanPearson(T)
+ALARMS = {"false alarms": at_most(0.6, NP.false_alarms)}
+
+
+def projection(model: Any, batch: Any) -> Any:
+    """mean ||x - a||^2 / 2 over the rows a."""
+    return 0.5 * ((model.x - batch) ** 2).sum(1).mean()
+
+
+POINTS = torch.tensor([[3.0, 1.0], [1.0, 3.0]], dtype=torch.float64)  # mean (2, 2)
+
+
+def test_equality_and_inequality_constraints_by_name_have_the_known_multipliers() -> None:
+    # min ||x - (2, 2)||^2 / 2 s.t. x1 + x2 = 1 and x1 <= 0.2: x = (0.2, 0.8)
+    model = Vector([0.0, 0.0])
+    result = fit(
+        model,
+        projection,
+        {"sum": equal(1.0, lambda m, b: m.x.sum()), "first": at_most(0.2, lambda m, b: m.x[0])},
+        POINTS,
+        tol=1e-8,
+    )
+    assert result.success
+    assert result.status is Status.SOLVED
+    assert model.x.detach().tolist() == pytest.approx([0.2, 0.8], abs=1e-7)
+    assert result.multipliers["sum"] == pytest.approx(1.2, abs=1e-6)  # x2: 0.8 - 2 + y = 0
+    assert result.multipliers["first"] == pytest.approx(0.6, abs=1e-6)  # x1: 0.2 - 2 + 1.2 + z = 0
+    assert result.constraints["sum"] == pytest.approx(1.0, abs=1e-7)
+    assert result.x.tolist() == model.x.detach().tolist()
+
+
+def test_vector_constraints_and_two_sides() -> None:
+    model = Vector([0.5, 0.5])
+    result = fit(model, projection, {"x": between([-1.0, 0.0], [1.0, 5.0], lambda m, b: m.x)}, POINTS, tol=1e-8)
+    assert model.x.detach().tolist() == pytest.approx([1.0, 2.0], abs=1e-7)
+    assert result.multipliers["x"] == pytest.approx([1.0, 0.0], abs=1e-6)
+    lower = fit(Vector([0.0, 0.0]), projection, {"x": at_least(3.0, lambda m, b: m.x[0])}, POINTS, tol=1e-8)
+    assert lower.multipliers["x"] == pytest.approx(-1.0, abs=1e-6)
+
+
+def test_without_constraints_it_minimises() -> None:
+    model = Vector([0.0, 0.0])
+    result = fit(model, projection, {}, POINTS, tol=1e-8)
+    assert result.success
+    assert model.x.detach().tolist() == pytest.approx([2.0, 2.0])
+
+
+def test_it_finds_what_the_stochastic_half_finds() -> None:
+    A = np.hstack([X.numpy(), np.ones((len(X), 1))])
+    t = T.numpy() == 1
+    blocks = [
+        LinearBlock(A[t], np.ones(t.sum()), loss="logistic", objective=1.0, constraints=[0.0]),
+        LinearBlock(A[~t], -np.ones((~t).sum()), loss="logistic", objective=0.0, constraints=[1.0]),
+    ]
+    reference = minimize(StochasticProblem(blocks, lower=[-np.inf], upper=[0.6]), tol=1e-9)
+    model = linear()
+    result = fit(model, NP.objective, ALARMS, (X, T), tol=1e-7)
+    assert result.success
+    assert result.fun == pytest.approx(reference.fun, abs=1e-6)
+    assert result.multipliers["false alarms"] == pytest.approx(reference.multipliers[0], abs=1e-5)
+    found = torch.cat([model.weight.detach().reshape(-1), model.bias.detach()]).numpy()
+    assert found == pytest.approx(reference.x, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("method", "tol"),
+    [
+        ("lbfgs", 1e-6),
+        ("svrg", 1e-3),
+        ("sgd", 0.1),
+        ("pstorm", 0.1),
+        ("adam", 0.1),
+        (lambda params: torch.optim.SGD(params, lr=0.3, momentum=0.5), 0.1),
+        (lambda params: torch.optim.AdamW(params, lr=0.03), 0.1),
+    ],
+)
+def test_every_method_solves(method: Any, tol: float) -> None:
+    model = linear(seed=1)
+    result = fit(model, NP.objective, ALARMS, (X, T), method=method, tol=tol, max_epochs=600, seed=3)
+    assert result.success, result.message
+    assert result.certificate.residual <= tol
+    if method != "lbfgs":
+        assert result.gradients > 0
+    assert result.trace[-1]["residual"] <= tol
+    # What is claimed is so, by the model as it was left.
+    with torch.no_grad():
+        f, c = float(NP.objective(model, (X, T))), float(NP.false_alarms(model, (X, T)))
+    assert f == pytest.approx(result.fun)
+    assert c <= 0.6 + tol
+
+
+def test_a_network_in_single_precision_and_an_objective_that_returns_both() -> None:
+    data = tuple(t.float() for t in (X, T))
+    model = network(dtype=torch.float32)
+    result = fit(model, NP.both, {"false alarms": at_most(0.5)}, data, tol=2e-3, max_epochs=600)
+    assert result.success, result.message
+    assert result.x.dtype is torch.float32
+
+
+def test_chunks_datasets_and_loaders_give_the_same_walk_as_tensors() -> None:
+    def run(data: Any, **options: Any) -> Any:
+        return fit(linear(), NP.objective, ALARMS, data, tol=1e-6, **options)
+
+    whole = run((X, T))
+    dataset = torch.utils.data.TensorDataset(X, T)
+    others = [
+        run((X, T), chunk=64),
+        run(dataset, chunk=150),
+        run(torch.utils.data.DataLoader(dataset, batch_size=100, shuffle=True)),
+        run([(X[:250], T[:250]), (X[250:], T[250:])], method="lbfgs"),
+    ]
+    for other in others:
+        assert other.x.tolist() == pytest.approx(whole.x.tolist(), abs=1e-5)
+        assert other.epochs > whole.epochs  # values and gradients are two passes, and both are counted
+    assert whole.tests <= whole.epochs
+
+
+def test_dictionaries_of_tensors_are_batches_too() -> None:
+    result = fit(
+        linear(),
+        lambda m, b: NP.objective(m, (b["X"], b["t"])),
+        {"false alarms": at_most(0.6, lambda m, b: NP.false_alarms(m, (b["X"], b["t"])))},
+        {"X": X, "t": T},
+        method="sgd",
+        max_epochs=20,
+        tol=1e-6,
+    )
+    assert result.status is Status.EVALUATION_LIMIT
+    assert 15 < result.epochs <= 26  # a test and the certificate may come on top
+
+
+def test_loaders_and_tensors_draw_the_same_samples() -> None:
+    dataset = torch.utils.data.TensorDataset(X, T)
+    a = fit(linear(), NP.objective, ALARMS, (X, T), method="sgd", max_epochs=30, tol=1e-6, chunk=400)
+    b = fit(linear(), NP.objective, ALARMS, dataset, method="sgd", max_epochs=30, tol=1e-6, chunk=400)
+    assert torch.equal(a.x, b.x)
+
+
+def test_frozen_parameters_stay_and_the_model_keeps_its_mode_and_gradients() -> None:
+    model = network()
+    model[0].weight.requires_grad_(False)
+    frozen = model[0].weight.detach().clone()
+    model.train()
+    model[2].weight.grad = torch.ones_like(model[2].weight)
+    result = fit(model, NP.objective, ALARMS, (X, T), tol=1e-2, method="adam", max_epochs=50)
+    assert torch.equal(model[0].weight, frozen)
+    assert result.x.numel() == sum(p.numel() for p in model.parameters()) - frozen.numel()
+    assert model.training
+    assert bool((model[2].weight.grad == 1).all())
+    assert model[0].bias.grad is None
+
+
+def test_dropout_is_for_steps_not_for_tests_and_changes_no_generator() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.Tanh(), torch.nn.Dropout(0.3), torch.nn.Linear(8, 1))
+    model.double()
+    state = torch.get_rng_state()
+    runs = [fit(copy.deepcopy(model), NP.objective, ALARMS, (X, T), max_epochs=60, tol=1e-4) for _ in range(2)]
+    assert torch.equal(torch.get_rng_state(), state)
+    assert runs[0].method == "adam"  # full batches would not see the dropout
+    assert torch.equal(runs[0].x, runs[1].x)
+    assert runs[0].trace[-1]["residual"] == runs[1].trace[-1]["residual"]
+
+
+@pytest.mark.parametrize("method", ["lbfgs", "svrg", "adam", "pstorm"])
+def test_it_resumes_bit_for_bit(method: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    options: dict[str, Any] = {"method": method, "tol": 1e-5, "max_epochs": 60, "seed": 5}
+    whole = fit(network(), NP.objective, ALARMS, (X, T), **options)
+
+    class Killed(Exception):
+        pass
+
+    def kill(row: dict[str, Any]) -> None:
+        if row["epochs"] > 30:
+            raise Killed
+
+    model = network()
+    before = [p.detach().clone() for p in model.parameters()]
+    with pytest.raises(Killed):
+        fit(model, NP.objective, ALARMS, (X, T), **options, checkpoint=path, callback=kill)
+    assert all(torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True))
+    resumed = fit(network(seed=9), NP.objective, ALARMS, (X, T), **options, resume=path)
+    assert torch.equal(resumed.x, whole.x)
+    assert resumed.epochs == whole.epochs
+    timeless = [[{k: v for k, v in row.items() if k != "seconds"} for row in r.trace] for r in (resumed, whole)]
+    assert timeless[0] == timeless[1]
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    fit(linear(), NP.objective, ALARMS, (X, T), tol=1e-3, checkpoint=path)
+    with pytest.raises(CheckpointError, match=r"tol must be 0\.001 as saved, got 0\.01"):
+        fit(linear(), NP.objective, ALARMS, (X, T), tol=1e-2, resume=path)
+    path.write_bytes(b"nonsense")
+    with pytest.raises(CheckpointError, match="not a usable checkpoint"):
+        fit(linear(), NP.objective, ALARMS, (X, T), tol=1e-3, resume=path)
+
+
+def test_callbacks_see_every_test_and_can_stop() -> None:
+    seen: list[dict[str, Any]] = []
+    result = fit(
+        linear(), NP.objective, ALARMS, (X, T), tol=1e-6, callback=lambda row: seen.append(row) or len(seen) >= 7
+    )
+    assert result.status is Status.STOPPED
+    assert [row["residual"] for row in seen] == [row["residual"] for row in result.trace]
+    assert result.certificate.residual <= min(row["residual"] for row in seen) + 1e-12
+    assert {"residual", "violation", "beta", "multipliers", "steps"} <= seen[0].keys()
+
+
+def test_bfloat16_autocast_is_for_sampled_steps_only() -> None:
+    model = network(dtype=torch.float32)
+    data = tuple(t.float() for t in (X, T))
+    seen = set()
+
+    def objective(m: Any, b: Any) -> Any:
+        out = m(b[0])
+        seen.add((out.dtype, torch.is_grad_enabled() and m.training))
+        return (torch.nn.functional.softplus(-out.float().squeeze(-1)) * b[1]).mean() / NP.share
+
+    model.train()
+    fit(model, objective, {}, data, method="adam", autocast=torch.bfloat16, max_epochs=20, tol=1e-6)
+    assert (torch.bfloat16, True) in seen
+    assert (torch.float32, False) in seen
+
+
+def test_a_compiled_model_works() -> None:
+    model = linear()
+    compiled = torch.compile(model, backend="eager")
+    result = fit(compiled, NP.objective, ALARMS, (X, T), tol=1e-5)
+    assert result.success
+    assert torch.equal(model.weight.detach().reshape(-1), result.x[:5])
+
+
+def test_no_graph_is_kept_between_steps() -> None:
+    def tensors() -> int:
+        gc.collect()
+        return sum(issubclass(type(o), torch.Tensor) for o in gc.get_objects())
+
+    counts: list[int] = []
+    seen = 0
+
+    def look(row: dict[str, Any]) -> None:
+        nonlocal seen
+        seen += 1
+        if seen in (5, 25):
+            counts.append(tensors())
+
+    fit(
+        network(), NP.objective, ALARMS, (X, T), method="sgd", epochs=at.FixedEpochs(10, unit="iterations"), tol=1e-9,
+        max_outer=30, callback=look,
+    )  # fmt: skip
+    assert len(counts) == 2
+    assert counts[1] - counts[0] <= 12  # 200 steps later: a graph per step would add hundreds
+
+
+# ------------------------------------------------------------------------------------------------------------ bad input
+
+
+def nan_loss(model: Any, batch: Any) -> Any:
+    return NP.objective(model, batch) * float("nan")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"objective": nan_loss}, "objective must be finite at the start, over all rows, got nan"),
+        ({"objective": lambda m, b: m(b[0])}, r"objective must return a number.*got shape \(400, 1\)"),
+        ({"objective": lambda m, b: 3.0}, "objective must return a tensor, got float"),
+        (
+            {"objective": lambda m, b: torch.zeros(()), "constraints": {}},
+            "must depend on the model's trainable parameters",
+        ),
+        (
+            {"constraints": {"gap": at_most(0.1, lambda m, b: m(b[0]))}},
+            r"constraint 'gap' must return a number or a vector.*got shape \(400, 1\)",
+        ),
+        (
+            {"constraints": {"gap": at_most(0.1, lambda m, b: NP.false_alarms(m, b) * torch.inf)}},
+            "constraints must be finite at the start",
+        ),
+        ({"constraints": {"gap": at_most([0.1, 0.2], NP.false_alarms)}}, "'gap' must have one number per side"),
+        ({"constraints": {"gap": NP.false_alarms}}, r"constraint 'gap' must be at_most\(bound, function\)"),
+        ({"constraints": [at_most(0.1)]}, "constraints must be a dictionary"),
+        ({"constraints": {"gap": at_most(0.1)}}, r"objective must return \(loss, values of the constraints\)"),
+        ({"data": []}, "data must yield at least one batch, got none"),
+        ({"data": torch.utils.data.TensorDataset(X[:0], T[:0])}, "got an empty dataset"),
+        ({"data": (X[:0], T[:0])}, "at least one row"),
+        ({"data": (X, T[:10])}, r"share their first axis, got lengths \[10, 400\]"),
+        ({"data": iter([(X, T)])}, "iterated over again and again, got an iterator"),
+        ({"method": "newton"}, "method must be one of .* got 'newton'"),
+        ({"method": lambda params: None}, "must return a torch.optim optimiser, got NoneType"),
+        ({"tol": -1.0}, "tol must be positive"),
+        ({"batch": 0}, "batch must be an integer of at least 1, got 0"),
+        ({"autocast": torch.float16}, "float16 needs a GradScaler"),
+        ({"prox": [("nothing", at.L1(0.1))]}, "prox must name trainable parameters"),
+        ({"prox": [("weight", at.L1(0.1))], "method": "adam"}, "prox terms other than boxes need steps along"),
+        ({"y0": [1.0, 2.0]}, "y0 must be 1 finite numbers"),
+    ],
+)
+def test_bad_input_is_named_and_the_model_left_as_it_was(change: dict[str, Any], message: str) -> None:
+    model = linear()
+    before = copy.deepcopy(model.state_dict())
+    arguments: dict[str, Any] = {"objective": NP.objective, "constraints": ALARMS, "data": (X, T)} | change
+    with pytest.raises((InputError, TypeError), match=message):
+        fit(model, arguments.pop("objective"), arguments.pop("constraints"), arguments.pop("data"), **arguments)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_mixed_devices_are_named() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(5, 2), torch.nn.Linear(2, 1, device="meta"))
+    with pytest.raises(InputError, match=r"one device, got '0.weight' on cpu and '1.weight' on meta"):
+        fit(model, NP.objective, {}, (X, T))
+    with pytest.raises(InputError, match="on the parameters' device, cpu, got one on meta"):
+        fit(linear(), lambda m, b: torch.zeros((), device="meta"), {}, (X, T))
+
+
+def test_an_error_in_the_middle_leaves_the_model_as_it_was() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 1)).double()
+    before = copy.deepcopy(model.state_dict())
+    calls = 0
+
+    def broken(m: Any, b: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 200:
+            raise ZeroDivisionError("mine")
+        return NP.objective(m, b)
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        fit(model, broken, ALARMS, (X, T), tol=1e-9)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())

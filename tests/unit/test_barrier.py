@@ -1,0 +1,210 @@
+"""The interior-point acceleration: its points, its filter, its restoration, and large problems solved by it."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import Bounds, NonlinearConstraint
+
+import auglag
+from auglag.acceleration import SQP
+from auglag.barrier import Barrier
+from auglag.barrier.filter import Filter
+from auglag.barrier.restoration import restored
+from auglag.barrier.space import Iterate, Space
+from auglag.inner.qp import curvature_for
+from auglag.problems import hock_schittkowski as hs
+from auglag.problems.functions import Problem
+from auglag.problems.jacobians import kind
+from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.sqp import Memory
+from auglag.sqp.hessian import Hessian
+from auglag.sqp.sparse import HeldSystem, Layout, SparseSystem
+
+
+def form_of(problem):
+    form = StandardForm(problem, Scaling.from_gradients(problem.at(problem.x0)))
+    form.jacobian = kind(problem.at(problem.x0).jac)
+    return form
+
+
+def run(problem, **settings):
+    form = form_of(problem)
+    arguments = {"target": 1e-7, "seen": lambda x, y, error: True}
+    found = Barrier(**settings).run(form, Memory(), form.start(problem.x0), np.zeros(form.m), **arguments)
+    return form.user_x(found.x), form.user_y(found.y), found
+
+
+def known(name):
+    p = hs.get(name)
+    rows = [NonlinearConstraint(row.fun, row.lower, row.upper, jac=row.jac, hess=row.hess) for row in p.rows]
+    return Problem(p.fun, p.x0, jac=p.grad, hess=p.hess, bounds=Bounds(p.lower, p.upper), constraints=rows), p
+
+
+def chain(n, as_sparse=True):
+    """min sum (x_i - 2)^2 with x_i x_{i+1} <= 1 and 0 <= x <= 3."""
+    made = sparse.csr_array if as_sparse else np.asarray
+    i = np.arange(n - 1)
+
+    def jac(x):
+        full = sparse.csr_array(
+            (np.concatenate([x[1:], x[:-1]]), (np.tile(i, 2), np.concatenate([i, i + 1]))), (n - 1, n)
+        )
+        return made(full if as_sparse else full.toarray())
+
+    def hess(x, v):
+        full = sparse.csr_array((np.tile(v, 2), (np.concatenate([i, i + 1]), np.concatenate([i + 1, i]))), (n, n))
+        return made(full if as_sparse else full.toarray())
+
+    return {
+        "fun": lambda x: float((x - 2) @ (x - 2)),
+        "x0": np.linspace(0.1, 2.9, n),
+        "jac": lambda x: 2 * (x - 2),
+        "hess": lambda x: made(2 * sparse.eye_array(n, format="csr") if as_sparse else 2 * np.eye(n)),
+        "bounds": Bounds(0, 3),
+        "constraints": NonlinearConstraint(lambda x: x[1:] * x[:-1], -np.inf, 1.0, jac=jac, hess=hess),
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["HS6", "HS14", "HS26", "HS35", "HS43", "HS64", "HS65", "HS71", "HS76", "HS100", "HS113"]
+)
+def test_it_finds_known_solutions_and_their_multipliers(name):
+    problem, p = known(name)
+    x, y, found = run(problem)
+    assert problem.at(x).f == pytest.approx(p.f, rel=1e-5, abs=1e-5)
+    assert found.error <= 1e-4
+    gradient = problem.at(x).lagrangian_gradient(y)
+    free = (x > problem.lower + 1e-3) & (x < problem.upper - 1e-3)
+    assert np.abs(gradient[free]).max(initial=0.0) <= 1e-4 * max(1.0, np.abs(problem.at(x).grad).max())
+
+
+def test_sparse_and_dense_matrices_give_the_same_points():
+    results = [run(Problem(**chain(n=200 + 300, as_sparse=as_sparse))) for as_sparse in (True, False)]
+    np.testing.assert_allclose(results[0][0], results[1][0], atol=1e-6)
+
+
+def test_sides_that_hold_are_told_from_those_that_do_not():
+    problem, _ = known("HS76")
+    x, _, found = run(problem)
+    on_bound = np.abs(x - problem.lower) < 1e-6
+    np.testing.assert_array_equal(found.sets.variables == -1, on_bound)
+
+
+def test_a_large_problem_is_solved_by_default_and_also_without_it():
+    arguments = chain(600)
+    with_it = auglag.minimize(**arguments)
+    plain = auglag.minimize(**arguments, acceleration=SQP(barrier=None))
+    assert with_it.success
+    assert plain.success
+    assert with_it.njev <= 60
+    assert with_it.fun <= plain.fun * (1 + 1e-6)
+
+
+def test_points_where_functions_are_not_defined_shorten_steps():
+    problem = Problem(
+        lambda x: -math.log(x[0]) + x[1] ** 2 if x[0] > 0 else math.nan,
+        [0.1, 4.0],
+        jac=lambda x: np.array([-1 / x[0], 2 * x[1]]),
+        hess=lambda x: np.diag([1 / x[0] ** 2, 2.0]),
+        constraints=NonlinearConstraint(
+            lambda x: x @ x, -np.inf, 25.0, jac=lambda x: 2 * x[None], hess=lambda x, v: 2 * v[0] * np.eye(2)
+        ),
+    )
+    x, _, _ = run(problem)
+    np.testing.assert_allclose(x, [5.0, 0.0], atol=1e-5)
+
+
+def test_an_unbounded_problem_comes_to_an_end():
+    problem = Problem(
+        lambda x: -x[0],
+        [0.0, 0.0],
+        jac=lambda x: np.array([-1.0, 0.0]),
+        hess=lambda x: np.zeros((2, 2)),
+        constraints=NonlinearConstraint(
+            lambda x: x[1:], 0, 1, jac=lambda x: np.array([[0.0, 1.0]]), hess=lambda x, v: np.zeros((2, 2))
+        ),
+    )
+    assert run(problem)[2].steps < 300
+
+
+def test_restoration_reduces_the_violation_inside_the_sides():
+    problem = Problem(
+        lambda x: x[0],
+        [3.0, 1.0],
+        jac=lambda x: np.array([1.0, 0.0]),
+        hess=lambda x: np.zeros((2, 2)),
+        bounds=Bounds(0.5, 4.0),
+        constraints=NonlinearConstraint(
+            lambda x: x @ x, 2.0, 2.0, jac=lambda x: 2 * x[None], hess=lambda x, v: 2 * v[0] * np.eye(2)
+        ),
+    )
+    form = form_of(problem)
+    space = Space(form)
+    start = space.start(problem.x0, np.zeros(1), 0.1, 1e-2)
+    found = restored(space, start, Filter(1e6), curvature_for(form.traits), 1e-3)
+    assert found is not None
+    assert np.abs(space.primal(found.v)).sum() <= 0.9 * np.abs(space.primal(start.v)).sum()
+    assert (found.v[:2] > 0.5).all()
+    assert (found.v[:2] < 4.0).all()
+
+
+def test_a_filter_refuses_what_is_worse_in_both():
+    seen = Filter(10.0)
+    seen.add(1.0, 5.0)
+    assert not seen.admits(1.0, 5.0)
+    assert not seen.admits(2.0, 6.0)
+    assert seen.admits(0.5, 50.0)
+    assert seen.admits(9.0, 4.0)
+    assert not seen.admits(11.0, -100.0)
+    seen.add(0.5, 4.0)  # better than the first in both, which is then of no use
+    assert len(seen.pairs) == 1
+
+
+def test_multipliers_of_sides_stay_near_the_central_path():
+    space = Space(form_of(known("HS76")[0]))
+    it = space.start(known("HS76")[0].x0, np.zeros(3), 1e-3, 1e-2)
+    wild = Iterate(it.v, it.y, it.z * 1e30, it.u * 1e30)
+    p, _ = space.gaps(it.v)
+    tamed = space.safeguarded(wild, 1e-3)
+    assert (tamed.z[space.has_low] * p[space.has_low] <= 1.0001e7).all()
+
+
+def test_a_number_of_steps_that_is_none_is_refused():
+    with pytest.raises(auglag.InputError, match=r"Barrier\.steps must be"):
+        Barrier(steps=0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_layout_serves_matrices_of_the_same_pattern_and_takes_on_others(seed):
+    rng = np.random.default_rng(seed)
+    n, m, layout = 30, 12, Layout()
+    patterns = [(rng.random((n, n)) < 0.1, rng.random((m, n)) < 0.2) for _ in range(2)]
+    for kind_of in (0, 0, 0, 1, 1, 0):
+        h_at, j_at = patterns[kind_of]
+        h = np.where(h_at | h_at.T, rng.standard_normal((n, n)), 0.0)
+        h, j = h + h.T + 20 * np.diag(np.arange(n) % 3 > 0), np.where(j_at, rng.standard_normal((m, n)), 0.0)
+        system = SparseSystem(Hessian(sparse.csc_array(h)), sparse.csr_array(j), layout)
+        first, second = rng.random(n) + 20.0, rng.random(m) + 0.1
+        full = np.block([[h + np.diag(first), j.T], [j, -np.diag(second)]])
+        for _ in range(2):  # the second time in the order that the first found
+            factor = system.factor(first, second, 1e-9)
+            b = rng.standard_normal(n + m)
+            np.testing.assert_allclose(full @ factor.solve(b), b, atol=1e-9)
+            assert factor.negative == np.count_nonzero(np.linalg.eigvalsh(full) < 0)
+
+
+def test_a_system_with_variables_held_has_the_factors_of_the_others():
+    rng = np.random.default_rng(3)
+    n, m, layout = 40, 15, Layout()
+    h = np.where(rng.random((n, n)) < 0.1, rng.standard_normal((n, n)), 0.0)
+    h, j = h + h.T + np.eye(n), np.where(rng.random((m, n)) < 0.2, rng.standard_normal((m, n)), 0.0)
+    for _ in range(4):
+        free, active = np.flatnonzero(rng.random(n) < 0.7), np.flatnonzero(rng.random(m) < 0.6)
+        factor = HeldSystem(sparse.csc_array(h), sparse.csr_array(j), free, active, layout).factor(0.5, 0.1)
+        hff, jaf = h[np.ix_(free, free)] + 0.5 * np.eye(free.size), j[np.ix_(active, free)]
+        full = np.block([[hff, jaf.T], [jaf, -0.1 * np.eye(active.size)]])
+        b = rng.standard_normal(free.size + active.size)
+        np.testing.assert_allclose(full @ factor.solve(b), b, atol=1e-10)
+        assert factor.negative == np.count_nonzero(np.linalg.eigvalsh(full) < 0)
