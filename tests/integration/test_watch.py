@@ -15,7 +15,7 @@ import pytest
 
 from auglag import JsonLog
 from auglag.log import LogReader
-from auglag.log.page import page, snapshot
+from auglag.log.page import page, snapshot, write
 
 pytest.importorskip("typer")
 from auglag.cli.live import view
@@ -331,3 +331,16 @@ def test_a_page_whose_run_was_killed_says_so_and_one_without_its_server_too(brow
         thread.join()
     says(tab, "#status", "no connection")
     counts(tab, 3)
+
+
+def test_a_report_of_a_log_is_drawn_from_a_file_alone(browser, tmp_path):
+    path = tmp_path / "run.jsonl"
+    finished(begun(path, last=5))
+    reader = LogReader(path)
+    reader.poll()
+    write(tmp_path / "run.html", reader)
+    tab = opened(browser, (tmp_path / "run.html").as_uri())
+    counts(tab, 5)
+    says(tab, "#status", "solved")
+    assert tab.wrong == []
+    assert [url for url in tab.asked if not url.startswith(("file:", "data:"))] == []
