@@ -68,6 +68,8 @@ GRIDS = {
     },
     "fixed penalty": {"rate": RATES, "penalty": (1.0, 10.0, 100.0, 1000.0), "steps": STEPS},
 }
+#: Full-batch steps bear longer ones; for them the grids go on.
+LONGER = {"rate": (10.0,), "dual": (10.0,)}
 OURS = {"auglag, default": "deterministic", "auglag, stochastic": "stochastic"}
 
 
@@ -307,8 +309,9 @@ def smallest(trace: list[dict[str, float]], passes: float) -> dict[str, float]:
 def tuned(store: Store, task: str, method: str, grid: dict, seeds: tuple[int, ...], passes: float) -> tuple[str, int]:
     """(the setting with the smallest mean log R on the tuning seeds, how many there were)."""
     scores = {}
-    for values in itertools.product(*grid.values()):
-        setting = json.dumps(dict(zip(grid, values, strict=True)))
+    wide = {name: (1,) if name == "steps" else (*values, *LONGER.get(name, ())) for name, values in grid.items()}
+    every = [dict(zip(grid, values, strict=True)) for g in (grid, wide) for values in itertools.product(*g.values())]
+    for setting in dict.fromkeys(json.dumps(setting) for setting in every):
         ends = [smallest(store.run(Key(task, method, setting, seed), passes), passes)["residual"] for seed in seeds]
         scores[setting] = float(np.mean(np.log10(np.clip(ends, 1e-12, 1e12))))
     return min(scores, key=lambda setting: scores[setting]), len(scores)
@@ -354,7 +357,7 @@ def written(folder: Path, found: dict, best: dict, optimum: dict, seeds: tuple[i
     lines += [
         "Grids: "
         + "; ".join(f"{name}: {grid}" for name, grid in GRIDS.items())
-        + " (steps: to a pass; 1 takes all rows).",
+        + f" (steps: to a pass; 1 takes all rows, and for it also {LONGER}); tuned on seeds {TUNING_SEEDS}.",
         "",
     ]
     if cooper is None:
