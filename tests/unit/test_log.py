@@ -181,6 +181,23 @@ def test_jax_functions_are_logged_like_others(path):
     assert read(path).run.end["objective"] == result.fun
 
 
+def test_training_in_pytorch_is_logged_too(path):
+    torch = pytest.importorskip("torch", reason="needs PyTorch")
+    from auglag.torch import equal, fit
+
+    points = torch.tensor([[3.0, 1.0], [1.0, 3.0]], dtype=torch.float64)
+    model = torch.nn.Linear(2, 1, bias=False, dtype=torch.float64)
+    whole = {"weights": equal([0.2, 0.8], lambda m, b: m.weight[0])}
+    result = fit(model, lambda m, b: (m(b) ** 2).mean(), whole, points, tol=1e-6, callback=JsonLog(path))
+    run = read(path).run
+    assert run.start["rows"] == ["weights[0]", "weights[1]"]
+    assert [row["residual"] for row in run.tests] == [row["residual"] for row in result.trace]
+    assert len(run.iterations) == result.nit
+    assert run.end["x"] == pytest.approx([0.2, 0.8], abs=1e-5)
+    for line in lines(path):
+        assert list(line) == list(FIELDS[line["event"]])
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_ends_the_log_with_a_warning_and_not_the_run():
     with pytest.warns(UserWarning, match="the log /dev/full ends here: No space left"):

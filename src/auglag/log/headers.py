@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from auglag.run import Run
     from auglag.stochastic.run import Run as StochasticRun
+    from auglag.torch.run import Run as TrainingRun
 
 
 def deterministic(run: Run) -> dict[str, Any]:
@@ -51,6 +52,29 @@ def stochastic(run: StochasticRun) -> dict[str, Any]:
         "n": problem.n,
         "m": problem.m,
         "rows": list(problem.names),
+        "tol": run.tol,
+        "options": options,
+        "resumed": run.hooks.resume is not None,
+    }
+
+
+def training(run: TrainingRun) -> dict[str, Any]:
+    """The arguments of `JsonLog.start` for a run of `auglag.torch.fit`, once the lengths of constraints are known."""
+    layout, settings = run.functions.layout, run.settings
+    options = {
+        "rules": settings.describe(),
+        "method": settings.method.name,
+        "seed": run.seed,
+        "data_rows": run.full.rows,
+        **{f"limit_{name}": value for name, value in asdict(run.caps).items()},
+    }
+    sizes = layout.sizes or {}
+    rows = [name if size == 1 else f"{name}[{i}]" for name, size in sizes.items() for i in range(size)]
+    return {
+        "problem": type(run.functions.model).__name__,
+        "n": run.functions.variables.n,
+        "m": layout.m,
+        "rows": rows,
         "tol": run.tol,
         "options": options,
         "resumed": run.hooks.resume is not None,

@@ -172,9 +172,10 @@ class JsonLog:
 
     # ------------------------------------------------------------------------------------------- for the library's runs
 
-    def around(self, solve: Callable[[], R], header: Mapping[str, Any]) -> R:
-        """The result of `solve`, with a start before it and an end after it, whatever the end."""
-        self.start(**header)
+    def around(self, solve: Callable[[], R], header: Mapping[str, Any] | None) -> R:
+        """The result of `solve`, after a start (None: `solve` writes it) and before an end, whatever it is."""
+        if header is not None:
+            self.start(**header)
         try:
             result = solve()
         except BaseException as error:
@@ -231,7 +232,7 @@ class JsonLog:
             nit_inner=result.nit_inner,
             advice=result.get("advice", ()),
             work={name: result[name] for name in names if name in result},
-            x=result.x,
+            x=None if hasattr(result.x, "numel") and result.x.numel() > LONGEST else np.asarray(_on_host(result.x)),
             multipliers=check.multipliers if hasattr(check, "multipliers") else result.multipliers,
         )
 
@@ -259,6 +260,11 @@ class JsonLog:
         except OSError as error:
             self._going = False
             warnings.warn(f"the log {self.path} ends here: {error.strerror}", stacklevel=2)
+
+
+def _on_host(x: Any) -> Any:
+    """A tensor, wherever it lies, as something NumPy takes."""
+    return x.detach().cpu() if hasattr(x, "detach") else x
 
 
 def _now() -> str:

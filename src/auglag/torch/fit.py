@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from auglag.errors import InputError, require_positive
+from auglag.log import JsonLog
 from auglag.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.stochastic.progress import Table
 from auglag.stochastic.run import Caps
@@ -50,7 +51,7 @@ def fit(
     tolerance: ToleranceRule | None = None,
     chunk: int | None = None,
     autocast: Any = None,
-    callback: Callable[[dict[str, Any]], Any] | None = None,
+    callback: Callable[[dict[str, Any]], Any] | JsonLog | None = None,
     progress: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
@@ -101,7 +102,7 @@ def fit(
         torch.bfloat16: sampled steps run under autocast. Tests never do.
     callback : callable
         Called on rank 0 with the row of the trace after every full-batch test; return True or raise StopIteration to
-        stop. `auglag.torch.TensorBoard(writer)` is one.
+        stop. `auglag.torch.TensorBoard(writer)` is one, and so is `auglag.JsonLog(path)`, for `auglag watch`.
     progress : bool
         Print a line per full-batch test (rank 0).
     checkpoint, resume : path
@@ -137,6 +138,7 @@ def fit(
     base = defaults(chosen)
     settings = replace(base, **changes, controller=controller_for(epochs, base.controller))
     table = Table() if progress else None
+    log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
     run = Run(
         functions,
         source,
@@ -146,11 +148,11 @@ def fit(
         tol=float(tol),
         seed=int(seed),
         caps=_caps(max_epochs, max_gradients, max_seconds, max_outer),
-        hooks=Hooks(callback, table, table.end if table is not None else None, checkpoint, resume),
+        hooks=Hooks(callback, table, table.end if table is not None else None, checkpoint, resume, log),
         y0=y0,
         inner=inner_loop,
     )
-    return run.solve()
+    return run.solve() if log is None else log.around(run.solve, None)
 
 
 def inner_loop(run: Run) -> InnerLoop:

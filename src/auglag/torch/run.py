@@ -17,6 +17,7 @@ from auglag.budget import Budget
 from auglag.checkpoint import require_same
 from auglag.errors import CheckpointError, InputError, StoppedByCallback
 from auglag.inner.base import InnerResult, InnerStatus
+from auglag.log import JsonLog, headers
 from auglag.outer import augmented_lagrangian
 from auglag.result import Status, row
 from auglag.rules import History, Iteration, ToleranceRule
@@ -79,6 +80,7 @@ class Hooks:
     say: Callable[[str], None] | None = None
     checkpoint: str | os.PathLike[str] | None = None
     resume: str | os.PathLike[str] | None = None
+    log: JsonLog | None = None  #: of rank 0
 
 
 @final
@@ -103,6 +105,7 @@ class Run:
         self.functions, self.source, self.prox, self.settings, self.team = functions, source, prox, settings, team
         self.tol, self.seed, self.caps, self.hooks = tol, seed, caps, hooks
         self.ledger, self.limits = Ledger(), Limits()
+        self.logged = False
         self.full = FullBatch(functions.variables, functions, source, team, self.ledger)
         self.stage = Stage(self.full, prox)
         self.started, self.seconds_before = time.monotonic(), 0.0
@@ -273,6 +276,8 @@ class Run:
         if self.team.rank == 0:
             if self.hooks.table is not None:
                 self.hooks.table(entry)
+            if self.hooks.log is not None:
+                self._log().test(entry)
             if self.hooks.callback is not None:
                 try:
                     stop = self.hooks.callback(dict(entry)) is True
@@ -292,9 +297,20 @@ class Run:
         if history.last.inner_iterations == 0 and history.last.usable:
             # Known values, new multipliers: no test was made, but R is another one.
             self.tested(last, p=0, steps=0, accepted=True, k=history.last.k)
+        if self.hooks.log is not None and self.team.rank == 0:
+            work = {"epochs": self.ledger.rows / (self.full.rows or 1), "gradients": self.ledger.gradients}
+            self._log().outer(history.last, y_hat, self.seconds, work)
         self.inner.set_iteration(history.k)
         if history.last.inner_status not in ("BUDGET", "INTERRUPTED"):  # else it is gone on with after resuming
             self._save()
+
+    def _log(self) -> JsonLog:
+        """The log, with its first line: only now are the lengths of all constraints known."""
+        assert self.hooks.log is not None
+        if not self.logged:
+            self.logged = True
+            self.hooks.log.start(**headers.training(self))
+        return self.hooks.log
 
     # ------------------------------------------------------------------------------------------------- save and resume
 
