@@ -241,3 +241,20 @@ def test_a_large_problem_without_rows_is_solved_with_sparse_matrices(lower, monk
     )
     assert res.success, res.message
     assert res.njev <= 60
+
+
+def test_a_large_run_that_is_resumed_ends_at_the_same_point_to_the_last_digit(tmp_path):
+    arguments = {**chain(500), "acceleration": SQP(barrier=None, steps=2)}
+    rows = []
+
+    def stop(*state):
+        rows.append(state)
+        if len(rows) == 2:
+            raise StopIteration
+
+    whole = auglag.minimize(**arguments, checkpoint=tmp_path / "whole.npz")
+    assert whole.nit > 2
+    auglag.minimize(**arguments, checkpoint=tmp_path / "part.npz", callback=stop)
+    resumed = auglag.minimize(**arguments, resume=tmp_path / "part.npz", checkpoint=tmp_path / "part.npz")
+    np.testing.assert_array_equal(resumed.x, whole.x)
+    np.testing.assert_array_equal(resumed.y, whole.y)

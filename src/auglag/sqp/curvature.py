@@ -56,7 +56,11 @@ class Memory:
             self.last = (self.last[0], factor * self.last[1], self.last[2])
 
     def arrays(self) -> dict[str, Any]:
-        """Everything as arrays of numbers, for a checkpoint."""
+        """Everything as arrays of numbers, for a checkpoint.
+
+        The layout is dropped: a run that goes on makes it anew as one that is resumed does, to the same last digit.
+        """
+        self.layout = Layout()
         out: dict[str, Any] = {
             "numbers": np.array(
                 [math.nan if self.radius is None else self.radius, self.failures, self.tried_at, self.shift]
