@@ -25,6 +25,8 @@ SOLVERS: dict[str, InnerSolver] = {
     )
 }
 AUTO = ("qp", "newton-cg", "lbfgsb", "panoc")
+#: Variables up to which "auto" learns a Hessian from first derivatives where there are no constraints but bounds.
+LARGEST_LEARNT_ALONE = 100
 
 
 def choose(inner: InnerSolver | str, traits: Traits, models: bool = True) -> InnerSolver:
@@ -34,7 +36,9 @@ def choose(inner: InnerSolver | str, traits: Traits, models: bool = True) -> Inn
     """
     if inner == "auto":
         products_only = traits.has_hessp and not traits.has_hess  # which a quasi-Newton method would not use
-        order = [name for name in AUTO if models or name != "qp"]
+        # A learnt Hessian pays through the constraints: it is a dense matrix, which bounds alone seldom reward.
+        learnt = traits.m == 0 and not traits.has_hess and traits.n > LARGEST_LEARNT_ALONE
+        order = [name for name in AUTO if name != "qp" or (models and not learnt)]
         order = ["newton-cg", *order] if products_only else order
         return next(SOLVERS[name] for name in order if SOLVERS[name].refuses(traits) is None)
     solver = SOLVERS[inner] if isinstance(inner, str) else inner

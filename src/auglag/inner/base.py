@@ -6,13 +6,14 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, final
+from typing import Any, Protocol, final
 
 import numpy as np
 
 from auglag._typing import Vector
 from auglag.errors import OutOfBudget
 from auglag.prox.base import ProxTerm
+from auglag.prox.transforms import ScaledSeparable, ScaledTerm
 
 #: A subproblem whose value falls below -UNBOUNDED * max(1, |value at the start|) is taken to have no lower bound. One
 #: that may really go that low has an attribute `unbounded` with a larger number.
@@ -62,6 +63,14 @@ class Traits:
     m: int = 0  #: number of constraint rows
     matrices: bool = True  #: the Jacobian of c is a matrix, dense or sparse, not an operator
     sparse: bool = False  #: and a sparse one
+
+    @property
+    def term(self) -> str:
+        """What the user calls g."""
+        g: Any = self.g
+        while isinstance(g, ScaledTerm | ScaledSeparable):
+            g = g.term
+        return type(g).__name__
 
     @property
     def is_box(self) -> bool:

@@ -52,7 +52,7 @@ class LBFGSB(InnerSolver):
     def refuses(self, traits: Traits) -> str | None:
         """Only bounds."""
         if not traits.is_box:
-            name = type(traits.g).__name__
+            name = traits.term
             return f"inner='lbfgsb' handles bounds but not g={name}; inner='panoc' handles any prox term"
         return None
 

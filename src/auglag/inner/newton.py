@@ -41,7 +41,7 @@ class NewtonCG(InnerSolver):
     def refuses(self, traits: Traits) -> str | None:
         """Bounds only, second derivatives of everything, and no kinks."""
         if not traits.is_box:
-            name = type(traits.g).__name__
+            name = traits.term
             return f"inner='newton-cg' handles bounds but not g={name}; inner='panoc' handles any prox term"
         if not traits.smooth:
             return (

@@ -48,7 +48,7 @@ class QPModel(InnerSolver):
     def refuses(self, traits: Traits) -> str | None:
         """Bounds only, matrices, and few variables unless there are Hessians."""
         if not traits.is_box:
-            name = type(traits.g).__name__
+            name = traits.term
             return f"inner='qp' handles bounds but not g={name}; inner='panoc' handles any prox term"
         if not traits.matrices:
             return "inner='qp' needs Jacobians that are matrices, dense or sparse; inner='lbfgsb' takes operators"
