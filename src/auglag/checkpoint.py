@@ -19,7 +19,7 @@ from auglag.files import replacing
 from auglag.problems.base import Counts
 from auglag.rules import History, Iteration
 
-FORMAT = 4
+FORMAT = 5
 ARRAYS = ("x", "y", "best_x", "best_y", "sc", "start_x", "diverged", "least", "origin")
 
 
@@ -50,6 +50,7 @@ class State:
     inside: bool  #: interior points were tried in this attempt
     origin: Vector  #: where this attempt's acceleration began; empty before
     attempt: int  #: 0, or which restart this is
+    first: str | None  #: the status that the first attempt ended with; None while it lasts
     earlier: list[Iteration]  #: the rows of the attempts before
     least: Vector  #: the least violated point, where infeasibility was shown; else empty
     finding: float  #: its violation
@@ -77,6 +78,7 @@ def save(path: str | os.PathLike[str], state: State) -> None:
         "finish_error": state.finish_error,
         "inside": state.inside,
         "attempt": state.attempt,
+        "first": state.first,
         "earlier": [asdict(it) for it in state.earlier],
         "finding": state.finding,
     }
@@ -106,6 +108,7 @@ def load(path: str | os.PathLike[str]) -> State:
             finish_error=float(meta["finish_error"]),
             inside=bool(meta["inside"]),
             attempt=int(meta["attempt"]),
+            first=None if meta["first"] is None else str(meta["first"]),
             earlier=[Iteration(**it) for it in meta["earlier"]],
             finding=float(meta["finding"]),
             memory=memory,

@@ -14,6 +14,7 @@ from auglag.checkpoint import State
 from auglag.errors import CheckpointError
 from auglag.feasibility import Restoration
 from auglag.problems.base import Counts
+from auglag.result import Status
 from auglag.sqp import Memory
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def state(run: Run, x: Vector, y: Vector) -> State:
         inside=run.accelerator.inside,
         origin=run.accelerator.origin if run.accelerator.origin is not None else nowhere,
         attempt=run.attempt,
+        first=None if run.first is None else run.first.name,
         earlier=run.earlier,
         finding=run.finding.violation if run.finding is not None else math.inf,
         least=run.finding.x if run.finding is not None else nowhere,
@@ -85,6 +87,7 @@ def resume(run: Run, saved: State) -> tuple[Vector, Vector]:
     run.accelerator.inside = saved.inside
     run.accelerator.origin = saved.origin if saved.origin.size else None
     run.attempt, run.earlier = saved.attempt, saved.earlier
+    run.first = None if saved.first is None else Status[saved.first]
     run.finding = Restoration(saved.least, saved.finding, "infeasible") if saved.least.size else None
     run.memory = Memory.restored(saved.memory)
     run.problem.refine(saved.level)

@@ -87,6 +87,7 @@ class Run:
         self.refined_now = False  #: the last iteration raised the accuracy of differences
         self.restorations = 0
         self.attempt = 0  #: 0, then 1, 2, ... restarts
+        self.first: Status | None = None  #: how attempt 0 ended
         self.earlier: list[Iteration] = []  #: the rows of earlier attempts
         self.finding: Restoration | None = None  #: the least violated point, where infeasibility was shown
 
@@ -174,10 +175,9 @@ class Run:
 
     def _attempts(self, z: Vector, y: Vector, verdict: Status | None) -> Status:
         """From x0, and where that leads nowhere from other starts, as many as the settings allow."""
-        first: Status | None = None
         while True:
             status = self._iterate(z, y, verdict)
-            first, verdict = first if first is not None else status, None
+            self.first, verdict = self.first if self.first is not None else status, None
             if status not in restarts.AVOIDABLE or self.best.solves():
                 return status
             following = restarts.following(self.attempt, status, self._restarts())
@@ -186,7 +186,7 @@ class Run:
             z, y = self._begin_again(following)
             if not math.isfinite(self.history.objective + self.history.violation):
                 return Status.NON_FINITE  # functions that were defined at the start no longer are
-        return first if first is not Status.ITERATION_LIMIT else status
+        return self.first if self.first is not Status.ITERATION_LIMIT else status
 
     def _restarts(self) -> int:
         """How many starts there may be beside x0."""

@@ -233,3 +233,30 @@ def test_interior_points_are_called_for_where_other_ways_lead_nowhere():
     assert not alone.success
     assert result.success
     assert result.fun == pytest.approx(1225.0)
+
+
+@pytest.mark.parametrize("dense_part", ["objective", "constraint"])
+def test_a_dense_hessian_beside_a_large_sparse_jacobian(dense_part):
+    """min |x - 1|^2 / 2 subject to x_i^2 + x_{i + 1} = 1, large enough for sparse factors."""
+    n = 300
+    steps = np.arange(n - 1)
+
+    def jacobian(x):
+        return sparse.csr_array(sparse.diags_array([2 * x[:-1], np.ones(n - 1)], offsets=[0, 1], shape=(n - 1, n)))
+
+    def curvature(x, v):
+        h = sparse.diags_array(np.append(2 * v, 0.0), format="csr")
+        return h.toarray() if dense_part == "constraint" else h
+
+    chain = NonlinearConstraint(lambda x: x[steps] ** 2 + x[steps + 1], 1, 1, jac=jacobian, hess=curvature)
+    identity = np.eye(n) if dense_part == "objective" else sparse.eye_array(n, format="csr")
+    result = auglag.minimize(
+        lambda x: 0.5 * float((x - 1) @ (x - 1)),
+        np.full(n, 0.5),
+        jac=lambda x: x - 1,
+        hess=lambda x: identity,
+        constraints=chain,
+    )
+    assert result.success
+    x, y = result.x, result.multipliers[0]
+    np.testing.assert_allclose(x - 1 + jacobian(x).T @ y, 0.0, atol=1e-6)

@@ -183,6 +183,20 @@ class TestUnbounded:
         assert res.status is Status.UNBOUNDED
         assert np.isfinite(res.x).all()
 
+    def test_not_where_a_row_far_away_stops_the_fall(self):
+        """Subproblems fall below every bound long before x comes near to 1e9."""
+        far = NonlinearConstraint(lambda x: x, -1e9, 1e9, jac=lambda x: np.eye(1), hess=lambda x, v: np.zeros((1, 1)))
+        res = minimize(
+            lambda x: -(x[0] ** 2),
+            [1.0],
+            jac=lambda x: -2 * x,
+            hess=lambda x: np.array([[-2.0]]),
+            constraints=far,
+            restarts=0,
+        )
+        assert res.status is not Status.UNBOUNDED
+        assert not res.success or abs(res.x[0]) == pytest.approx(1e9)
+
     def test_a_concave_parabola_within_a_halfspace(self):
         res = minimize(lambda x: -(x[0] ** 2), [1.0], constraints={"type": "ineq", "fun": lambda x: x[0] - 0.5})
         assert res.status is Status.UNBOUNDED

@@ -6,9 +6,11 @@ from scipy.optimize import NonlinearConstraint
 
 import auglag
 from auglag import Budget
+from auglag.checkpoint import load
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.restarts import EFFORT, FIRST_EFFORT, MOST, STARTS, effort, following, start_of
 from auglag.result import Status
+from auglag.run import Run
 
 
 def pocket(x0, **options):
@@ -103,6 +105,21 @@ def test_a_run_stopped_in_a_restart_goes_on_bit_for_bit(tmp_path):
     assert resumed.x.tobytes() == whole.x.tobytes()
     assert resumed.history == whole.history
     assert len(resumed.history) > second
+
+
+def test_a_run_resumed_in_a_restart_knows_how_the_first_attempt_ended(tmp_path, monkeypatch):
+    """The status of a run that fails is that of its first attempt, whatever the last one came to."""
+    path = tmp_path / "state.npz"
+
+    def stop(intermediate_result):
+        return path.exists() and np.load(path)["meta"].item().count('"attempt": 3') > 1
+
+    pocket(-0.85, checkpoint=path, callback=stop)
+    assert load(path).first == "INFEASIBLE"
+    seen = []
+    monkeypatch.setattr(Run, "_iterate", lambda run, z, y, verdict: seen.append(run.first) or Status.INTERRUPTED)
+    pocket(-0.85, resume=path)
+    assert seen == [Status.INFEASIBLE]
 
 
 @pytest.mark.parametrize("options", [{"preset": "paper"}, {"variant": "adaptive-full"}, {"acceleration": False}])

@@ -216,6 +216,27 @@ def test_a_memory_survives_being_saved():
     assert np.array_equal(again.sets.variables, memory.sets.variables)
 
 
+@pytest.mark.parametrize("kind", [np.ascontiguousarray, np.asfortranarray, sparse.csr_array])
+def test_what_was_learnt_survives_without_a_last_point_and_goes_on_to_the_last_digit(kind):
+    rng = np.random.default_rng(5)
+    points = [(rng.standard_normal(40), rng.standard_normal(40), kind(rng.random((30, 40)))) for _ in range(8)]
+    memory = Memory()
+    for point in points[:4]:
+        memory.see(*point)
+    again = Memory.restored({name: np.asarray(a, float) for name, a in memory.arrays().items()})
+    for each in (memory, again):
+        each.see(*points[4])
+        each.last = None  # interior points began elsewhere
+    third = Memory.restored({name: np.asarray(a, float) for name, a in again.arrays().items()})
+    for each in (memory, again, third):
+        for point in points[5:]:
+            each.see(*point)
+    w, g = rng.standard_normal(30), rng.standard_normal(40)
+    learnt = [structured_sr1(each, w, g, True).matrix for each in (memory, again, third)]
+    assert np.array_equal(learnt[0], learnt[1])
+    assert np.array_equal(learnt[0], learnt[2])
+
+
 def test_a_sparse_system_is_factorised_with_one_diagonal_after_another():
     rng = np.random.default_rng(4)
     h, j = rng.standard_normal((9, 9)), rng.standard_normal((4, 9))

@@ -41,7 +41,10 @@ class Memory:
         if self.last is not None:
             s = x - self.last[0]
             if float(np.linalg.norm(s)) > 1e-14 * max(1.0, float(np.linalg.norm(x))):
-                self.pairs.append((s, gradient - self.last[1], _packed(jacobian - self.last[2])))
+                before = self.last[2]
+                if sparse.issparse(jacobian) and not sparse.issparse(before):  # it comes from a checkpoint
+                    before = sparse.csr_array(before)
+                self.pairs.append((s, gradient - self.last[1], _packed(jacobian - before)))
                 del self.pairs[:-PAIRS]
         self.last = (x.copy(), gradient, jacobian)
 
@@ -76,6 +79,8 @@ class Memory:
         if self.pairs:
             stacked = sparse.csr_array(sparse.vstack([sparse.csr_array(dj) for _, _, dj in self.pairs]))
             out |= {"data": stacked.data, "indices": stacked.indices, "indptr": stacked.indptr}
+            out["shape"] = np.array(self.pairs[0][2].shape)
+            out["sparse"] = np.array([sparse.issparse(dj) for _, _, dj in self.pairs])
         return out
 
     @staticmethod
@@ -91,12 +96,13 @@ class Memory:
             x, gradient = np.split(saved["last"], 2)
             memory.last = (x, gradient, saved["last_jacobian"])
         if saved["pairs"].size:
-            m, n = saved["last_jacobian"].shape
+            m, n = (int(size) for size in saved["shape"])
             parts = saved["data"], saved["indices"].astype(np.int32), saved["indptr"].astype(np.int32)
             stacked = sparse.csr_array(parts, shape=(m * len(saved["pairs"]), n))
             for k, pair in enumerate(saved["pairs"]):
                 s, dg = np.split(pair, 2)
-                memory.pairs.append((s, dg, _packed(stacked[k * m : (k + 1) * m].toarray())))
+                dj = stacked[k * m : (k + 1) * m]
+                memory.pairs.append((s, dg, dj if saved["sparse"][k] else dj.toarray()))
         return memory
 
 
@@ -105,12 +111,16 @@ def _unpacked(jacobian: Any) -> Any:
 
 
 def _packed(difference: Any) -> Any:
-    """A difference of Jacobians as it is kept: sparse where that is much smaller."""
+    """A difference of Jacobians as it is kept: sparse where that is much smaller, else row by row.
+
+    The order matters: products with matrices that are stored otherwise differ in the last digit, and a matrix from a
+    checkpoint is stored row by row.
+    """
     if sparse.issparse(difference):
         return difference
     if difference.size > 2000 and np.count_nonzero(difference) < 0.2 * difference.size:
         return sparse.csr_array(difference)
-    return difference
+    return np.ascontiguousarray(difference)
 
 
 def structured_sr1(memory: Memory, w: Vector, gradient: Vector, as_dense: bool) -> Hessian:
@@ -161,7 +171,8 @@ class Curvature:
         h = point.hess(w)
         if self.dense:
             return Hessian(h.toarray() if sparse.issparse(h) else np.asarray(h))
-        return Hessian(sparse.csc_array(h.T if h.format == "csr" else h))  # it is symmetric, and this is free
+        free = sparse.issparse(h) and h.format == "csr"
+        return Hessian(sparse.csc_array(h.T if free else h))  # it is symmetric; a dense one beside a sparse J is, too
 
     def jacobian(self, point: Any) -> Any:
         """The Jacobian of c at the point."""
