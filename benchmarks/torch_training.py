@@ -316,7 +316,7 @@ def main() -> None:
 
 
 def report(found: dict[str, dict[str, Any]], options: Any, grids: dict[str, list[dict[str, Any]]]) -> str:
-    shown = [level for level in (10, 20, 50, 100, 200, 500) if level < options.passes] + [options.passes]
+    shown = [level for level in (8, 20, 50, 100, 200, 500) if level < options.passes] + [options.passes]
     lines = [
         "# Training under constraints: auglag.torch beside Cooper and a fixed penalty",
         "",
