@@ -366,6 +366,8 @@ def picture(found: dict[str, dict[str, Any]], path: Path) -> None:
                 if points:
                     x = [level for level, _ in points]
                     mean, low, high = (np.array([value[i] for _, value in points]) for i in range(3))
+                    if quantity == "violation":
+                        low = np.maximum(low, 0.0)
                     (line,) = axis.plot(x, mean, label=way, marker=".")
                     axis.fill_between(x, low, high, alpha=0.2, color=line.get_color())
             axis.set_xscale("log")
