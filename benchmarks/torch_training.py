@@ -271,7 +271,7 @@ def band(values: list[float], logarithmic: bool) -> tuple[float, float, float]:
 
 def curves(store: Store, task: str, way: str, options: Any, settings: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
     """(passes, quantity, band) over the seeds, where all seeds have a value."""
-    runs = [store.get(way, task, seed, options.passes, settings) for seed in range(options.seeds)]
+    runs = [store.get(way, task, seed, options.passes, settings) for seed in range(options.first, options.first + options.seeds)]
     for level in (*(level for level in LEVELS if level < options.passes), options.passes):
         rows = [best_until(trace, level) for trace in runs]
         if all(row is not None for row in rows):
@@ -284,6 +284,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="2 seeds, 10 passes, a corner of the grids")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--passes", type=float, default=100.0)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     options = parser.parse_args()
@@ -299,7 +300,7 @@ def main() -> None:
     settings = {
         (task, way): tuned(store, way, task, options.passes, grids[way]) if way in grids else {} for task, way in pairs
     }
-    for seed in range(options.seeds):
+    for seed in range(options.first, options.first + options.seeds):
         for task, way in pairs:
             store.get(way, task, seed, options.passes, settings[task, way])
         print(f"seed {seed} done", flush=True)
@@ -316,7 +317,7 @@ def main() -> None:
 
 
 def report(found: dict[str, dict[str, Any]], options: Any, grids: dict[str, list[dict[str, Any]]]) -> str:
-    shown = [level for level in (10, 20, 50, 100, 200, 500) if level < options.passes] + [options.passes]
+    shown = [level for level in (8, 20, 50, 100, 200, 500) if level < options.passes] + [options.passes]
     lines = [
         "# Training under constraints: auglag.torch beside Cooper and a fixed penalty",
         "",
@@ -366,6 +367,8 @@ def picture(found: dict[str, dict[str, Any]], path: Path) -> None:
                 if points:
                     x = [level for level, _ in points]
                     mean, low, high = (np.array([value[i] for _, value in points]) for i in range(3))
+                    if quantity == "violation":
+                        low = np.maximum(low, 0.0)
                     (line,) = axis.plot(x, mean, label=way, marker=".")
                     axis.fill_between(x, low, high, alpha=0.2, color=line.get_color())
             axis.set_xscale("log")

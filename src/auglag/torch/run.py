@@ -41,7 +41,7 @@ from auglag.torch.settings import WARM_UP_BATCH, Following, Settings, adam
 Tensor = Any
 WHY = ("", "epochs", "gradients", "seconds")
 #: Sampled steps before full batches: at most so many calls, each of which shrinks dist by this factor, down to this.
-WARM_UP_CALLS, WARM_UP_GAIN, WARM_UP_ENOUGH = 5, 0.7, 0.05
+WARM_UP_CALLS, WARM_UP_GAIN, WARM_UP_ENOUGH = 5, 0.7, 0.1
 
 
 class InnerLoop(Protocol):
