@@ -260,3 +260,29 @@ def test_a_dense_hessian_beside_a_large_sparse_jacobian(dense_part):
     assert result.success
     x, y = result.x, result.multipliers[0]
     np.testing.assert_allclose(x - 1 + jacobian(x).T @ y, 0.0, atol=1e-6)
+
+
+def test_whether_hessians_are_matrices_is_asked_once_not_in_every_iteration():
+    n, at_start = 501, []
+    x0 = np.linspace(-1.0, 2.0, n)
+
+    def hessian(x):
+        at_start.append(bool((x == x0).all()))
+        return sparse.diags_array(3 * x**2 - 1, format="csr")
+
+    row = LinearConstraint(sparse.csr_array(np.ones((1, n))), n / 3, n / 3)
+    acceleration = SQP(barrier=None, steps=1)
+    budget = auglag.Budget(outer=6, inner=1)
+    auglag.minimize(
+        lambda x: float(np.sum(x**4 / 4 - x**2 / 2)),
+        x0,
+        jac=lambda x: x**3 - x,
+        hess=hessian,
+        constraints=row,
+        acceleration=acceleration,
+        restarts=0,
+        budget=budget,
+        check_derivatives=False,
+    )
+    assert len(at_start) > 4
+    assert sum(at_start) <= 2

@@ -171,6 +171,24 @@ def test_multipliers_of_sides_stay_near_the_central_path():
     assert (tamed.z[space.has_low] * p[space.has_low] <= 1.0001e7).all()
 
 
+@pytest.mark.parametrize("side", [(1.0, math.nextafter(1.0, 2.0)), (0.0, 1e-310), (-1e300, 1e300)])
+def test_sides_without_room_and_sides_beyond_measure_end_the_walk_without_a_warning(side):
+    """Warnings are errors here."""
+    row = NonlinearConstraint(lambda x: x @ x, *side, jac=lambda x: 2 * x[None], hess=lambda x, v: 2 * v[0] * np.eye(2))
+    problem = Problem(
+        lambda x: x[0] ** 2 - x[1],
+        [0.5, 0.5],
+        jac=lambda x: np.array([2 * x[0], -1.0]),
+        hess=lambda x: np.diag([2.0, 0.0]),
+        bounds=[side, (-2.0, 2.0)],
+        constraints=row,
+    )
+    form = form_of(problem)
+    arrival = Barrier().run(form, Memory(), form.start(problem.x0), np.zeros(1), target=1e-8, seen=lambda *_: True)
+    assert np.isfinite(arrival.x).all()
+    assert arrival.steps < 100
+
+
 def test_a_number_of_steps_that_is_none_is_refused():
     with pytest.raises(auglag.InputError, match=r"Barrier\.steps must be"):
         Barrier(steps=0)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from auglag._typing import Vector
-from auglag.barrier.space import Iterate, Space, largest
+from auglag.barrier.space import QUIET, Iterate, Space, largest
 from auglag.sqp.factorisation import Factor, System
 from auglag.sqp.hessian import Hessian
 from auglag.sqp.sparse import Layout
@@ -42,6 +42,7 @@ class Newton:
         self.space, self.it, self._factor, self.diagonal, self.shift = space, it, factor, diagonal, shift
         self._inverse = 1.0 / np.maximum(diagonal[space.n :], 1e-30)
 
+    @QUIET
     def solve(self, dual: Vector, primal: Vector) -> tuple[Vector, Vector]:
         """(dv, dy) for the residuals: K (dv, dy) = -(dual, primal)."""
         n, rows = self.space.n, self.space.rows
@@ -56,6 +57,7 @@ class Newton:
         dv, dy = self.solve(dual, primal)
         return self.completed(dv, dy, mu)
 
+    @QUIET
     def completed(self, dv: Vector, dy: Vector, mu: float) -> Direction:
         """With the steps of the sides' multipliers that belong to dv."""
         space, it = self.space, self.it

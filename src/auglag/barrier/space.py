@@ -16,6 +16,8 @@ from auglag.sqp.model import Sets
 DAMPING = 1e-5
 #: Multipliers of sides stay within this factor of mu / gap.
 FACTOR = 1e10
+#: Between sides a rounding error apart there is no room: what comes out is not finite, and the walk ends.
+QUIET = np.errstate(divide="ignore", over="ignore", invalid="ignore")
 
 
 @final
@@ -57,14 +59,20 @@ class Space:
         """The iterate for x, with sides' multipliers of the size that mu asks for."""
         x = self.inside(np.concatenate([x, np.zeros(self.rows.size)]), push)[: self.n]
         v = self.inside(np.concatenate([x, self.form.at(x).c[self.rows]]), push)
-        p, q = self.gaps(v)
-        z, u = np.where(self.has_low, mu / p, 0.0), np.where(self.has_high, mu / q, 0.0)
+        z, u = self._central(v, mu)
         return Iterate(v, y, np.minimum(z, 1e3), np.minimum(u, 1e3))
+
+    @QUIET
+    def _central(self, v: Vector, mu: float) -> tuple[Vector, Vector]:
+        """mu / gap for both sides."""
+        p, q = self.gaps(v)
+        return np.where(self.has_low, mu / p, 0.0), np.where(self.has_high, mu / q, 0.0)
 
     def gaps(self, v: Vector) -> tuple[Vector, Vector]:
         """Distances to the sides; 1 where there is none."""
         return np.where(self.has_low, v - self._low, 1.0), np.where(self.has_high, self._high - v, 1.0)
 
+    @QUIET
     def weights(self, it: Iterate) -> Vector:
         """z / p + u / q: the curvature of the barrier."""
         p, q = self.gaps(it.v)
@@ -86,10 +94,11 @@ class Space:
         damped = float(self.damping @ (v - np.where(self.has_low, self._low, self._high)))
         return float(self.form.at(v[: self.n]).f) - mu * logs + mu * damped
 
+    @QUIET
     def barrier_slope(self, v: Vector, gradient: Vector, mu: float) -> Vector:
         """The gradient of `barrier` for the gradient of f."""
-        p, q = self.gaps(v)
-        slope = mu * self.damping - np.where(self.has_low, mu / p, 0.0) + np.where(self.has_high, mu / q, 0.0)
+        z, u = self._central(v, mu)
+        slope = mu * self.damping - z + u
         slope[: self.n] += gradient
         return np.asarray(slope)
 
@@ -97,6 +106,7 @@ class Space:
         """The gradient of the Lagrangian in v."""
         return np.concatenate([lagrangian_gradient, -it.y[self.rows]]) - it.z + it.u
 
+    @QUIET
     def error(self, it: Iterate, dual: Vector, primal: Vector, mu: float) -> float:
         """The largest scaled residual of the barrier problem's optimality conditions."""
         p, q = self.gaps(it.v)
@@ -109,6 +119,7 @@ class Space:
         comp = max(float(np.max(low, initial=0.0)), float(np.max(high, initial=0.0)))
         return max(largest(dual) / s_dual, largest(primal), comp / s_sides)
 
+    @QUIET
     def safeguarded(self, it: Iterate, mu: float) -> Iterate:
         """The iterate with its sides' multipliers not too far from mu / gap."""
         p, q = self.gaps(it.v)
@@ -136,6 +147,7 @@ def largest(v: Vector) -> float:
     return float(np.max(np.abs(v), initial=0.0))
 
 
+@QUIET
 def reach(gap: Vector, change: Vector, where: NDArray[np.bool_], fraction: float) -> float:
     """The largest a <= 1 with gap + a change >= (1 - fraction) gap."""
     down = where & (change < 0)

@@ -80,6 +80,7 @@ class Problem(AbstractProblem):
         self._hess = parse_hess(hess)
         self._hess_args = args
         self._last_hessian: tuple[bytes, Jacobian] | None = None
+        self._matrices: bool | None = None  # whether Hessians are; not known before one was seen
         if hessp is not None and not callable(hessp):
             raise InputError(f"hessp must be callable, got {hessp!r:.80}")
         self._hessp = hessp
@@ -411,6 +412,12 @@ class Problem(AbstractProblem):
             return False
         if self.n <= SMALL:  # an operator can be applied to the unit vectors
             return True
+        if self._matrices is None:
+            self._matrices = self._hessians_are_matrices()
+        return self._matrices
+
+    def _hessians_are_matrices(self) -> bool:
+        """What the functions return at x0; asked once, since it costs their evaluation."""
         start, zero = self.x0, np.zeros(self.m)
         parts = [self._hessian(start)] if self._fun is not None else []
         curved = [(b, g) for b, g in zip(self.blocks, self.groups, strict=True) if b.matrix is None]
