@@ -271,7 +271,8 @@ def band(values: list[float], logarithmic: bool) -> tuple[float, float, float]:
 
 def curves(store: Store, task: str, way: str, options: Any, settings: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
     """(passes, quantity, band) over the seeds, where all seeds have a value."""
-    runs = [store.get(way, task, seed, options.passes, settings) for seed in range(options.first, options.first + options.seeds)]
+    seeds = range(options.first, options.first + options.seeds)
+    runs = [store.get(way, task, seed, options.passes, settings) for seed in seeds]
     for level in (*(level for level in LEVELS if level < options.passes), options.passes):
         rows = [best_until(trace, level) for trace in runs]
         if all(row is not None for row in rows):
@@ -321,8 +322,8 @@ def report(found: dict[str, dict[str, Any]], options: Any, grids: dict[str, list
     lines = [
         "# Training under constraints: auglag.torch beside Cooper and a fixed penalty",
         "",
-        f"`python benchmarks/torch_training.py --seeds {options.seeds} --passes {options.passes:g}`: {options.seeds} "
-        "seeds (split, start and batches), geometric means of R with 95 % intervals, means of the rest. A pass is one "
+        f"`python benchmarks/torch_training.py --first {options.first} --seeds {options.seeds} --passes {options.passes:g}`: "
+        f"{options.seeds} seeds (split, start and batches), geometric means of R with 95 % intervals, means of the rest. A pass is one "
         "evaluation of every row; everything of ours counts, measuring R of the rivals does not. R is the best so far.",
         "",
         "Grids (best R on a seed of its own: all settings for 30 passes, the best three to the end): "

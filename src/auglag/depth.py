@@ -18,6 +18,8 @@ from auglag.problems.standard_form import StandardForm
 DEEPEST = 1e30
 #: A fall that goes on is lower by this much, relatively, from one of these multiples of the way to the next.
 LOWER, FURTHER = 1e-6, (1e6, 1e7)
+#: Iterations for each of them.
+SEARCH = 100
 
 
 def objective(problem: AbstractProblem, x: Vector) -> float:
@@ -81,7 +83,7 @@ def _stopped(form: StandardForm, inner: InnerSolver | str, start: Vector, x: Vec
     last = math.inf
     for times in FURTHER:
         ahead = np.clip(start + times * (x - start), problem.lower, problem.upper)
-        found = least_violation(form, inner, ahead, search)
+        found = least_violation(form, inner, ahead, min(search, SEARCH))
         if found is None or found[1] > _rounding(ahead):
             return False  # nothing was learnt
         reached = objective(problem, found[0])
