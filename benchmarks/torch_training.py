@@ -322,8 +322,9 @@ def report(found: dict[str, dict[str, Any]], options: Any, grids: dict[str, list
     lines = [
         "# Training under constraints: auglag.torch beside Cooper and a fixed penalty",
         "",
-        f"`python benchmarks/torch_training.py --first {options.first} --seeds {options.seeds} --passes {options.passes:g}`: "
-        f"{options.seeds} seeds (split, start and batches), geometric means of R with 95 % intervals, means of the rest. A pass is one "
+        f"`python benchmarks/torch_training.py --first {options.first} --seeds {options.seeds} "
+        f"--passes {options.passes:g}`: {options.seeds} seeds (split, start and batches) from {options.first} on, "
+        "geometric means of R with 95 % intervals, means of the rest. A pass is one "
         "evaluation of every row; everything of ours counts, measuring R of the rivals does not. R is the best so far.",
         "",
         "Grids (best R on a seed of its own: all settings for 30 passes, the best three to the end): "
