@@ -20,13 +20,16 @@ CUTS = 10
 #: Up to n + m = DENSE matrices are dense, whatever the problem returns; and with few variables and many rows up to so
 #: many entries, since only a matrix of the size of the variables is factorised then.
 DENSE, FEW, ENTRIES = 450, 150, 100_000
+#: And up to this n + m where Hessians are learnt: they are dense, and eigenvalues mend them better than shifts.
+LEARNT_DENSE = 1500
 #: The Hessian learnt from first derivatives is a dense matrix, so n is limited.
 LARGEST_LEARNT = 1500
 
 
 def curvature_for(traits: Traits) -> Curvature:
     """Exact Hessians where there are any; sparse matrices where the problem is large and has them."""
-    small = traits.n + traits.m <= DENSE or (traits.n <= FEW and traits.n * traits.m <= ENTRIES)
+    dense = DENSE if traits.has_hess else LEARNT_DENSE
+    small = traits.n + traits.m <= dense or (traits.n <= FEW and traits.n * traits.m <= ENTRIES)
     return Curvature(traits.has_hess, dense=small or not traits.sparse)
 
 
