@@ -33,6 +33,11 @@ def flipped(
         return None
     hff = h.on(free).toarray()
     jaf = _block(j, active, free)
+    units = np.ones(free.size)
+    if not jaf.size:  # without rows nothing ties the variables together but H: each is measured in its own unit
+        diagonal = np.abs(np.diagonal(hff))
+        units = np.sqrt(np.maximum(diagonal, 1e-8 * max(1e-8, float(np.max(diagonal, initial=0.0)))))
+        hff = hff / np.outer(units, units)
     size = max(1e-8, float(np.max(np.abs(hff), initial=0.0)))
     try:
         reduced, basis = _on_soft_directions(hff, jaf, beta, size)
@@ -43,7 +48,7 @@ def flipped(
     if not values.size:
         return None
     full = np.zeros((h.matrix.shape[0], values.size))
-    full[free] = vectors if basis is None else basis @ vectors
+    full[free] = (vectors if basis is None else basis @ vectors) * units[:, None]
     return h.plus(full, np.maximum(np.abs(values), LEAST * floor * size) - values)
 
 
