@@ -11,7 +11,16 @@ from collections.abc import Iterator, Mapping, Sized
 from typing import Any, final
 
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    SubsetRandomSampler,
+)
 
 from auglag.errors import InputError
 from auglag.torch.distributed import Team
@@ -57,6 +66,7 @@ class Source(ABC):
     """Data as a run sees them."""
 
     resumable: bool = True
+    sized: bool = True  #: whether batches have the size asked for
     rows: int | None  #: in all processes together; None if not known before a pass
 
     @property
@@ -212,7 +222,7 @@ class StreamSource(Source):
     to be independent of each other: shuffle. Where a stream stands cannot be saved.
     """
 
-    resumable = False
+    resumable = sized = False
     rows = None
 
     def __init__(self, stream: Any, team: Team) -> None:
@@ -251,7 +261,7 @@ def as_source(data: Any, team: Team, chunk: int | None) -> Source:
     if isinstance(data, DataLoader):
         if isinstance(data.dataset, IterableDataset):
             return StreamSource(data, team)
-        return DatasetSource(data.dataset, data, team, chunk)
+        return DatasetSource(_sampled(data), data, team, chunk)
     if isinstance(data, Dataset) and not isinstance(data, IterableDataset) and isinstance(data, Sized):
         return DatasetSource(data, None, team, chunk)
     if isinstance(data, Iterator):
@@ -263,6 +273,21 @@ def as_source(data: Any, team: Team, chunk: int | None) -> Source:
     raise InputError(
         f"data must be tensors, a Dataset, a DataLoader or a re-iterable of batches, got {type(data).__name__}"
     )
+
+
+def _sampled(loader: Any) -> Any:
+    """The rows that a loader draws from, each as likely as any other; other samplers state another problem."""
+    sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
+    if isinstance(sampler, SubsetRandomSampler):
+        return Subset(loader.dataset, list(sampler.indices))
+    if isinstance(sampler, RandomSampler | SequentialSampler | DistributedSampler):
+        return loader.dataset
+    if not isinstance(sampler, Sized) or len(sampler) != len(loader.dataset) or hasattr(sampler, "weights"):
+        raise InputError(
+            "data must be a loader that draws all rows of its dataset alike, got one with "
+            f"{type(sampler).__name__}: give a Subset of the dataset, or weigh the rows in objective and constraints"
+        )
+    return loader.dataset
 
 
 def _nest(data: Any) -> bool:
