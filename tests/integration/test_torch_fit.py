@@ -422,3 +422,23 @@ def test_the_result_is_the_model_in_half_precision_too() -> None:
     data = X.bfloat16(), T.bfloat16()
     result = fit(model, NP.objective, ALARMS, data, method="lbfgs", tol=0.1, max_epochs=60)
     assert result.x.tolist() == torch.cat([p.detach().reshape(-1) for p in model.parameters()]).tolist()
+
+
+def test_dropout_inside_recurrent_layers_counts_for_auto() -> None:
+    class Recurrent(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, dropout: float) -> None:
+            super().__init__()
+            self.cells = torch.nn.GRU(5, 3, num_layers=2, dropout=dropout, batch_first=True)
+            self.last = torch.nn.Linear(3, 1)
+
+        def forward(self, x: Any) -> Any:
+            return self.last(self.cells(x[:, None])[0][:, -1])
+
+    names = [fit(Recurrent(share).double(), NP.objective, ALARMS, (X, T), max_epochs=2).method for share in (0.0, 0.5)]
+    assert names == ["lbfgs", "adam"]
+
+
+@pytest.mark.parametrize("data", [(X.numpy(), T.numpy()), {"X": X.numpy()}, X.numpy()])
+def test_numpy_arrays_are_named(data: Any) -> None:
+    with pytest.raises(InputError, match=r"got NumPy arrays: take torch\.as_tensor of them"):
+        fit(linear(), NP.objective, ALARMS, data)

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sized
 from typing import Any, final
 
+import numpy as np
 import torch
 from torch.utils.data import (
     DataLoader,
@@ -258,6 +259,12 @@ def as_source(data: Any, team: Team, chunk: int | None) -> Source:
     """The source for what the user gave."""
     if isinstance(data, torch.Tensor) or (tensors_of(data) and not isinstance(data, list) and _nest(data)):
         return TensorSource(data, team, chunk)
+    arrays = list(data.values()) if isinstance(data, Mapping) else data
+    if isinstance(arrays, np.ndarray) or (
+        isinstance(arrays, list | tuple) and any(isinstance(part, np.ndarray) for part in arrays)
+    ):
+        raise InputError("data must be tensors, a Dataset, a DataLoader or batches of tensors, got NumPy arrays: take "
+                         "torch.as_tensor of them, in the dtype of the parameters")  # fmt: skip
     if isinstance(data, DataLoader):
         if isinstance(data.dataset, IterableDataset):
             return StreamSource(data, team)
