@@ -28,12 +28,32 @@ KILLED: dict[str, Any] = {"method": "sgd", "batch": 64, "tol": 1e-5, "max_epochs
 def walk(method: str, data: Any = (X, T), **options: Any) -> list[float]:
     """Where `fit` ends, and by what test."""
     model = network()
-    more = {} if method == "lbfgs" else {"batch": 64}
+    options = options if method == "lbfgs" else {"batch": 64, **options}
     result = fit(
         model, NP.objective, {"false alarms": at_most(0.6, NP.false_alarms)}, data, method=method, tol=1e-4,
-        max_epochs=25, seed=2, **more, **options,
+        max_epochs=25, seed=2, **options,
     )  # fmt: skip
     return [*result.x.tolist(), *result.multipliers.values(), result.certificate.residual, result.epochs]
+
+
+def stream(rank: int = 0, size: int = 1) -> list[Any]:
+    """Batches of 21 rows (the last one of 1); of each a process has its share."""
+    batches = [(X[i : i + 21], T[i : i + 21]) for i in range(0, len(X) - 1, 21)]
+    return [tuple(t[rank * len(t) // size : (rank + 1) * len(t) // size] for t in batch) for batch in batches]
+
+
+def batch_norm() -> list[float]:
+    """Where a network with running means ends (they are part of it), and the R that is said of it."""
+    torch.manual_seed(3 + (torch.distributed.get_rank() if torch.distributed.is_initialized() else 0))
+    model = torch.nn.Sequential(
+        torch.nn.Linear(5, 8), torch.nn.BatchNorm1d(8), torch.nn.Tanh(), torch.nn.Linear(8, 1)
+    ).double()
+    result = fit(
+        model, NP.objective, {"false alarms": at_most(0.6, NP.false_alarms)}, (X, T), method="adam", batch=32,
+        tol=1e-4, max_epochs=30, seed=2,
+    )  # fmt: skip
+    state = [v for t in model.state_dict().values() if t.is_floating_point() for v in t.reshape(-1).tolist()]
+    return [*state, *result.multipliers.values(), result.certificate.residual]
 
 
 def own_loop(steps: int = 60) -> list[float]:
@@ -84,6 +104,9 @@ def main() -> None:
     found = {method: walk(method) for method in METHODS}
     found["dataset"] = walk("sgd", torch.utils.data.TensorDataset(X, T))
     found["chunks"] = walk("lbfgs", chunk=77)
+    found["odd"] = walk("sgd", (X[:-1], T[:-1]), batch=63)
+    found["stream"] = walk("sgd", stream(torch.distributed.get_rank(), 2))
+    found["batch norm"] = batch_norm()
     found["own loop"] = own_loop()
     (folder / f"{torch.distributed.get_rank()}.json").write_text(json.dumps(found), encoding="utf-8")
     torch.distributed.destroy_process_group()

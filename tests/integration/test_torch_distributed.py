@@ -30,6 +30,26 @@ def torchrun(kind: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
 
+def assert_certified(found: list[float]) -> None:
+    """The R of two processes is that of the one model which both hold, its running means included."""
+    model = torch.nn.Sequential(
+        torch.nn.Linear(5, 8), torch.nn.BatchNorm1d(8), torch.nn.Tanh(), torch.nn.Linear(8, 1)
+    ).double()
+    *numbers, y, residual = found
+    state = {key: t for key, t in model.state_dict().items() if t.is_floating_point()}
+    parts = torch.split(torch.tensor(numbers, dtype=torch.float64), [t.numel() for t in state.values()])
+    for t, part in zip(state.values(), parts, strict=True):
+        t.copy_(part.view_as(t))
+    model.eval()
+    loss, values = torch_job.NP.both(model, (torch_job.X, torch_job.T))
+    c = values["false alarms"]
+    gradients = torch.autograd.grad(loss + y * c, list(model.parameters()))
+    dist = float(torch.cat([g.reshape(-1) for g in gradients]).norm())
+    assert y > 0.0
+    assert dist <= residual * (1 + 1e-9)
+    assert residual == pytest.approx(dist + abs(float(c.detach()) - 0.6), rel=1e-6)
+
+
 def test_two_processes_with_half_the_batch_each_walk_the_path_of_one(tmp_path: Path) -> None:
     done = torchrun("walk", tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -39,6 +59,11 @@ def test_two_processes_with_half_the_batch_each_walk_the_path_of_one(tmp_path: P
         assert first[method] == pytest.approx(torch_job.walk(method), rel=1e-6, abs=1e-8), method
     assert first["dataset"] == first["sgd"]
     assert first["chunks"][:-1] == pytest.approx(torch_job.walk("lbfgs", chunk=77)[:-1], rel=1e-4, abs=1e-6)
+    odd = torch_job.walk("sgd", (torch_job.X[:-1], torch_job.T[:-1]), batch=63)
+    assert first["odd"] == pytest.approx(odd, rel=1e-6, abs=1e-8)
+    # A stream's batches have the size they like; the share of a process in them may be uneven.
+    assert first["stream"] == pytest.approx(torch_job.walk("sgd", torch_job.stream()), rel=1e-6, abs=1e-8)
+    assert_certified(first["batch norm"])
     assert first["own loop"] == pytest.approx(torch_job.own_loop(), rel=1e-6, abs=1e-9)
 
 

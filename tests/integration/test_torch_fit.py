@@ -368,3 +368,77 @@ def test_an_error_in_the_middle_leaves_the_model_as_it_was() -> None:
     with pytest.raises(ZeroDivisionError, match="mine"):
         fit(model, broken, ALARMS, (X, T), tol=1e-9)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_batch_norm_is_left_as_it_was_at_the_best_point() -> None:
+    torch.manual_seed(4)
+    layers = torch.nn.Linear(5, 8), torch.nn.BatchNorm1d(8), torch.nn.Tanh(), torch.nn.Linear(8, 1)
+    model = torch.nn.Sequential(*layers).double()
+    result = fit(model, NP.objective, ALARMS, (X, T), batch=32, tol=1e-6, max_epochs=40)
+    best = min(result.trace, key=lambda row: row["residual"])
+    assert best is not result.trace[-1]
+    assert result.certificate.residual == pytest.approx(best["residual"])
+    assert result.fun == pytest.approx(best["objective"])
+
+
+def test_a_loader_gives_the_rows_of_its_sampler_and_no_others() -> None:
+    half = torch.utils.data.SubsetRandomSampler(range(0, 400, 2))
+    dataset = torch.utils.data.TensorDataset(X, T)
+    loader = torch.utils.data.DataLoader(dataset, batch_size=50, sampler=half)
+    found = fit(linear(), NP.objective, ALARMS, loader, method="lbfgs", tol=1e-6)
+    alone = fit(linear(), NP.objective, ALARMS, (X[::2], T[::2]), method="lbfgs", tol=1e-6)
+    assert found.x.tolist() == pytest.approx(alone.x.tolist(), abs=1e-9)
+    weighted = torch.utils.data.WeightedRandomSampler(torch.rand(400).tolist(), 400)
+    loader = torch.utils.data.DataLoader(dataset, batch_size=50, sampler=weighted)
+    with pytest.raises(InputError, match="draws all rows of its dataset alike, got one with WeightedRandomSampler"):
+        fit(linear(), NP.objective, ALARMS, loader)
+
+
+def test_the_rows_of_a_stream_are_counted_as_they_come() -> None:
+    seen = 0
+
+    def both(model: Any, batch: Any) -> Any:
+        nonlocal seen
+        seen += len(batch[0])
+        return NP.both(model, batch)
+
+    stream = [(X[i : i + 30], T[i : i + 30]) for i in range(0, 400, 30)]
+    result = fit(linear(), both, {"false alarms": at_most(0.6)}, stream, method="sgd", tol=1e-9, max_epochs=10)
+    assert result.epochs == pytest.approx(seen / 400)
+
+
+def test_momentum_is_refused_beside_norms() -> None:
+    # With momentum mu a step is lr D / (1 - mu) in the long run: a prox of lr would weigh the norm 1 - mu times.
+    def heavy(params: Any) -> Any:
+        return torch.optim.SGD(params, lr=0.1, momentum=0.9)
+
+    with pytest.raises(InputError, match=r"steps along the gradient, got SGD: take torch.optim.SGD without momentum"):
+        fit(linear(), NP.objective, ALARMS, (X, T), method=heavy, prox=[("weight", at.L1(0.1))])
+    fit(linear(), NP.objective, ALARMS, (X, T), method=heavy, prox=[("weight", at.Box(-1, 1))], max_epochs=3)
+
+
+def test_the_result_is_the_model_in_half_precision_too() -> None:
+    model = linear(dtype=torch.bfloat16)
+    data = X.bfloat16(), T.bfloat16()
+    result = fit(model, NP.objective, ALARMS, data, method="lbfgs", tol=0.1, max_epochs=60)
+    assert result.x.tolist() == torch.cat([p.detach().reshape(-1) for p in model.parameters()]).tolist()
+
+
+def test_dropout_inside_recurrent_layers_counts_for_auto() -> None:
+    class Recurrent(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, dropout: float) -> None:
+            super().__init__()
+            self.cells = torch.nn.GRU(5, 3, num_layers=2, dropout=dropout, batch_first=True)
+            self.last = torch.nn.Linear(3, 1)
+
+        def forward(self, x: Any) -> Any:
+            return self.last(self.cells(x[:, None])[0][:, -1])
+
+    names = [fit(Recurrent(share).double(), NP.objective, ALARMS, (X, T), max_epochs=2).method for share in (0.0, 0.5)]
+    assert names == ["lbfgs", "adam"]
+
+
+@pytest.mark.parametrize("data", [(X.numpy(), T.numpy()), {"X": X.numpy()}, X.numpy()])
+def test_numpy_arrays_are_named(data: Any) -> None:
+    with pytest.raises(InputError, match=r"got NumPy arrays: take torch\.as_tensor of them"):
+        fit(linear(), NP.objective, ALARMS, data)

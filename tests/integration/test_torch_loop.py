@@ -56,7 +56,7 @@ def test_five_lines_more_solve_the_problem() -> None:
                 al.test(NP.both, loader)  # 5
     assert al.done, al.trace[-1]
     check = al.certificate(NP.both, loader)
-    assert check.meets(0.06)
+    assert check.residual <= al.tol  # with the multipliers of the test that said so
     reference = fit(linear(), NP.objective, {"false alarms": at_most(0.6, NP.false_alarms)}, (X, T), tol=1e-6)
     assert check.multipliers[0] == pytest.approx(reference.multipliers["false alarms"], abs=0.1)
     assert check.objective == pytest.approx(reference.fun, abs=0.05)
@@ -259,3 +259,50 @@ def test_batches_are_pairs_that_go_on_where_they_were() -> None:
     assert torch.equal(following[0][0], first[290][0][0])
     with pytest.raises(CheckpointError, match=r"Batches.seed must be 2 as saved, got 3"):
         Batches((X, T), 16, seed=3).load_state_dict(batches.state_dict())
+
+
+@pytest.mark.parametrize("when", [0, 5])
+def test_a_batch_that_overflows_spoils_no_later_one(when: int) -> None:
+    model = linear()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    al = AugmentedLagrangian(model, {"false alarms": at_most(0.6)}, optimizer=optimizer)
+    skipped = []
+    for step in range(10):
+        optimizer.zero_grad()
+        loss, values = NP.both(model, (X, T))
+        if step == when:
+            values = {"false alarms": values["false alarms"] * float("nan")}
+        al.loss(loss, values).backward()
+        if all(bool(p.grad.isfinite().all()) for p in model.parameters()):  # as a GradScaler does
+            optimizer.step()
+        else:
+            skipped.append(step)
+        al.step()
+    assert skipped == [when]
+
+
+def test_the_certificate_after_a_test_is_that_of_the_test() -> None:
+    model = Vector([0.0, 0.0])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    al = AugmentedLagrangian(model, {"sum": equal(1.0)}, optimizer=optimizer, tol=1e-2)
+
+    def evaluate(model: Any, batch: Any) -> Any:
+        return 0.5 * ((model.x - batch) ** 2).sum(1).mean(), {"sum": model.x.sum()}
+
+    points = torch.tensor([[2.0, 2.0]], dtype=torch.float64)
+    while not al.done and al.steps < 5000:
+        optimizer.zero_grad()
+        al.loss(*evaluate(model, points)).backward()
+        optimizer.step()
+        al.step()
+        if al.due:
+            row = al.test(evaluate, points)
+            assert al.certificate(evaluate, points).residual == pytest.approx(row["residual"])
+    assert al.done
+
+
+def test_momentum_beside_a_norm_is_refused() -> None:
+    model = linear()
+    optimizer = torch.optim.SGD([{"params": [model.weight], "prox": L1(0.05)}], lr=0.1, momentum=0.9)
+    with pytest.raises(InputError, match=r"take torch.optim.SGD without momentum"):
+        AugmentedLagrangian(model, LIMIT, optimizer=optimizer).step()

@@ -183,3 +183,25 @@ def test_groups_of_another_length_are_refused():
     X, y, s = people(90, seed=9)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         FairLogisticRegression().fit(X, y, sensitive_features=s[:-1])
+
+
+def test_a_positive_label_that_is_none_of_the_labels_is_named():
+    s = [0, 0, 1, 1]
+    with pytest.raises(InputError, match=r"pos_label must be one of the labels, \['no', 'yes'\], got 1"):
+        demographic_parity_gap(["yes", "no", "no", "no"], sensitive_features=s)
+    with pytest.raises(InputError, match="pos_label must be one of the labels"):
+        demographic_parity_gap(["no"] * 4, sensitive_features=s)
+    assert demographic_parity_gap([0] * 4, sensitive_features=s) == 0.0  # nobody is positive
+    assert demographic_parity_gap([False, True, True, True], sensitive_features=s) == 0.5
+
+
+def test_missing_groups_of_every_kind_are_named():
+    pandas = pytest.importorskip("pandas")
+    X, y, s = people(n=60)
+    text = pandas.Series(np.where(s == 1, "a", "b"), dtype="string")
+    text[3] = pandas.NA
+    dates = pandas.Series(pandas.to_datetime(np.where(s == 1, "2020-01-01", "2021-01-01")))
+    dates[3] = pandas.NaT
+    for labels in (text, dates, dates.astype(object), [None, *s[1:].tolist()]):
+        with pytest.raises(InputError, match="must not have missing values, got 1 of them"):
+            FairLogisticRegression().fit(X, y, sensitive_features=labels)

@@ -60,7 +60,7 @@ def calibrate(scores: Vector, max_fpr: float, confidence: float, rounding: float
         )
     tails = binom.sf(np.arange(n), n, 1.0 - max_fpr)  # P(Binomial >= k) for k = 1, ..., n
     rank = int(np.argmax(tails <= 1.0 - confidence)) + 1
-    threshold = float(np.sort(scores)[rank - 1]) + rounding
+    threshold = float(np.sort(scores)[rank - 1] + rounding)
     return Calibration(
         max_fpr=float(max_fpr),
         confidence=float(confidence),

@@ -41,9 +41,16 @@ def encode(labels: Any, what: str = "sensitive_features") -> tuple[list[Any], ND
 def _missing(values: Any) -> NDArray[np.bool_]:
     if values.dtype.kind == "f":
         return np.asarray(np.isnan(values))
+    if values.dtype.kind in "mM":
+        return np.asarray(np.isnat(values))
     if values.dtype.kind == "O":
-        return np.array([value is None or value != value for value in values.tolist()], dtype=bool)
+        return np.array([_no_value(value) for value in values.tolist()], dtype=bool)
     return np.zeros(len(values), dtype=bool)
+
+
+def _no_value(value: Any) -> bool:
+    """None, NaN, and pandas' NA, of which no comparison is true or false."""
+    return value is None or type(value).__name__ == "NAType" or bool(value != value)
 
 
 def split_column(X: Any, column: Any) -> tuple[Any, Any, int]:

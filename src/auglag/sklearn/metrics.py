@@ -29,7 +29,12 @@ def equalized_odds_gap(y_true: Any, y_pred: Any, *, sensitive_features: Any, pos
 
 
 def _positive(y: Any, pos_label: Any) -> Any:
-    return column_or_1d(y) == pos_label
+    values = column_or_1d(y)
+    labels = np.unique(values).tolist()
+    other = any(isinstance(label, str) != isinstance(pos_label, str) for label in labels)
+    if pos_label not in labels and (other or len(labels) > 1):
+        raise InputError(f"pos_label must be one of the labels, {labels[:10]}, got {pos_label!r}")
+    return values == pos_label
 
 
 def _gap(decided: Vector, sensitive_features: Any, rows: Any = None) -> float:

@@ -10,8 +10,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sized
 from typing import Any, final
 
+import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    SubsetRandomSampler,
+)
 
 from auglag.errors import InputError
 from auglag.torch.distributed import Team
@@ -57,6 +67,7 @@ class Source(ABC):
     """Data as a run sees them."""
 
     resumable: bool = True
+    sized: bool = True  #: whether batches have the size asked for
     rows: int | None  #: in all processes together; None if not known before a pass
 
     @property
@@ -212,7 +223,7 @@ class StreamSource(Source):
     to be independent of each other: shuffle. Where a stream stands cannot be saved.
     """
 
-    resumable = False
+    resumable = sized = False
     rows = None
 
     def __init__(self, stream: Any, team: Team) -> None:
@@ -248,10 +259,16 @@ def as_source(data: Any, team: Team, chunk: int | None) -> Source:
     """The source for what the user gave."""
     if isinstance(data, torch.Tensor) or (tensors_of(data) and not isinstance(data, list) and _nest(data)):
         return TensorSource(data, team, chunk)
+    arrays = list(data.values()) if isinstance(data, Mapping) else data
+    if isinstance(arrays, np.ndarray) or (
+        isinstance(arrays, list | tuple) and any(isinstance(part, np.ndarray) for part in arrays)
+    ):
+        raise InputError("data must be tensors, a Dataset, a DataLoader or batches of tensors, got NumPy arrays: take "
+                         "torch.as_tensor of them, in the dtype of the parameters")  # fmt: skip
     if isinstance(data, DataLoader):
         if isinstance(data.dataset, IterableDataset):
             return StreamSource(data, team)
-        return DatasetSource(data.dataset, data, team, chunk)
+        return DatasetSource(_sampled(data), data, team, chunk)
     if isinstance(data, Dataset) and not isinstance(data, IterableDataset) and isinstance(data, Sized):
         return DatasetSource(data, None, team, chunk)
     if isinstance(data, Iterator):
@@ -263,6 +280,21 @@ def as_source(data: Any, team: Team, chunk: int | None) -> Source:
     raise InputError(
         f"data must be tensors, a Dataset, a DataLoader or a re-iterable of batches, got {type(data).__name__}"
     )
+
+
+def _sampled(loader: Any) -> Any:
+    """The rows that a loader draws from, each as likely as any other; other samplers state another problem."""
+    sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
+    if isinstance(sampler, SubsetRandomSampler):
+        return Subset(loader.dataset, list(sampler.indices))
+    if isinstance(sampler, RandomSampler | SequentialSampler | DistributedSampler):
+        return loader.dataset
+    if not isinstance(sampler, Sized) or len(sampler) != len(loader.dataset) or hasattr(sampler, "weights"):
+        raise InputError(
+            "data must be a loader that draws all rows of its dataset alike, got one with "
+            f"{type(sampler).__name__}: give a Subset of the dataset, or weigh the rows in objective and constraints"
+        )
+    return loader.dataset
 
 
 def _nest(data: Any) -> bool:

@@ -53,7 +53,7 @@ class FullBatch:
         found = self._known.get(id(x))
         if found is None:
             with self.functions.testing(), torch.no_grad():
-                self.variables.write(x)
+                self._place(x)
                 sums = None
                 for batch in self.source.chunks():
                     rows = rows_of(batch)
@@ -71,7 +71,7 @@ class FullBatch:
             values = self.values(x)
             return values, self._gradient(x, weights(values.c))
         with self.functions.testing():
-            self.variables.write(x)
+            self._place(x)
             batch = next(iter(self.source.chunks()))
             rows = rows_of(batch)
             f, c = self.functions.both(batch)
@@ -82,7 +82,7 @@ class FullBatch:
     def _gradient(self, x: Tensor, w: Vector) -> Tensor:
         total = torch.zeros(self.variables.n, dtype=self.variables.dtype, device=self.variables.device)
         with self.functions.testing():
-            self.variables.write(x)
+            self._place(x)
             for batch in self.source.chunks():
                 total += self._backward(rows_of(batch), *self.functions.both(batch), w)
         if id(x) in self.free:
@@ -90,6 +90,14 @@ class FullBatch:
         else:
             self.ledger.rows += self.rows or 0
         return self.team.sum_(total)
+
+    def _place(self, x: Tensor) -> None:
+        """Put the model at x; every process tests one model, so running means of a batch norm are those of rank 0."""
+        self.variables.write(x)
+        if not self.team.alone:
+            for buffer in self.functions.model.buffers():
+                if buffer.is_floating_point():
+                    buffer.copy_(self.team.from_first_(buffer.detach().clone()))
 
     def _backward(self, rows: int, f: Tensor, c: Tensor | None, w: Vector) -> Tensor:
         """This chunk's share of grad f + J'w."""

@@ -37,6 +37,7 @@ from auglag.torch.fit import unwrapped
 from auglag.torch.full_batch import FullBatch, Values
 from auglag.torch.functions import Functions
 from auglag.torch.lagrangian import Subproblem, Test, remainder, smooth_value
+from auglag.torch.methods import along_gradient
 from auglag.torch.prox import ProxMap
 from auglag.torch.run import start_multipliers
 from auglag.torch.variables import Variables
@@ -136,7 +137,9 @@ class AugmentedLagrangian:
         self._since += 1
         if not self._count:
             return
-        self._c = self._mean_(self._sum if self._count == 1 else self._sum / self._count)
+        c = self._mean_(self._sum if self._count == 1 else self._sum / self._count)
+        # A batch that overflowed (its step is skipped by a GradScaler) must not spoil the weights of all later ones.
+        self._c = torch.where(torch.isfinite(c), c, self._s if self._c is None else self._c)
         self._count = 0
         if self._slack:
             self._s = torch.lerp(self._s, self._c + self._shift, SLACK_RATE).clamp_(self._lower, self._upper)
@@ -177,7 +180,7 @@ class AugmentedLagrangian:
         return self._judge(test, prox)
 
     def certificate(self, evaluate: Callable[[Any, Any], Any], data: Any) -> Certificate:
-        """The certificate of the model as it is, with the multipliers yhat of its last test or the current ones."""
+        """The certificate of the model as it is, with yhat of the last test or, after more steps, of where it is."""
         functions = self._ready()
         assert self._variables is not None
         functions.objective, functions.together = evaluate, bool(self.constraints)
@@ -186,7 +189,9 @@ class AugmentedLagrangian:
         x = self._variables.read()
         values = full.values(x)
         y = self.multipliers
-        if self.history is not None:
+        if self.trace and not self._since:
+            y = np.array(self.trace[-1]["multipliers"], dtype=np.float64)
+        elif self.history is not None:
             y = y + self.beta * remainder(values.c, y, self.beta, functions.layout)
         return certify_point(full, self._terms(), x, y)
 
@@ -220,7 +225,8 @@ class AugmentedLagrangian:
         if self.history is None:
             self.beta = checked(self.penalty.next(History(1.0, 1.0)), self.penalty)
         self._to_device()
-        self._s = (self._mean_(c) + self._shift).clamp(self._lower, self._upper)
+        start = self._mean_(c) + self._shift
+        self._s = torch.where(torch.isfinite(start), start, 0.0).clamp(self._lower, self._upper)
 
     def _to_device(self) -> None:
         assert self._functions is not None
@@ -252,10 +258,10 @@ class AugmentedLagrangian:
                 term = group.get("prox")
                 if term is None:
                     continue
-                if not term.scale_free and not isinstance(self.optimizer, torch.optim.SGD):
+                if not term.scale_free and not along_gradient(self.optimizer):
                     raise InputError(
-                        "prox terms other than boxes need steps along the gradient: take torch.optim.SGD, got "
-                        f"{type(self.optimizer).__name__}"
+                        "prox terms other than boxes need steps along the gradient: take torch.optim.SGD without "
+                        f"momentum, got {type(self.optimizer).__name__}"
                     )
                 for p in group["params"]:
                     if p.requires_grad:

@@ -57,6 +57,11 @@ class Method(ABC):
         """`steps` iterations from the point of `start`, where the model stands; they move the model itself."""
 
 
+def along_gradient(optimizer: Any) -> bool:
+    """Whether its steps are -lr D: with momentum they are longer, and a prox of lr has other fixed points."""
+    return isinstance(optimizer, torch.optim.SGD) and not any(group["momentum"] for group in optimizer.param_groups)
+
+
 def _check(method: Any) -> None:
     name = type(method).__name__
     if not (isinstance(method.batch, int) and not isinstance(method.batch, bool) and method.batch >= 1):
@@ -254,11 +259,11 @@ class Optimizer(Method):
     def run(self, oracle: Oracle, start: Test, steps: int) -> None:
         """Steps of the optimiser on D."""
         optimizer = self.make(oracle.params)
-        plain = type(optimizer) is torch.optim.SGD
-        if not plain and not oracle.prox_map.scale_free:
+        if not oracle.prox_map.scale_free and not along_gradient(optimizer):
             raise InputError(
                 "prox terms other than boxes need steps along the gradient, got "
-                f"{type(optimizer).__name__}: take torch.optim.SGD, or method='sgd', 'pstorm' or 'svrg'"
+                f"{type(optimizer).__name__}: take torch.optim.SGD without momentum, or method='sgd', 'pstorm' or "
+                "'svrg'"
             )
         rates = [float(group["lr"]) for group in optimizer.param_groups]
         tail = Tail(oracle, steps, self.average and oracle.prox_map.empty)

@@ -39,6 +39,7 @@ class Oracle:
         self.y, self.beta = torch.as_tensor(subproblem.y, **kind), subproblem.beta
         self.lower, self.upper = torch.as_tensor(layout.lower, **kind), torch.as_tensor(layout.upper, **kind)
         self.s = torch.zeros(0)
+        self.rows = (batch, batch)  #: of the two batches of a step, in all processes
 
     def begin(self, start: Test) -> None:
         """Put the model at the point of a test, and the slacks at their minimisers there."""
@@ -60,8 +61,18 @@ class Oracle:
                 if self.refused:
                     return
             self.ledger.gradients += gradients
-            self.ledger.rows += gradients * self.rows_per_gradient
+            if not self.source.sized:
+                self.rows = self._counted(pair)
+            self.ledger.rows += gradients * (self.rows[0] + (self.rows[1] if self.y.numel() else 0))
             yield pair
+
+    def _counted(self, pair: Pair) -> tuple[int, int]:
+        """The rows of batches that have the size they like, summed over all processes."""
+        sizes = rows_of(pair[0]), rows_of(pair[1])
+        if self.team.alone:
+            return sizes
+        first, second = self.team.sum_(torch.tensor(sizes, device=self.variables.device)).tolist()
+        return int(first), int(second)
 
     def remainder(self, second: Any) -> Tensor:
         """r = c(x, xi2) - s, the mean over all processes; no graph."""
@@ -70,7 +81,7 @@ class Oracle:
         with torch.no_grad():
             c = self.functions.constraints(second).to(self.y.dtype)
             if not self.team.alone:
-                c = self.team.sum_(c * (rows_of(second) / self.batch))
+                c = self.team.sum_(c * (rows_of(second) / self.rows[1]))
             return c - self.s
 
     def weighted(self, first: Any, w: Tensor) -> list[Tensor]:
@@ -79,7 +90,7 @@ class Oracle:
         if c is not None:
             f = f + torch.dot(w, c.to(w.dtype))
         if not self.team.alone:
-            f = f * (rows_of(first) / self.batch)
+            f = f * (rows_of(first) / self.rows[0])
         return self.team.sum_list_(self.variables.gradients(f))
 
     def estimate(self, pair: Pair) -> tuple[list[Tensor], Tensor]:

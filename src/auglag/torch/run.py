@@ -113,6 +113,7 @@ class Run:
         self.best: Test | None = None
         self.best_x: Tensor = None
         self.best_y, self.best_residual = np.zeros(0), math.inf
+        self.best_buffers: list[Tensor] = []  #: what batch norm had seen when the best point was tested
         self.y0 = y0
         self.x: Tensor = None
         self.y: Vector = np.zeros(0)
@@ -193,7 +194,7 @@ class Run:
 
     def _begin(self, x: Tensor) -> None:
         """x_1 in the domain of g, and the first test."""
-        self.team.from_first_(x)
+        x = self.team.from_first_(x.clone())
         if not self.prox.empty:
             x = _into_domain(self.prox, x)
         first = self.full.values(x)
@@ -251,6 +252,7 @@ class Run:
         """Keep the best point, record, save, show; True if R <= tol."""
         if test.residual < self.best_residual:
             self.best_residual, self.best_x, self.best_y = test.residual, test.v, test.y_hat
+            self.best_buffers = [b.detach().clone() for b in self.functions.model.buffers()]
         subproblem = self.stage.current
         entry = {
             "k": self.history.k if k is None else k,
@@ -350,6 +352,7 @@ class Run:
             "seconds": self.seconds,
             "inner": inner,
             "buffers": [b.detach() for b in self.functions.model.buffers()],
+            "best_buffers": self.best_buffers,
         }
         storage.save(self.hooks.checkpoint, state)
 
@@ -374,6 +377,7 @@ class Run:
         self.history = History(objective, violation, negligible, iterations)
         self.trace = saved["trace"]
         self.best_x, self.best_y, self.best_residual = saved["best_x"], saved["best_y"], saved["best_residual"]
+        self.best_buffers = saved.get("best_buffers", [])
         self.inner.load(saved["inner"])
         inside = saved["inner"].get("v")
         if inside is not None:  # the interrupted run had tested both points: not counted again
@@ -390,7 +394,10 @@ class Run:
     def _finish(self, status: Status) -> TrainingResult:
         if self.best_x is None:  # interrupted before the first test
             raise KeyboardInterrupt
-        x = self.best_x.clone()
+        self.functions.variables.write(self.best_x)
+        x = self.functions.variables.read()  # as parameters of half precision hold it
+        for buffer, old in zip(self.functions.model.buffers(), self.best_buffers, strict=False):
+            buffer.copy_(old)
         check = certify_point(self.full, self.prox, x, self.best_y)
         success = check.meets(self.tol)
         if success:

@@ -114,7 +114,7 @@ def choose(functions: Functions, source: Source, prox: ProxMap, team: Team, *, s
     Where there are many rows, a few passes of sampled steps come first: full batches are dear far from a solution.
     """
     variables = functions.variables
-    noisy = functions.model.training and any(isinstance(module, NOISY) for module in functions.model.modules())
+    noisy = functions.model.training and any(_noisy(module) for module in functions.model.modules())
     if noisy or sampled or source.rows is None:
         return "adam" if prox.scale_free else "sgd"
     affordable = AFFORDABLE.get(variables.device.type, AFFORDABLE["cpu"])
@@ -122,6 +122,12 @@ def choose(functions: Functions, source: Source, prox: ProxMap, team: Team, *, s
         return "adam" if prox.scale_free else "svrg"
     many = source.rows >= 2 * WARM_UP_BATCH * WARM_UP_STEPS and 4 * team.size <= WARM_UP_BATCH
     return LBFGS(warm_up=many and prox.empty)
+
+
+def _noisy(module: Any) -> bool:
+    """Whether a layer draws or averages in training mode; recurrent and attention layers have dropout inside."""
+    inside = isinstance(module, torch.nn.RNNBase | torch.nn.MultiheadAttention) and module.dropout > 0.0
+    return inside or isinstance(module, NOISY)
 
 
 def controller_for(epochs: Any, default: Controller) -> Controller:
