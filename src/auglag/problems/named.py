@@ -25,6 +25,8 @@ def load(name: str, source: str = "s2mpj", params: Any = None) -> AbstractProble
         return nl.load(name)
     if ".py:" in name:
         return _from_file(name)
+    if name.endswith(".py"):
+        raise InputError(f"{name} must be followed by the name of an object in it, as in {name}:problem")
     from auglag.problems import cutest
 
     get: Any = cutest.load
