@@ -119,6 +119,15 @@ def test_a_problem_of_ones_own_and_a_check_of_its_solution(tmp_path):
     assert "must be an auglag.Problem" in auglag("solve", f"{tmp_path / 'mine.py'}:number", code=2).stderr
 
 
+def test_a_problem_of_ones_own_may_import_its_neighbours(tmp_path):
+    (tmp_path / "neighbour.py").write_text("AIM = 3.0\n")
+    (tmp_path / "mine.py").write_text(
+        "import auglag\nfrom neighbour import AIM\nproblem = auglag.Problem(lambda x: (x[0] - AIM) ** 2, [0.0])\n"
+    )
+    found = auglag("solve", f"{tmp_path / 'mine.py'}:problem", "--json").stdout
+    assert json.loads(found)["x"] == [pytest.approx(3.0)]
+
+
 def test_a_run_can_be_saved_and_resumed(tmp_path):
     state = tmp_path / "state.npz"
     short = ["solve", "HS71", "--preset", "paper", "--quiet"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,9 @@ def _from_file(name: str) -> AbstractProblem:
     file, _, attribute = name.rpartition(":")
     if not Path(file).is_file():
         raise InputError(f"there is no file {file!r}")
+    folder = str(Path(file).resolve().parent)
+    if folder not in sys.path:  # a file may import its neighbours, as under `python file.py`, also when it is called
+        sys.path.insert(0, folder)
     content = runpy.run_path(file)
     if attribute not in content:
         raise InputError(f"{file} has no {attribute!r}{nearest(attribute, [k for k in content if k[0] != '_'])}")
