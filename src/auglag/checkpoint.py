@@ -14,7 +14,7 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.errors import CheckpointError
+from auglag.errors import CheckpointError, InputError
 from auglag.files import replacing
 from auglag.problems.base import Counts
 from auglag.rules import History, Iteration
@@ -147,3 +147,17 @@ def require_same(saved: Mapping[str, Any], now: Mapping[str, Any], path: object)
             raise CheckpointError(
                 f"{path} belongs to another run: {key} must be {saved.get(key)!r:.120} as saved, got {value!r:.120}"
             )
+
+
+def usable_path(path: Any, name: str) -> Path | None:
+    """A path whose folder exists, so that a run does not fail at its first save."""
+    if path is None:
+        return None
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"{name} must be a path, got {path!r:.80}")
+    target = Path(path)
+    if target.is_dir() and name == "checkpoint":
+        raise InputError(f"{name} must name a file, got the folder {str(target)!r}")
+    if not target.parent.is_dir():
+        raise InputError(f"{name} must lie in an existing folder, got {str(target)!r}")
+    return target

@@ -8,7 +8,6 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from auglag._typing import Vector
 from auglag.acceleration import SQP
 from auglag.budget import Budget
 from auglag.certificate import Certificate, certificate
+from auglag.checkpoint import usable_path
 from auglag.errors import InputError, OptionError, require_positive
 from auglag.inner import InnerSolver
 from auglag.log import JsonLog, headers
@@ -159,7 +159,7 @@ def minimize(
         raise InputError(f"budget must be an auglag.Budget, got {budget!r:.80}")
     if check_derivatives not in ("first", True, False):
         raise InputError(f"check_derivatives must be 'first' or False, got {check_derivatives!r}")
-    checkpoint, resume = _path(checkpoint, "checkpoint"), _path(resume, "resume")
+    checkpoint, resume = usable_path(checkpoint, "checkpoint"), usable_path(resume, "resume")
     counts = fun.counts.copy() if isinstance(fun, AbstractProblem) else Counts()
     given = {"jac": jac, "hess": hess, "hessp": hessp, "bounds": bounds, "g": g}
     first = x0
@@ -305,20 +305,6 @@ def _start(problem: AbstractProblem, x0: Any, warm_start: Any) -> WarmStart:
         if beta is not None:
             beta = require_positive(beta, "warm_start: penalty")
     return WarmStart(np.clip(x, problem.lower, problem.upper), y, beta)
-
-
-def _path(path: Any, name: str) -> Path | None:
-    """A path whose folder exists, so that a run does not fail at its first save."""
-    if path is None:
-        return None
-    if not isinstance(path, str | os.PathLike):
-        raise InputError(f"{name} must be a path, got {path!r:.80}")
-    target = Path(path)
-    if target.is_dir() and name == "checkpoint":
-        raise InputError(f"{name} must name a file, got the folder {str(target)!r}")
-    if not target.parent.is_dir():
-        raise InputError(f"{name} must lie in an existing folder, got {str(target)!r}")
-    return target
 
 
 def _unpack(warm_start: Any) -> tuple[Any, Any, float | None]:

@@ -85,6 +85,7 @@ def test_solve_as_json_is_json_and_nothing_else():
         (["HS71", "--variant", "adaptive"], 2, "variant must be one of the known names, got 'adaptive'"),
         (["HS71", "--tol", "-1"], 2, "tol must be positive and finite, got -1"),
         (["HS71", "--param", "x"], 2, "--param must be a number or NAME=NUMBER, got 'x'"),
+        (["HS71", "--log", "no such folder/run.jsonl"], 2, "--log must lie in an existing folder, got 'no such"),
         (["HS71", "--evaluations", "3", "--quiet"], 5, ""),
         (["HS71", "--nonsense"], 2, "No such option"),
     ],
@@ -114,7 +115,17 @@ def test_a_problem_of_ones_own_and_a_check_of_its_solution(tmp_path):
     assert "must be a JSON object with an entry 'x'" in auglag("certify", name, tmp_path / "worse.json", code=2).stderr
     assert "there is no file" in auglag("solve", f"{tmp_path}/no.py:build", code=2).stderr
     assert "did you mean 'build'" in auglag("solve", f"{name}s", code=2).stderr
+    assert f"as in {tmp_path}/mine.py:problem" in auglag("solve", tmp_path / "mine.py", code=2).stderr
     assert "must be an auglag.Problem" in auglag("solve", f"{tmp_path / 'mine.py'}:number", code=2).stderr
+
+
+def test_a_problem_of_ones_own_may_import_its_neighbours(tmp_path):
+    (tmp_path / "neighbour.py").write_text("AIM = 3.0\n")
+    (tmp_path / "mine.py").write_text(
+        "import auglag\nfrom neighbour import AIM\nproblem = auglag.Problem(lambda x: (x[0] - AIM) ** 2, [0.0])\n"
+    )
+    found = auglag("solve", f"{tmp_path / 'mine.py'}:problem", "--json").stdout
+    assert json.loads(found)["x"] == [pytest.approx(3.0)]
 
 
 def test_a_run_can_be_saved_and_resumed(tmp_path):
@@ -129,6 +140,8 @@ def test_a_run_can_be_saved_and_resumed(tmp_path):
 def test_the_doctor_says_what_is_there():
     listing = auglag("doctor").stdout
     assert "numpy" in listing
+    assert "auglag[torch]" in listing
+    assert "auglag[sklearn]" in listing
     assert "CUTEst problems are" in listing
     assert "solver auglag" in listing
 

@@ -97,6 +97,7 @@ def test_compare_runs_solvers_on_problems_and_files_and_goes_on_from_its_store(a
         (["compare", "HS6", "-s", "auglag"], "--solver must be given at least twice, got auglag"),
         (["compare", "-s", "auglag", "-s", "ipopt"], "name the problems to compare on"),
         (["compare", "--store", "no.sqlite"], "there is no store 'no.sqlite'"),
+        (["compare", "HS6", "-s", "auglag", "-s", "ipop"], "solver must be one of the known names, got 'ipop'"),
         (["compare", "--label", "a", "HS6"], "which is missing"),
         (["compare", "HS6", "--store", "a", "-s", "auglag"], "give either"),
         (["report", "no.sqlite"], "there is no 'no.sqlite'"),
@@ -108,11 +109,13 @@ def test_mistakes_of_compare_and_report_are_one_sentence(auglag, tmp_path, monke
     done = auglag(*arguments, code=2)
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())  # no empty folder is left
 
 
-def test_a_report_of_a_log_is_one_page(auglag, tmp_path):
-    auglag("solve", "HS71", "-q", "--log", tmp_path / "run.jsonl")
-    assert f"Report: {tmp_path / 'run.html'}" in auglag("report", tmp_path / "run.jsonl").stdout
+@pytest.mark.parametrize("name", ["run.jsonl", "run.log"])
+def test_a_report_of_a_log_is_one_page(auglag, tmp_path, name):
+    auglag("solve", "HS71", "-q", "--log", tmp_path / name)
+    assert f"Report: {tmp_path / 'run.html'}" in auglag("report", tmp_path / name).stdout
     text = (tmp_path / "run.html").read_text()
     assert '"problem":"HS71"' in text
     assert "</html>" in text

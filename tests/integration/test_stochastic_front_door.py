@@ -113,6 +113,11 @@ def test_where_gauss_newton_gets_stuck_the_default_begins_again_with_lbfgs(tmp_p
     np.testing.assert_array_equal(minimize(problem, resume=path).x, result.x)
 
 
+def test_a_checkpoint_in_a_folder_that_is_not_there_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(auglag.InputError, match="checkpoint must lie in an existing folder, got"):
+        minimize(two_classes(), checkpoint=tmp_path / "none" / "run.npz")
+
+
 def test_a_prox_term_is_part_of_the_problem() -> None:
     problem = two_classes(g=prox.L1(0.4), chat=0.72)
     assert choose(problem) == "lbfgs"

@@ -315,6 +315,10 @@ def nan_loss(model: Any, batch: Any) -> Any:
             {"constraints": {"gap": at_most(0.1, lambda m, b: NP.false_alarms(m, b) * torch.inf)}},
             "constraints must be finite at the start",
         ),
+        (
+            {"constraints": {**ALARMS, "gap": at_most(0.1, lambda m, b: (m(b[0]) > 0).float().mean())}},
+            "constraint 'gap' must depend on the parameters by operations with derivatives",
+        ),
         ({"constraints": {"gap": at_most([0.1, 0.2], NP.false_alarms)}}, "'gap' must have one number per side"),
         ({"constraints": {"gap": NP.false_alarms}}, r"constraint 'gap' must be at_most\(bound, function\)"),
         ({"constraints": [at_most(0.1)]}, "constraints must be a dictionary"),
@@ -323,6 +327,10 @@ def nan_loss(model: Any, batch: Any) -> Any:
         ({"data": torch.utils.data.TensorDataset(X[:0], T[:0])}, "got an empty dataset"),
         ({"data": (X[:0], T[:0])}, "at least one row"),
         ({"data": (X, T[:10])}, r"share their first axis, got lengths \[10, 400\]"),
+        ({"data": (X.numpy(), T.numpy())}, "got NumPy arrays: torch.as_tensor makes tensors of them"),
+        ({"data": {"X": X, "t": T.numpy()}}, "got NumPy arrays"),
+        ({"data": X.numpy()}, "got NumPy arrays"),
+        ({"checkpoint": "no such folder/run.npz"}, "checkpoint must lie in an existing folder, got 'no such folder"),
         ({"data": iter([(X, T)])}, "iterated over again and again, got an iterator"),
         ({"method": "newton"}, "method must be one of .* got 'newton'"),
         ({"method": torch.optim.LBFGS}, "cannot step without a closure"),
@@ -343,6 +351,17 @@ def test_bad_input_is_named_and_the_model_left_as_it_was(change: dict[str, Any],
         fit(model, arguments.pop("objective"), arguments.pop("constraints"), arguments.pop("data"), **arguments)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_constraint_may_have_no_graph_in_some_chunks() -> None:
+    order = torch.argsort(T)
+    rows = X[order], T[order]  # the first chunks have no positives
+
+    def positives_only(model: Any, batch: Any) -> Any:
+        X, t = batch
+        return (model(X).squeeze(-1) * t).mean() if t.any() else torch.zeros(())
+
+    assert fit(linear(), NP.objective, {"mean": at_most(0.5, positives_only)}, rows, chunk=50, tol=1e-2).success
 
 
 def test_mixed_devices_are_named() -> None:

@@ -52,13 +52,14 @@ def compare(
         raise InputError("name the problems to compare on, or a --store of finished records")
     if not store and len(set(solver or ())) < 2:
         raise InputError(f"--solver must be given at least twice, got {', '.join(solver or ()) or 'none'}")
-    output.mkdir(parents=True, exist_ok=True)
     if store:
         records = gather(store, labels=label or (), problems=problem or ())
+        output.mkdir(parents=True, exist_ok=True)
     else:
         limits = Limits(gradients=gradients, seconds=seconds, wall=10 * seconds + 60, memory=memory)
         choices = [understood(text) for text in dict.fromkeys(solver or ())]
         runs = runs_of(problem or (), source, choices, limits)
+        output.mkdir(parents=True, exist_ok=True)
         with Store(output / "records.sqlite") as kept:
             records = run(runs, kept, workers, cluster, redo)
     titles = list(dict.fromkeys(record.title for record in records))

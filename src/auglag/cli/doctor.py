@@ -42,6 +42,8 @@ PACKAGES = {
     "distributed": "many machines: auglag[cluster]",
     "numba": "fast stochastic steps: auglag[fast]",
     "jax": "compiled and batched solves: auglag[jax]",
+    "torch": "PyTorch models under constraints: auglag[torch]",
+    "scikit-learn": "classifiers under constraints: auglag[sklearn]",
     "pyomo": "Pyomo models: auglag[pyomo]",
     "casadi": "CasADi problems, and IPOPT as a rival: auglag[casadi]",
 }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @app.command()
 def report(
     source: Annotated[
-        Path, typer.Argument(help="A store of `bench`, `compare` or `paper` or its folder, or a log (.jsonl).")
+        Path, typer.Argument(help="A store of `bench`, `compare` or `paper` or its folder, or the log of a run.")
     ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The file to write; by default beside the source.")
@@ -30,8 +30,18 @@ def report(
         raise InputError(f"there is no {str(source)!r}")
     if output is not None and not output.parent.is_dir():
         raise InputError(f"--output must lie in an existing folder, got {str(output)!r}")
-    target = _of_log(source, output) if source.suffix == ".jsonl" else _of_store(source, output, title)
+    target = _of_log(source, output) if _is_log(source) else _of_store(source, output, title)
     out.print(f"Report: {target}", markup=False)
+
+
+def _is_log(source: Path) -> bool:
+    """Whether it is the log of a run: by its name, or, as logs may have any, because it begins as one does."""
+    if source.suffix == ".jsonl":
+        return True
+    if not source.is_file():
+        return False
+    with source.open("rb") as file:
+        return file.read(1) == b"{"
 
 
 def _of_log(source: Path, output: Path | None) -> Path:

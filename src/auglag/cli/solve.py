@@ -45,6 +45,8 @@ def solve(
     from auglag.log import figure
     from auglag.minimize import minimize
 
+    if log is not None and not log.parent.is_dir():
+        raise InputError(f"--log must lie in an existing folder, got {str(log)!r}")
     if plot is not None:
         figure.check(plot)
     shown = not (as_json or quiet)

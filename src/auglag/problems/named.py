@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ def load(name: str, source: str = "s2mpj", params: Any = None) -> AbstractProble
         return nl.load(name)
     if ".py:" in name:
         return _from_file(name)
+    if name.endswith(".py"):
+        raise InputError(f"{name} must be followed by the name of an object in it, as in {name}:problem")
     from auglag.problems import cutest
 
     get: Any = cutest.load
@@ -44,6 +47,9 @@ def _from_file(name: str) -> AbstractProblem:
     file, _, attribute = name.rpartition(":")
     if not Path(file).is_file():
         raise InputError(f"there is no file {file!r}")
+    folder = str(Path(file).resolve().parent)
+    if folder not in sys.path:  # a file may import its neighbours, as under `python file.py`, also when it is called
+        sys.path.insert(0, folder)
     content = runpy.run_path(file)
     if attribute not in content:
         raise InputError(f"{file} has no {attribute!r}{nearest(attribute, [k for k in content if k[0] != '_'])}")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.checkpoint import usable_path
 from auglag.errors import InputError, OptionError, require_positive
 from auglag.log import JsonLog, headers
 from auglag.problems.constraints import nearest
@@ -143,6 +144,7 @@ def minimize(
         slacks=slacks,
     )  # fmt: skip
     _refuse(problem, settings)
+    checkpoint = usable_path(checkpoint, "checkpoint")
     table = Table() if progress else None
     log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
     hooks = Hooks(callback, table, table.end if table is not None else None, checkpoint, resume, log)

@@ -90,6 +90,7 @@ class Layout:
         self.constraints = dict(constraints)
         self.sizes: dict[str, int] | None = None
         self.scalar: dict[str, bool] = {}
+        self.differentiable: set[str] = set()  #: those that had a graph when gradients were asked for
         self.lower, self.upper = np.zeros(0), np.zeros(0)
 
     @property
@@ -110,6 +111,7 @@ class Layout:
                 f"unknown {sorted(extra)}"
             )
         vectors = [_vector(name, values[name]) for name in self.constraints]
+        self.differentiable.update(n for n, v in zip(self.constraints, vectors, strict=True) if v.requires_grad)
         sizes = dict(zip(self.constraints, (v.numel() for v in vectors), strict=True))
         if self.sizes is None:
             self.scalar = {name: not getattr(values[name], "ndim", 0) for name in self.constraints}

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from auglag.checkpoint import usable_path
 from auglag.errors import InputError, require_positive
 from auglag.log import JsonLog
 from auglag.rules import DualRule, PenaltyRule, ToleranceRule
@@ -118,6 +119,8 @@ def fit(
     model = unwrapped(model)
     variables = Variables(model.named_parameters())
     team = Team(variables.device, checkpoint)
+    if team.rank == 0:  # the only one that saves
+        usable_path(checkpoint, "checkpoint")
     functions = Functions(model, objective, constraints, variables, autocast)
     source = as_source(data, team, chunk)
     terms = ProxMap(variables, prox)

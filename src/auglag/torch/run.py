@@ -213,6 +213,13 @@ class Run:
         test = self.stage.subproblem(self.y, beta).test(x)
         if not math.isfinite(test.dist):
             raise InputError("gradients of objective and constraints must be finite at the start, got NaN or inf")
+        constant = [name for name in layout.constraints if name not in layout.differentiable]
+        if constant and self.team.alone:  # of many processes, one may have no rows that a constraint looks at
+            raise InputError(
+                f"constraint {constant[0]!r} must depend on the parameters by operations with derivatives, got values "
+                "without any: detached, made under no_grad, or a decision such as score > 0, which needs a smooth "
+                "stand-in"
+            )
         self.tested(test, p=0, steps=0, accepted=False, k=0)
         if isinstance(self.settings.method, LBFGS) and self.settings.method.warm_up and self.best_residual > self.tol:
             self._warm_up(test)
