@@ -78,7 +78,7 @@ def main(argv: list[str] | None = None) -> list[auglag.Result]:
     output = parser.parse_args(argv).output
     output.mkdir(parents=True, exist_ok=True)
     best = []
-    for dimension, starts in ((2, 8), (3, 4)):
+    for dimension, starts in ((2, 20), (3, 8)):
         runs = [solve(dimension, seed) for seed in range(starts)]
         certified = [run for run in runs if run.success]
         best.append(max(certified, key=lambda run: run.x[-1]))
