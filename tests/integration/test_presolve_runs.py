@@ -14,6 +14,8 @@ from scipy.optimize import Bounds, LinearConstraint
 
 import auglag
 from auglag import Budget, Status
+from auglag.problems.nl import load
+from helpers.nl import nl_text
 
 Array = NDArray[np.float64]
 INF = np.inf
@@ -243,3 +245,31 @@ def test_g_is_heard_before_a_row_that_became_a_bound() -> None:
     assert result.success
     np.testing.assert_allclose(result.x, [0.5])
     np.testing.assert_allclose(result.y, [0.75], atol=1e-6)
+
+
+def test_rows_of_an_nl_file(tmp_path: Path) -> None:
+    """min (x - 3)^2 + (y - 3)^2 subject to x y <= 4, 2 x + 1 <= 3, x + y + 0.5 <= 9, -2 x - 2 y >= -8, an empty row."""
+    square = ("o5", "o1", "v{}", "n3", "n2")
+    objective = ["o0", *(line.format(0) for line in square), *(line.format(1) for line in square)]
+    path = tmp_path / "model.nl"
+    path.write_bytes(
+        nl_text(
+            2,
+            objective=objective,
+            rows=[("o2", "v0", "v1"), ("n1",), ("n0.5",), ("n0",), ("n7",)],
+            jacobian=[[(0, 0.0), (1, 0.0)], [(0, 2.0)], [(0, 1.0), (1, 1.0)], [(0, -2.0), (1, -2.0)], []],
+            sides=["1 4", "1 3", "1 9", "2 -8", "0 6 8"],
+            x0=[0.0, 0.0],
+        )
+    )
+    problem = load(path)
+    linear = problem.linear()
+    assert linear is not None
+    assert linear.rows.tolist() == [1, 2, 3, 4]
+    result = auglag.minimize(problem)
+    assert result.success
+    np.testing.assert_allclose(result.x, [1.0, 3.0], atol=1e-6)
+    np.testing.assert_allclose(result.y, [0.0, 2.0, 0.0, 0.0, 0.0], atol=1e-6)
+    plain = auglag.minimize(load(path), presolve=False)
+    np.testing.assert_allclose(plain.x, result.x, atol=1e-6)
+    assert result.certificate.residual <= 1e-6
