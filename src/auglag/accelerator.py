@@ -11,7 +11,6 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.acceleration import Attempt
 from auglag.barrier import Arrival
-from auglag.certificate import certificate
 from auglag.inner import InnerStatus
 from auglag.inner.qp import curvature_for
 from auglag.result import Status
@@ -129,7 +128,7 @@ class Accelerator:
         if run.best.refine(1):
             return False
         user_x, user_y = run.form.user_x(x), run.form.user_y(y)
-        check = certificate(run.problem, user_x, user_y)
+        check = run.best.measure(user_x, user_y)
         run.best.offer(check.residual, user_x, user_y)
         return check.meets(run.tol)
 

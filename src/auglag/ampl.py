@@ -103,6 +103,7 @@ OPTIONS: dict[str, Option] = {
     "inner": Option(_word, "inner solver: auto, " + ", ".join(SOLVERS)),
     "slacks": Option(_word, "closed, explicit"),
     "scaling": Option(_flag, "yes: scale f and c by their gradients at the start"),
+    "presolve": Option(_flag, "yes: rows that are empty, bounds or multiples of others are taken off first"),
     "restoration": Option(_flag, "yes: check for infeasibility on suspicion"),
     "warm_start": Option(_flag, "yes: start from the duals in the .nl file (no)"),
     "objno": Option(_whole, "which objective, from 1; 0 for none (1)"),
@@ -210,7 +211,7 @@ def _answer(call: Call) -> int:
 
 def _solve(problem: NlProblem, options: Mapping[str, Any]) -> Result:
     limits = {"max_iter": "outer", "max_inner": "inner", "max_evaluations": "evaluations", "max_seconds": "seconds"}
-    rules = ("tol", "variant", "preset", "inner", "slacks", "scaling", "restoration")
+    rules = ("tol", "variant", "preset", "inner", "slacks", "scaling", "presolve", "restoration")
     run: Any = minimize
     return run(  # type: ignore[no-any-return]
         problem,

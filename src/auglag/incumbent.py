@@ -11,6 +11,7 @@ from auglag._typing import Vector
 from auglag.certificate import Certificate, certificate
 from auglag.multipliers import best_multipliers
 from auglag.problems.base import AbstractProblem, Point
+from auglag.problems.presolved import Presolved
 from auglag.result import Status
 
 #: Least-squares multipliers are tried at the end only while their matrix has at most this many entries.
@@ -23,6 +24,7 @@ class Incumbent:
 
     def __init__(self, problem: AbstractProblem, x: Vector, tol: float) -> None:
         self.problem, self.tol = problem, tol
+        self.original = problem.original if isinstance(problem, Presolved) else problem
         self.residual = math.inf
         self.x, self.y = x, np.zeros(problem.m)
         self.point: Point | None = None  #: its values, kept for the certificate
@@ -52,7 +54,15 @@ class Incumbent:
         """The certificate, from the values that are known at the point."""
         if self.point is not None:
             self.problem.remember(self.point)
-        return certificate(self.problem, self.x, self.y)
+        return self.measure(self.x, self.y)
+
+    def measure(self, x: Vector, y: Vector | None) -> Certificate:
+        """The certificate of any point, always on the original problem and with its multipliers."""
+        problem = self.problem
+        if not isinstance(problem, Presolved):
+            return certificate(problem, x, y, enough=self.tol)
+        self.original.remember(problem.source(problem.at(x)))
+        return certificate(self.original, x, None if y is None else problem.user_y(x, y), enough=self.tol)
 
     def solves(self) -> bool:
         """Whether the certificate meets the tolerance."""
@@ -68,8 +78,8 @@ class Incumbent:
             check = self.check()
         if check.meets(self.tol):
             return Status.SOLVED, check
-        if self.problem.m and self.problem.n * self.problem.m <= LARGEST_FIT and status is not Status.NON_FINITE:
-            fitted = certificate(self.problem, self.x, enough=self.tol)
+        if self.original.m and self.original.n * self.original.m <= LARGEST_FIT and status is not Status.NON_FINITE:
+            fitted = self.measure(self.x, None)
             if fitted.meets(self.tol):
                 return Status.SOLVED, fitted
             if not math.isfinite(check.residual) or fitted.residual < 0.5 * check.residual:

@@ -21,6 +21,7 @@ from auglag.checkpoint import usable_path
 from auglag.errors import InputError, OptionError, require_positive
 from auglag.inner import InnerSolver
 from auglag.log import JsonLog, headers
+from auglag.presolving import presolved
 from auglag.problems.arguments import check_x0
 from auglag.problems.base import AbstractProblem, Counts
 from auglag.problems.constraints import nearest
@@ -53,6 +54,7 @@ def minimize(
     inner: InnerSolver | str | None = None,
     slacks: str | None = None,
     scaling: bool | None = None,
+    presolve: bool | None = None,
     penalty_weights: Any = None,
     restoration: bool | None = None,
     acceleration: SQP | bool | None = None,
@@ -101,6 +103,10 @@ def minimize(
         "closed" (inequality slacks minimised out, the default) or "explicit" (slacks are variables).
     scaling, restoration : bool
         Whether f and c are scaled by their gradients at x0; whether infeasibility is checked for on suspicion.
+    presolve : bool
+        Whether rows known to be linear (`LinearConstraint`, ...) that are empty, multiples of others, or bounds of one
+        variable are taken off before the run; results, multipliers and logs have all rows. Rows that exclude each other
+        end the run at once as INFEASIBLE. On by default, but for other presets and named variants.
     penalty_weights : array_like
         A positive weight per constraint row: the penalty of row i is beta times it. For rows that matter more, or whose
         units scaling cannot know; multipliers and the certificate stay in the user's units.
@@ -151,6 +157,7 @@ def minimize(
         inner=inner,
         slacks=slacks,
         scaling=scaling,
+        presolve=presolve,
         restoration=restoration,
         restarts=restarts,
         acceleration=acceleration,
@@ -166,7 +173,9 @@ def minimize(
     if x0 is None and warm_start is not None and not isinstance(fun, AbstractProblem):
         first = _unpack(warm_start)[0]
     problem = _as_problem(fun, first, args, given, constraints, finite_diff_rel_step)
+    settings = replace(settings, weights=row_weights(penalty_weights, problem.m))
     start = _start(problem, x0, warm_start)
+    problem, settings, start, conflict = presolved(problem, settings, start, tol)
     if check_derivatives and resume is None:
         problem.check_derivatives(start.x)
     table = Table() if progress else None
@@ -174,8 +183,7 @@ def minimize(
     hooks = Hooks(_wrap(callback), table, table.end if table else None, checkpoint, resume, log)
     if start.beta is not None:
         settings = replace(settings, penalty=warm_penalty(settings.penalty, start.beta))
-    settings = replace(settings, weights=row_weights(penalty_weights, problem.m))
-    run = Run(problem, settings, start, tol, budget or Budget(), hooks, counts)
+    run = Run(problem, settings, start, tol, budget or Budget(), hooks, counts, conflict)
     return run.solve() if log is None else log.around(run.solve, headers.deterministic(run))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def report(status: Status, check: Certificate, run: Run) -> Result:
     """Everything about the best point of a run that has ended so."""
     text = message(status, check, run)
-    problem, best = run.problem, run.best
+    problem, best = run.original, run.best
     point, counts = problem.at(best.x), run.used()
     iterations = run.earlier + run.history.iterations
     c = point.c
@@ -59,7 +59,7 @@ def _first_penalty(run: Run) -> float:
 
 def _split(run: Run, y: Vector) -> list[Any]:
     """Multipliers per constraint, in the user's order; a number where the user's function returns one."""
-    return [float(y[g.start]) if g.scalar else y[g.start : g.stop].copy() for g in run.problem.groups]
+    return [float(y[g.start]) if g.scalar else y[g.start : g.stop].copy() for g in run.original.groups]
 
 
 def message(status: Status, check: Certificate, run: Run) -> str:
@@ -75,13 +75,15 @@ def message(status: Status, check: Certificate, run: Run) -> str:
 
 
 def _message(status: Status, check: Certificate, run: Run) -> str:
-    text, problem, history, tol = status.message, run.problem, run.history, run.tol
+    text, problem, history, tol = status.message, run.original, run.history, run.tol
     if status is Status.NON_FINITE and not history.iterations:
         point = problem.at(problem.x0)
         bad = [problem.row_name(i) for i, value in enumerate(point.c) if not abs(value) < float("inf")]
         what = [f"fun = {point.f}"] if not abs(point.f) < float("inf") else []
         what += [f"{name} is not finite" for name in bad[:3]]
         return f"{text} At x0: {', '.join(what) or 'the gradient is not finite'}; no defined point was found nearby."
+    if status is Status.INFEASIBLE and run.conflict:
+        return f"Infeasible: no x satisfies all constraints. {run.conflict}"
     if status is Status.INFEASIBLE:
         names = ", ".join(f"{name} by {size:.3g}" for name, size in list(check.row_violations.items())[:3])
         return f"{text} The least violation found is {check.violation:.3g}; most violated: {names}."
@@ -102,7 +104,8 @@ def advice(status: Status, check: Certificate, run: Run) -> tuple[str, ...]:
     tips: list[str] = []
     if status is Status.INFEASIBLE:
         tips.append("check the named constraints against each other and against the bounds.")
-        tips.append("another starting point: infeasibility was only shown locally.")
+        if not run.conflict:
+            tips.append("another starting point: infeasibility was only shown locally.")
     elif status is Status.UNBOUNDED:
         tips.append("check the sign of fun, or add the bounds or constraints that keep it from falling.")
     elif status in (Status.ITERATION_LIMIT, Status.EVALUATION_LIMIT, Status.TIME_LIMIT):
@@ -125,7 +128,7 @@ def advice(status: Status, check: Certificate, run: Run) -> tuple[str, ...]:
 
 def _when_stuck(check: Certificate, run: Run) -> list[str]:
     """Reasons for which an inner solver gets no further, the likeliest first."""
-    problem, tips = run.problem, []
+    problem, tips = run.original, []
     try:
         problem.check_derivatives(run.best.x)
     except DerivativeError as error:

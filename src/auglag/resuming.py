@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def fingerprint(run: Run) -> dict[str, Any]:
     """What must be the same for a saved state to fit."""
-    problem = run.problem
+    problem = run.original
     return {
         "n": problem.n,
         "m": problem.m,

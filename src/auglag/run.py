@@ -15,7 +15,6 @@ from auglag import restarts, resuming, targets
 from auglag._typing import Vector
 from auglag.accelerator import ACCELERATED, Accelerator
 from auglag.budget import Budget, Guard
-from auglag.certificate import certificate
 from auglag.depth import DEEPEST, Depth, objective
 from auglag.errors import OutOfBudget, StoppedByCallback
 from auglag.feasibility import Restoration, restore
@@ -28,6 +27,7 @@ from auglag.log import JsonLog
 from auglag.outer import Outcome, augmented_lagrangian
 from auglag.problems.base import AbstractProblem, Counts
 from auglag.problems.jacobians import kind
+from auglag.problems.presolved import Presolved
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.reporting import report
 from auglag.result import Result, Status
@@ -73,8 +73,11 @@ class Run:
         budget: Budget,
         hooks: Hooks,
         counts_start: Counts,
+        conflict: str = "",
     ) -> None:
         self.problem, self.settings, self.tol, self.budget, self.hooks = problem, settings, tol, budget, hooks
+        self.original = problem.original if isinstance(problem, Presolved) else problem  #: with all of its rows
+        self.conflict = conflict  #: why no point satisfies all rows, where that is obvious
         self.start = start
         self.counts_before, self.counts_start = Counts(), counts_start
         self.guard = Guard(budget, self.used)
@@ -113,7 +116,7 @@ class Run:
         except StoppedByCallback:
             status = Status.STOPPED
         finally:
-            self.problem.guard = None
+            self.original.guard = None
         status, check = self.best.certify(self._infeasible_after_all(status))
         result = report(status, check, self)
         if self.hooks.say is not None:
@@ -130,6 +133,8 @@ class Run:
         return Status.INFEASIBLE
 
     def _solve(self) -> Status:
+        if self.conflict:
+            return Status.INFEASIBLE
         saved = None
         if self.hooks.resume is not None:
             saved = checkpoints.load(self.hooks.resume)
@@ -149,7 +154,7 @@ class Run:
                 return Status.SOLVED
             violation = float(np.linalg.norm(self.form.distance(z)))
             self.history = History(self.form.at(z).f, violation, self.settings.negligible * self.tol)
-        self.problem.guard = self.guard
+        self.original.guard = self.guard
         return self._attempts(z, y, self._verdict_on_saved() if saved is not None else None)
 
     def _set_up(self, x: Vector, saved: checkpoints.State | None) -> None:
@@ -323,7 +328,7 @@ class Run:
             residual=residual,
             user_violation=violation,
             objective=objective(self.problem, x),
-            multiplier_norm=float(np.linalg.norm(self.form.user_y(y_hat))),
+            multiplier_norm=float(np.linalg.norm(self._user_y(found.x, y_hat, known=found.usable))),
             inner_status=found.status.name,
             inner_iterations=found.iterations,
             evaluations=found.evaluations,
@@ -331,6 +336,12 @@ class Run:
             acceleration_steps=self.accelerator.steps,
             attempt=self.attempt,
         )
+
+    def _user_y(self, z: Vector, y: Vector, *, known: bool) -> Vector:
+        """The user's multipliers of all rows; of those that are kept alone, where derivatives may not be known yet."""
+        assert self.form is not None
+        own = self.form.user_y(y)
+        return self.problem.user_y(self.form.user_x(z), own) if known and isinstance(self.problem, Presolved) else own
 
     def watch(self, history: History, x: Vector, y: Vector, y_hat: Vector) -> None:
         """Keep the best point, save, print, and let the caller look."""
@@ -345,10 +356,11 @@ class Run:
         if self.hooks.table is not None:
             self.hooks.table(history)
         if self.hooks.log is not None:
-            self.hooks.log.outer(last, self.form.user_y(y_hat), self.guard.seconds, self.used().as_dict())
+            every = self._user_y(x, y_hat, known=True)
+            self.hooks.log.outer(last, every, self.guard.seconds, self.used().as_dict())
         if self.hooks.callback is not None and last.usable:
             try:
-                self.hooks.callback(history, self.form.user_x(x).copy(), self.form.user_y(y_hat))
+                self.hooks.callback(history, self.form.user_x(x).copy(), self._user_y(x, y_hat, known=True))
             except StopIteration:
                 raise StoppedByCallback from None
 
@@ -362,9 +374,9 @@ class Run:
         """Whether the start already meets the tolerance: then there is nothing to do."""
         assert self.form is not None
         x, y_user = self.form.user_x(z), self.form.user_y(y)
-        check = certificate(self.problem, x, y_user)
+        check = self.best.measure(x, y_user)
         if self.start.y is not None and not check.meets(self.tol) and self.problem.refine(2):
-            check = certificate(self.problem, x, y_user)  # an earlier result was certified with the best differences
+            check = self.best.measure(x, y_user)  # an earlier result was certified with the best differences
             self.problem.refine(self.best.level)
         if math.isfinite(check.residual):
             self.best.x, self.best.y, self.best.residual = x.copy(), y_user, check.residual

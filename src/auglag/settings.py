@@ -40,6 +40,7 @@ class Settings:
     inner: InnerSolver | str = "auto"
     slacks: str = "closed"
     scaling: bool = True
+    presolve: bool = True  #: rows that are empty, bounds, or multiples of others are taken off, and put back at the end
     weights: tuple[float, ...] = ()  #: the penalty of row i is beta times its weight; empty: 1 for all
     acceleration: SQP | None = field(default_factory=SQP)  #: None: Algorithm 1 alone
     restoration: bool = True  #: check for infeasibility on suspicion, and go on from a feasible point if there is one
@@ -69,6 +70,7 @@ PRESETS: dict[str, Settings] = {
         inner=LBFGSB(memory=10),
         slacks="explicit",
         scaling=False,
+        presolve=False,
         acceleration=None,
         restoration=False,
         restarts=0,
@@ -82,6 +84,7 @@ PRESETS: dict[str, Settings] = {
         dual=Short(),
         tolerance=PowerLaw(1.0, 0.5),
         inner="spectral",
+        presolve=False,
         acceleration=None,
     ),
     # iPPM, Li et al. (2021): beta_k = 0.01 * 3^k, short dual steps, inexact proximal point inside.
@@ -90,12 +93,14 @@ PRESETS: dict[str, Settings] = {
         dual=Short(),
         tolerance=PowerLaw(1.0, 1.0),
         inner="proximal-point",
+        presolve=False,
         acceleration=None,
     ),
     # ALGENCAN's outer parameters (Birgin and Martinez 2020): beta_1 from scale, gamma = 10, tau = 0.5.
     "algencan": Settings(
         penalty=Adaptive(initial=FromScale(10.0, _EPS**0.5, _EPS**-0.5), gamma=10.0, tau=0.5),
         dual=Full(y_max=1.0 / _EPS),
+        presolve=False,
     ),
 }
 
@@ -110,13 +115,14 @@ def resolve(
     inner: InnerSolver | str | None = None,
     slacks: str | None = None,
     scaling: bool | None = None,
+    presolve: bool | None = None,
     restoration: bool | None = None,
     acceleration: SQP | bool | None = None,
     restarts: int | None = None,
 ) -> Settings:
     """The settings of a preset, changed by what was given.
 
-    A variant keeps the preset's gamma, tau and beta_1, and is run without acceleration unless that is asked for.
+    A variant keeps the preset's gamma, tau and beta_1, and is run without acceleration and presolve unless asked for.
     """
     settings = PRESETS[_known("default" if preset is None else preset, PRESETS, "preset")]
     if variant is not None:
@@ -125,6 +131,7 @@ def resolve(
         kind, step = _known(variant, VARIANTS, "variant").split("-")
         penalty, dual = kind, step
         acceleration = False if acceleration is None else acceleration  # it would hide what tells variants apart
+        presolve = False if presolve is None else presolve
     changes: dict[str, Any] = {}
     if penalty is not None:
         changes["penalty"] = _penalty(penalty, settings.penalty)
@@ -142,7 +149,7 @@ def resolve(
     if slacks is not None:
         require_slacks(slacks)
         changes["slacks"] = slacks
-    for name, flag in (("scaling", scaling), ("restoration", restoration)):
+    for name, flag in (("scaling", scaling), ("presolve", presolve), ("restoration", restoration)):
         if flag is not None:
             if not isinstance(flag, bool):
                 raise InputError(f"{name} must be True or False, got {flag!r}")

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
 def deterministic(run: Run) -> dict[str, Any]:
     """The arguments of `JsonLog.start` for a run of `auglag.minimize`."""
-    problem, settings = run.problem, run.settings
+    problem, settings = run.original, run.settings
     inner = settings.inner
     options = {
         "rules": settings.describe(),
         "inner": inner if isinstance(inner, str) else inner.name,
         "slacks": settings.slacks,
         "scaling": settings.scaling,
+        "presolve": settings.presolve,
         "acceleration": settings.acceleration is not None,
         "restoration": settings.restoration,
         "restarts": settings.restarts,

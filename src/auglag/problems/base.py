@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from auglag._typing import Jacobian, Vector
 from auglag.errors import EvaluationError
@@ -56,6 +57,16 @@ class Group:
     start: int
     stop: int
     scalar: bool = False  #: the user's function returns a number, so its multiplier is one too
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LinearRows:
+    """Rows of c that are known to be linear: c[rows] = matrix x + constant."""
+
+    rows: NDArray[np.intp]
+    matrix: Any  #: dense or sparse
+    constant: Vector
 
 
 class AbstractProblem(ABC):
@@ -133,6 +144,10 @@ class AbstractProblem(ABC):
     def hess(self, x: Vector, y: Vector) -> Any:
         """The Hessian of f + y'c at x, dense or sparse, both triangles."""
         raise NotImplementedError(f"{type(self).__name__} has no Hessian matrix")
+
+    def linear(self) -> LinearRows | None:
+        """The rows known to be linear, as a matrix; None where none are. Nothing is evaluated to find out."""
+        return None
 
     def check_derivatives(self, x: Vector) -> None:
         """Raise `DerivativeError` if a derivative the user supplied is wrong; sources of known quality do nothing."""
@@ -212,7 +227,7 @@ class AbstractProblem(ABC):
 class Point:
     """One x and what is known there. Parts are evaluated lazily; NaN marks what is not defined."""
 
-    __slots__ = ("_c", "_f", "_grad", "_grad_error", "_jac", "_jac_error", "problem", "x")
+    __slots__ = ("_c", "_f", "_grad", "_grad_error", "_jac", "_jac_error", "problem", "source", "x")
 
     def __init__(self, problem: AbstractProblem, x: Vector) -> None:
         self.problem = problem
@@ -223,6 +238,7 @@ class Point:
         self._jac: Any = None
         self._grad_error: Vector | None = None  # estimates of the errors of finite differences; None: not estimated
         self._jac_error: Any = None
+        self.source: Point | None = None  # the point that values are taken from, where another problem lies behind
 
     @property
     def f(self) -> float:
@@ -299,6 +315,8 @@ class Point:
     def forget_derivatives(self) -> None:
         """Keep the values only."""
         self._grad = self._jac = self._grad_error = self._jac_error = None
+        if self.source is not None:
+            self.source.forget_derivatives()
 
     def finite(self) -> bool:
         """Whether f and c are finite here."""

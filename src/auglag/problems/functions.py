@@ -14,7 +14,7 @@ from auglag import checking, differences
 from auglag._typing import Jacobian, Vector
 from auglag.errors import InputError
 from auglag.problems.arguments import check_term, check_x0, pair, parse_bounds, parse_hess, scalar
-from auglag.problems.base import AbstractProblem, Group, Point
+from auglag.problems.base import AbstractProblem, Group, LinearRows, Point
 from auglag.problems.constraints import (
     Block,
     by_differences,
@@ -134,6 +134,15 @@ class Problem(AbstractProblem):
             groups.append(Group(block.name, start, start + block.size, block.scalar))
             start += block.size
         self.groups = tuple(groups)
+
+    def linear(self) -> LinearRows | None:
+        """The rows of the user's `LinearConstraint`s."""
+        found = [(b.matrix, g) for b, g in zip(self.blocks, self.groups, strict=False) if b.matrix is not None]
+        if not found:
+            return None
+        rows = np.concatenate([np.arange(group.start, group.stop) for _, group in found])
+        matrix = sparse.vstack([sparse.csr_array(part) for part, _ in found], format="csr")
+        return LinearRows(rows, matrix, np.zeros(rows.size))
 
     # -------------------------------------------------------------------------------------------------- evaluation
 

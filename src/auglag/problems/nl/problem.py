@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, TypeAlias, final
 
 import numpy as np
+from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.errors import InputError
-from auglag.problems.base import AbstractProblem, Group, Point
+from auglag.problems.base import AbstractProblem, Group, LinearRows, Point
 from auglag.problems.nl.expressions import Form
 from auglag.problems.nl.gradients import FillError, SparseGradients
 from auglag.problems.nl.reader import Model, read
@@ -64,6 +65,7 @@ class NlProblem(AbstractProblem):
             groups=(Group("c", 0, m),) if m else (),
         )
         self.y0 = model.y0 if self.maximise else -model.y0  #: the file's multipliers, L = f + y'c
+        self._linear = _linear_rows(model)
         self._tape = Tape(*_with_roots(model, objective))
         try:
             self._first = SparseGradients(self._tape, np.zeros(0, dtype=np.intp), self._tape.roots)
@@ -92,6 +94,10 @@ class NlProblem(AbstractProblem):
     def variable_name(self, j: int) -> str:
         """The modeller's name of variable j where a .col file tells it."""
         return self.variable_names[j] if self.variable_names is not None else f"x[{j}]"
+
+    def linear(self) -> LinearRows | None:
+        """The rows whose nonlinear part is a number."""
+        return self._linear
 
     # --------------------------------------------------------------------------------------------------------- values
 
@@ -236,6 +242,19 @@ def _with_roots(model: Model, objective: int | None) -> tuple[Any, list[int]]:
         assert isinstance(root, Form)
         roots.append(builder.graph.linear(root))
     return builder.graph, roots
+
+
+def _linear_rows(model: Model) -> LinearRows | None:
+    """The rows that consist of linear entries and a number."""
+    found = [(i, value) for i, value in enumerate(model.rows) if isinstance(value, float)]
+    if not found:
+        return None
+    entries = [model.row_entries[i] for i, _ in found]
+    starts = np.concatenate([[0], np.cumsum([len(columns) for columns, _ in entries])])
+    columns = np.array([j for columns, _ in entries for j in columns], dtype=np.intp)
+    data = np.array([a for _, coefficients in entries for a in coefficients], dtype=float)
+    matrix = sparse.csr_array((data, columns, starts), shape=(len(found), model.x0.size))
+    return LinearRows(np.array([i for i, _ in found], dtype=np.intp), matrix, np.array([value for _, value in found]))
 
 
 def _require_possible(model: Model, name: str) -> None:
