@@ -184,7 +184,7 @@ def test_bounds_beside_g() -> None:
 
 
 def test_many_rows_of_every_kind_stay_sparse() -> None:
-    n = 20_000
+    n = 2_000
     chain = sparse.diags_array([np.ones(n - 1), np.linspace(1, 2, n - 1)], offsets=[0, 1], shape=(n - 1, n))
     chain = sparse.csr_array(chain)
     rows = sparse.vstack([chain, 2.0 * sparse.eye_array(n), 3.0 * chain[::2], sparse.csr_array((50, n))])
