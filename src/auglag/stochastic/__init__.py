@@ -26,6 +26,7 @@ from auglag.stochastic.steps import (
     Scaled,
     StepRule,
 )
+from auglag.stochastic.trials import trials
 
 __all__ = [
     "LOSSES",
@@ -64,4 +65,5 @@ __all__ = [
     "jax_problem",
     "minimize",
     "neyman_pearson",
+    "trials",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -195,14 +196,17 @@ class JaxFused(Fused):
 
 @final
 class Backend:
-    """Chooses between compiled inner loops and NumPy, once per run; `name` is "auto", "numba", "jax" or "numpy"."""
+    """Chooses between compiled inner loops and NumPy, once per run; `name` is "auto", "numba", "jax" or "numpy".
 
-    def __init__(self, name: str, problem: StochasticProblem) -> None:
+    `compiled` takes the place of `jax.jit` for the scans of JAX functions.
+    """
+
+    def __init__(self, name: str, problem: StochasticProblem, compiled: Callable[..., Any] | None = None) -> None:
         if name not in ("auto", "numba", "jax", "numpy"):
             raise InputError(f"backend must be 'auto', 'numba', 'jax' or 'numpy', got {name!r}")
         if name == "numba":
             require()
-        self.problem = problem
+        self.problem, self._compiled = problem, compiled
         self._prox = prox_arrays(problem.g, problem.n)
         self._model: Model | None = None
         self._jax: tuple[Any, Any] | None = None
@@ -236,7 +240,8 @@ class Backend:
             from auglag.stochastic.jax_kernels import JaxKernels
 
             blocks: Any = self.problem.blocks
-            kernels = JaxKernels(blocks, oracle.geometry.rows, _finite_sides(self.problem.lower))
+            sides = _finite_sides(self.problem.lower)
+            kernels = JaxKernels(blocks, oracle.geometry.rows, sides, self._compiled or jax.jit)
             self._jax = kernels, tuple(jax.tree.map(jax.numpy.asarray, block.data) for block in blocks)
         kernels, data = self._jax
         return JaxFused(oracle, kernels, data, self._prox, v)

@@ -5,6 +5,7 @@ The scan's length is the next power of two, with the surplus steps switched off,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, final
 
 import jax
@@ -17,14 +18,16 @@ from auglag.stochastic.jax import JaxBlock
 
 @final
 class JaxKernels:
-    """The three methods for one problem of JAX blocks; v = (x, s)."""
+    """The three methods for one problem of JAX blocks; v = (x, s). `compiled` makes a program of a scan."""
 
-    def __init__(self, blocks: tuple[JaxBlock, ...], rows: Any, lower: Any) -> None:
+    def __init__(
+        self, blocks: tuple[JaxBlock, ...], rows: Any, lower: Any, compiled: Callable[..., Any] = jax.jit
+    ) -> None:
         self.blocks, self.rows = blocks, jnp.asarray(rows)
         self.lower, self.n = jnp.asarray(lower), blocks[0].n
-        self._sgd = jax.jit(self._sgd_scan)
-        self._pstorm = jax.jit(self._pstorm_scan)
-        self._svrg = jax.jit(self._svrg_scan)
+        self._sgd = compiled(self._sgd_scan)
+        self._pstorm = compiled(self._pstorm_scan)
+        self._svrg = compiled(self._svrg_scan)
 
     # ------------------------------------------------------------------------------------------------------ the parts
 

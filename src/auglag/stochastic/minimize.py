@@ -57,7 +57,7 @@ def minimize(
     dual: DualRule | None = None,
     tolerance: ToleranceRule | None = None,
     slacks: str | None = None,
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     test_rows: int = 20_000,
     callback: Callable[[dict[str, Any]], Any] | JsonLog | None = None,
     progress: bool = False,
@@ -200,15 +200,15 @@ def choose(problem: StochasticProblem) -> str:
     return "gauss-newton" if structured and problem.n <= MANY_VARIABLES else "lbfgs"
 
 
-def inner_loop(run: Run, backend: str) -> InnerLoop:
-    """The inner loop for the method of a run."""
+def inner_loop(run: Run, backend: str | Backend) -> InnerLoop:
+    """The inner loop for the method of a run; trials that run together share one `Backend`."""
     method, problem = run.settings.method, run.problem
     if isinstance(method, GaussNewton):
         return GaussNewtonInner(method, problem, run.limits, run, run.seed)
     if isinstance(method, FullBatchSolver):
         return FullBatchInner(method, run.limits, run)
     sampling = Sampling(problem.blocks, method.batch, replacement=method.replacement)
-    engine = Backend(backend, problem)
+    engine = backend if isinstance(backend, Backend) else Backend(backend, problem)
     sampled = sum(size for block, size in zip(problem.blocks, sampling.sizes, strict=True) if not block.exact)
     epoch = max(1, math.ceil(run.rows / max(1, sampled)))
     return Algorithm2(method, run.settings.controller, sampling, engine, run.limits, run, run.seed, epoch)
