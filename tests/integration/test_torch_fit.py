@@ -459,5 +459,5 @@ def test_dropout_inside_recurrent_layers_counts_for_auto() -> None:
 
 @pytest.mark.parametrize("data", [(X.numpy(), T.numpy()), {"X": X.numpy()}, X.numpy()])
 def test_numpy_arrays_are_named(data: Any) -> None:
-    with pytest.raises(InputError, match=r"got NumPy arrays: take torch\.as_tensor of them"):
+    with pytest.raises(InputError, match=r"got NumPy arrays: torch\.as_tensor makes tensors of them"):
         fit(linear(), NP.objective, ALARMS, data)

@@ -257,20 +257,14 @@ class StreamSource(Source):
 
 def as_source(data: Any, team: Team, chunk: int | None) -> Source:
     """The source for what the user gave."""
-    parts = data.values() if isinstance(data, Mapping) else data if isinstance(data, tuple) else (data,)
+    parts = data.values() if isinstance(data, Mapping) else data if isinstance(data, list | tuple) else (data,)
     if any(isinstance(part, np.ndarray) for part in parts):
         raise InputError(
             "data must be tensors, a Dataset, a DataLoader or a re-iterable of batches, got NumPy arrays: "
-            "torch.as_tensor makes tensors of them"
+            "torch.as_tensor makes tensors of them, in the dtype of the parameters"
         )
     if isinstance(data, torch.Tensor) or (tensors_of(data) and not isinstance(data, list) and _nest(data)):
         return TensorSource(data, team, chunk)
-    arrays = list(data.values()) if isinstance(data, Mapping) else data
-    if isinstance(arrays, np.ndarray) or (
-        isinstance(arrays, list | tuple) and any(isinstance(part, np.ndarray) for part in arrays)
-    ):
-        raise InputError("data must be tensors, a Dataset, a DataLoader or batches of tensors, got NumPy arrays: take "
-                         "torch.as_tensor of them, in the dtype of the parameters")  # fmt: skip
     if isinstance(data, DataLoader):
         if isinstance(data.dataset, IterableDataset):
             return StreamSource(data, team)
