@@ -151,9 +151,9 @@ class Algorithm2:
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.k, self.state.p)))
         with np.errstate(over="ignore", invalid="ignore"):  # a method that diverged: the test says so
             found = self.method.run(oracle, v, self.state.steps, rng, self.backend)
-        if self.controller.exact_slacks:
-            found = oracle.exact.polish(found)
-        return oracle.test(found)
+            if self.controller.exact_slacks:
+                found = oracle.exact.polish(found)
+            return oracle.test(found)
 
     def _out_of_gradients(self, ledger: Ledger) -> str:
         """A limit that leaves no room for one more step and its test."""
