@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from enum import IntEnum
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from scipy.optimize import OptimizeResult
@@ -39,6 +40,12 @@ class Status(IntEnum):
     STUCK = 9, "Stuck: the inner solver can make no further progress at this precision."
     UNCERTIFIED = 10, "The stopping test was met but the certificate, recomputed on the original problem, was not."
 
+    def certified(self, success: bool) -> Status:
+        """The status once the certificate has been seen: solved if that holds, and only then."""
+        if success:
+            return Status.SOLVED
+        return Status.UNCERTIFIED if self is Status.SOLVED else self
+
 
 #: Field -> what it holds. `Result` has exactly these.
 SCHEMA: dict[str, str] = {
@@ -70,15 +77,27 @@ SCHEMA: dict[str, str] = {
 }
 
 
-@final
-class Result(OptimizeResult):
-    """A SciPy `OptimizeResult` with exactly the fields of `SCHEMA`, which are:"""
+class DocumentedResult(OptimizeResult):
+    """A SciPy `OptimizeResult` with exactly the fields of a schema, which its documentation lists."""
+
+    schema: ClassVar[Mapping[str, str]]  #: field -> what it holds
+
+    def __init_subclass__(cls) -> None:
+        cls.__doc__ = f"{cls.__doc__}\n\n" + "\n".join(f"    {name}: {text}" for name, text in cls.schema.items())
 
     def __init__(self, **values: Any) -> None:
-        missing, extra = SCHEMA.keys() - values.keys(), values.keys() - SCHEMA.keys()
+        missing, extra = self.schema.keys() - values.keys(), values.keys() - self.schema.keys()
         if missing or extra:
-            raise InputError(f"Result takes exactly its schema: missing {sorted(missing)}, unknown {sorted(extra)}")
+            name = type(self).__name__
+            raise InputError(f"{name} takes exactly its schema: missing {sorted(missing)}, unknown {sorted(extra)}")
         super().__init__(**values)
+
+
+@final
+class Result(DocumentedResult):
+    """A SciPy `OptimizeResult` with exactly the fields of `SCHEMA`, which are:"""
+
+    schema = SCHEMA
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *(name for name in vars(type(self)) if not name.startswith("_"))})
@@ -147,6 +166,3 @@ def _calls(count: int, what: str) -> str:
 def row(iteration: Iteration) -> dict[str, Any]:
     """One row of `Result.history`."""
     return {field.name: getattr(iteration, field.name) for field in fields(iteration)}
-
-
-Result.__doc__ = f"{Result.__doc__}\n\n" + "\n".join(f"    {name}: {text}" for name, text in SCHEMA.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -163,6 +164,7 @@ class TestJax:
                 if not signalled:
                     raise KeyboardInterrupt
                 signal.raise_signal(signal.SIGINT)
+                time.sleep(1.0)  # Python handles it in the main thread, when that gets to run
 
         found = trials(
             self.problem(), seeds=(0, 1, 2), method="sgd", epochs=FixedEpochs(4, unit="iterations"), tol=1e-9,

@@ -7,11 +7,8 @@ page from `assets`. The same records give the same file.
 from __future__ import annotations
 
 import html as markup
-import json
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any, final
 
@@ -24,6 +21,7 @@ from auglag.bench.style import looks
 from auglag.bench.tables import failures, pairs, solved_at
 from auglag.errors import InputError
 from auglag.files import replacing
+from auglag.pages import filled
 
 
 @final
@@ -70,11 +68,8 @@ def html(sections: Sequence[Section], *, title: str, tables: Sequence[Table] = (
         "solved": _for_each(sections, lambda s: _solved(s)),
         "pairs": _for_each(sections, lambda s: pairs(s.records, cost=s.cost, solved=s.solved, title=s.title).html()),
         "failures": _folded(sections),
-        "style": _asset("report.css"),
-        "script": _asset("report.js"),
-        "data": embeddable(data(sections)),
     }
-    return re.sub(r"@@(\w+)@@", lambda match: parts[match.group(1)], _asset("report.html"))
+    return filled("auglag.bench", "report", data(sections), parts)
 
 
 def write(
@@ -111,14 +106,6 @@ def data(sections: Sequence[Section]) -> dict[str, Any]:
     }
 
 
-def embeddable(content: Any) -> str:
-    """JSON that may stand inside a script element: nothing in it can end the element or start another."""
-    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    for special in "<>&\u2028\u2029":
-        text = text.replace(special, f"\\u{ord(special):04x}")
-    return text
-
-
 def _summary(sections: Sequence[Section]) -> list[str]:
     runs = sum(len(section.records) for section in sections)
     problems = {instance(record) for section in sections for record in section.records}
@@ -144,7 +131,3 @@ def _folded(sections: Sequence[Section]) -> str:
         note = f"<p class=note>Runs that are not solved. Solved is: {markup.escape(section.test)}.</p>"
         parts.append("\n".join((head, note, table, "</details>")))
     return "\n".join(parts)
-
-
-def _asset(name: str) -> str:
-    return (resources.files("auglag.bench") / "assets" / name).read_text(encoding="utf-8")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import html
-import json
-import re
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from auglag.log.reader import LogReader
+from auglag.pages import filled
 
 
 def snapshot(reader: LogReader, *, generation: int = -1, iterations: int = 0, tests: int = 0) -> dict[str, Any]:
@@ -35,28 +33,10 @@ def snapshot(reader: LogReader, *, generation: int = -1, iterations: int = 0, te
 
 def page(data: dict[str, Any] | None, *, title: str = "auglag watch") -> str:
     """The page, with a snapshot inside it, or with None, which makes it ask its server."""
-    parts = {
-        "title": html.escape(title),
-        "style": _asset("watch.css"),
-        "script": _asset("watch.js"),
-        "data": _embeddable(data),
-    }
-    return re.sub(r"@@(\w+)@@", lambda match: parts[match.group(1)], _asset("watch.html"))
+    return filled("auglag.log", "watch", data, {"title": html.escape(title)})
 
 
 def write(path: Path, reader: LogReader) -> None:
     """The run so far as one file."""
     assert reader.run is not None
     path.write_text(page(snapshot(reader), title=reader.run.name), encoding="utf-8", newline="\n")
-
-
-def _embeddable(content: Any) -> str:
-    """JSON that may stand inside a script element: nothing in it can end the element or start another."""
-    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    for special in "<>&\u2028\u2029":
-        text = text.replace(special, f"\\u{ord(special):04x}")
-    return text
-
-
-def _asset(name: str) -> str:
-    return (resources.files("auglag.log") / "assets" / name).read_text(encoding="utf-8")

@@ -223,6 +223,46 @@ class AbstractProblem(ABC):
         self._points[point.x.tobytes()] = point
 
 
+class PointwiseProblem(AbstractProblem):
+    """A problem that says how the values of a point are filled in, several at once where they come together."""
+
+    @final
+    def f(self, x: Vector) -> float:
+        """The objective."""
+        return self.at(x).f
+
+    @final
+    def grad(self, x: Vector) -> Vector:
+        """Its gradient."""
+        return self.at(x).grad
+
+    @final
+    def c(self, x: Vector) -> Vector:
+        """The constraint functions."""
+        return self.at(x).c
+
+    @final
+    def jac(self, x: Vector) -> Jacobian:
+        """Their Jacobian."""
+        return self.at(x).jac
+
+    @abstractmethod
+    def fill_f(self, point: Point) -> None:
+        """Set `point._f`."""
+
+    @abstractmethod
+    def fill_grad(self, point: Point) -> None:
+        """Set `point._grad`."""
+
+    @abstractmethod
+    def fill_c(self, point: Point) -> None:
+        """Set `point._c`."""
+
+    @abstractmethod
+    def fill_jac(self, point: Point) -> None:
+        """Set `point._jac`."""
+
+
 @final
 class Point:
     """One x and what is known there. Parts are evaluated lazily; NaN marks what is not defined."""

@@ -14,7 +14,7 @@ from auglag import checking, differences
 from auglag._typing import Jacobian, Vector
 from auglag.errors import InputError
 from auglag.problems.arguments import check_term, check_x0, pair, parse_bounds, parse_hess, scalar
-from auglag.problems.base import AbstractProblem, Group, LinearRows, Point
+from auglag.problems.base import Group, LinearRows, Point, PointwiseProblem
 from auglag.problems.constraints import (
     Block,
     by_differences,
@@ -32,7 +32,7 @@ SMALL = 500
 
 
 @final
-class Problem(AbstractProblem):
+class Problem(PointwiseProblem):
     """min f(x) + g(x) subject to bounds and constraints, from plain functions.
 
     Arguments mean what they mean in SciPy and in `auglag.minimize`. Instead of `fun` and `constraints`, a simulation
@@ -145,22 +145,6 @@ class Problem(AbstractProblem):
         return LinearRows(rows, matrix, np.zeros(rows.size))
 
     # -------------------------------------------------------------------------------------------------- evaluation
-
-    def f(self, x: Vector) -> float:
-        """The objective; 0 for a feasibility problem."""
-        return self.at(x).f
-
-    def grad(self, x: Vector) -> Vector:
-        """Its gradient."""
-        return self.at(x).grad
-
-    def c(self, x: Vector) -> Vector:
-        """All constraint functions, stacked in the user's order."""
-        return self.at(x).c
-
-    def jac(self, x: Vector) -> Jacobian:
-        """Their Jacobian, stacked."""
-        return self.at(x).jac
 
     def fill_f(self, point: Point) -> None:
         """f, and with it the gradient (`jac=True`) or c (`fun_and_con`)."""

@@ -9,14 +9,14 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Jacobian, Vector
-from auglag.problems.base import AbstractProblem, Group, Point
+from auglag.problems.base import AbstractProblem, Group, Point, PointwiseProblem
 from auglag.problems.jacobians import transposed_product
 from auglag.problems.presolve import Reduction
 from auglag.prox import SeparableTerm, Zero
 
 
 @final
-class Presolved(AbstractProblem):
+class Presolved(PointwiseProblem):
     """The same f, g and x with fewer rows and narrower bounds; every value comes from the original problem's points."""
 
     def __init__(self, original: AbstractProblem, found: Reduction) -> None:
@@ -93,22 +93,6 @@ class Presolved(AbstractProblem):
         return point.source
 
     # -------------------------------------------------------------------------------------------------- values
-
-    def f(self, x: Vector) -> float:
-        """f(x)."""
-        return self.at(x).f
-
-    def grad(self, x: Vector) -> Vector:
-        """Its gradient."""
-        return self.at(x).grad
-
-    def c(self, x: Vector) -> Vector:
-        """The kept rows."""
-        return self.at(x).c
-
-    def jac(self, x: Vector) -> Jacobian:
-        """Their Jacobian."""
-        return self.at(x).jac
 
     def fill_f(self, point: Point) -> None:
         """From the original point."""

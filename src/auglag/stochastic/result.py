@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 from scipy.optimize import OptimizeResult
 
-from auglag.errors import InputError
+from auglag.result import DocumentedResult
 
 #: Field -> what it holds. `StochasticResult` has exactly these.
 SCHEMA: dict[str, str] = {
@@ -38,16 +38,10 @@ SCHEMA: dict[str, str] = {
 
 
 @final
-class StochasticResult(OptimizeResult):
+class StochasticResult(DocumentedResult):
     """A SciPy `OptimizeResult` with exactly the fields of `SCHEMA`, which are:"""
 
-    def __init__(self, **values: Any) -> None:
-        missing, extra = SCHEMA.keys() - values.keys(), values.keys() - SCHEMA.keys()
-        if missing or extra:
-            raise InputError(
-                f"StochasticResult takes exactly its schema: missing {sorted(missing)}, unknown {sorted(extra)}"
-            )
-        super().__init__(**values)
+    schema = SCHEMA
 
     def __repr__(self) -> str:
         """SciPy's layout, with the long parts in one line each."""
@@ -85,6 +79,3 @@ class StochasticResult(OptimizeResult):
         return "\n".join(lines)
 
     diagnose = explain
-
-
-StochasticResult.__doc__ = f"{StochasticResult.__doc__}\n\n" + "\n".join(f"    {k}: {v}" for k, v in SCHEMA.items())

@@ -396,10 +396,7 @@ class Run:
             rows = CERTIFICATE * self.times * self.test_rows
             check = estimate_certificate(self.problem, x, self.best_y, rows=rows, rng=self.rng("certificate"))
         success = check.meets(self.tol)
-        if success:
-            status = Status.SOLVED
-        elif status is Status.SOLVED:
-            status = Status.UNCERTIFIED
+        status = status.certified(success)
         text = message(status, check, self)
         if self.hooks.say is not None:
             self.hooks.say(text)
@@ -422,7 +419,7 @@ class Run:
             gradients=self.ledger.gradients,
             tests=self.ledger.tests,
             nit=len(iterations),
-            nit_inner=sum(it.inner_iterations for it in iterations),
+            nit_inner=self.history.inner_iterations,
             penalty=iterations[-1].beta if iterations else math.nan,
             history=[row(it) for it in iterations],
             trace=self.trace,

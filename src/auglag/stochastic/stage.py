@@ -41,6 +41,42 @@ class InnerLoop(Protocol):
         ...
 
 
+class Tested(Protocol):
+    """What a full-batch test says of a point."""
+
+    @property
+    def dist(self) -> float:
+        """The first half of R."""
+        ...
+
+    @property
+    def residual(self) -> float:
+        """R."""
+        ...
+
+
+def tested_row(
+    k: int, beta: float, eta: float, found: InnerResult, c: Vector, y_hat: Vector, test: Tested, objective: float
+) -> Iteration:
+    """The row of the history of a subproblem whose end was tested over all rows, in the user's own units."""
+    violation = float(np.linalg.norm(c))
+    return Iteration(
+        k=k,
+        beta=beta,
+        eta=eta,
+        usable=found.usable,
+        violation=violation,
+        stationarity=test.dist,
+        residual=test.residual,
+        user_violation=violation,
+        objective=objective,
+        multiplier_norm=float(np.linalg.norm(y_hat)),
+        inner_status=found.status.name,
+        inner_iterations=found.iterations,
+        evaluations=found.evaluations,
+    )
+
+
 @final
 class Stage:
     """A problem (or a sample of it) as Algorithm 1 sees it."""
@@ -59,20 +95,5 @@ class Stage:
         """The row of the history, with R over all rows."""
         assert self._current is not None
         self.last = test = self._current.test(found.x)
-        violation = float(np.linalg.norm(c))
-        x = self.geometry.x(found.x)
-        return Iteration(
-            k=k,
-            beta=beta,
-            eta=eta,
-            usable=found.usable,
-            violation=violation,
-            stationarity=test.dist,
-            residual=test.residual,
-            user_violation=violation,
-            objective=float(test.evaluation.f + self.geometry.problem.g.value(x)),
-            multiplier_norm=float(np.linalg.norm(y_hat)),
-            inner_status=found.status.name,
-            inner_iterations=found.iterations,
-            evaluations=found.evaluations,
-        )
+        objective = float(test.evaluation.f + self.geometry.problem.g.value(self.geometry.x(found.x)))
+        return tested_row(k, beta, eta, found, c, y_hat, test, objective)

@@ -16,6 +16,7 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.inner.base import InnerResult
 from auglag.rules import Iteration
+from auglag.stochastic.stage import tested_row
 from auglag.torch.constraints import Layout
 from auglag.torch.full_batch import FullBatch, Values
 from auglag.torch.prox import ProxMap
@@ -117,19 +118,4 @@ class Stage:
         """The row of the history, with R over all rows."""
         assert self.current is not None
         self.last = test = self.current.test(found.x)
-        violation = float(np.linalg.norm(c))
-        return Iteration(
-            k=k,
-            beta=beta,
-            eta=eta,
-            usable=found.usable,
-            violation=violation,
-            stationarity=test.dist,
-            residual=test.residual,
-            user_violation=violation,
-            objective=test.objective,
-            multiplier_norm=float(np.linalg.norm(y_hat)),
-            inner_status=found.status.name,
-            inner_iterations=found.iterations,
-            evaluations=found.evaluations,
-        )
+        return tested_row(k, beta, eta, found, c, y_hat, test, test.objective)

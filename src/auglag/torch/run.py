@@ -407,10 +407,7 @@ class Run:
             buffer.copy_(old)
         check = certify_point(self.full, self.prox, x, self.best_y)
         success = check.meets(self.tol)
-        if success:
-            status = Status.SOLVED
-        elif status is Status.SOLVED:
-            status = Status.UNCERTIFIED
+        status = status.certified(success)
         relation = "<=" if check.residual <= self.tol else ">"
         text = f"{status.message} Residual {check.residual:.2e} {relation} tol {self.tol:.0e}; "
         text += f"violation {check.violation:.2e}."
@@ -433,7 +430,7 @@ class Run:
             gradients=self.ledger.gradients,
             tests=self.ledger.tests,
             nit=len(iterations),
-            nit_inner=sum(it.inner_iterations for it in iterations),
+            nit_inner=self.history.inner_iterations,
             penalty=iterations[-1].beta if iterations else math.nan,
             history=[row(it) for it in iterations],
             trace=self.trace,

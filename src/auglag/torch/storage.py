@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
-import zipfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from auglag.checkpoint import opened, write
 from auglag.errors import CheckpointError
 
 FORMAT = "auglag-torch-1"
@@ -19,35 +16,14 @@ FORMAT = "auglag-torch-1"
 
 def save(path: str | os.PathLike[str], state: Any) -> None:
     """Write atomically: a process killed at any moment leaves the old file or the new one."""
-    target = Path(path)
     arrays: dict[str, Any] = {}
-    meta = json.dumps({"format": FORMAT, "state": _pack(state, arrays)})
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, meta=np.array(meta), **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write(path, {"format": FORMAT, "state": _pack(state, arrays)}, arrays)
 
 
 def load(path: str | os.PathLike[str], device: Any) -> Any:
     """Read a state, its tensors on `device`, or say what is wrong with the file."""
-    target = Path(path)
-    if not target.exists():
-        raise CheckpointError(f"resume must name an existing checkpoint, got {str(target)!r}, which does not exist")
-    try:
-        with open(target, "rb") as file, np.load(file, allow_pickle=False) as data:
-            meta = json.loads(str(data["meta"]))
-            if meta.get("format") != FORMAT:
-                raise CheckpointError(f"{target} must have checkpoint format {FORMAT}, got {meta.get('format')!r}")
-            return _unpack(meta["state"], data, device)
-    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, EOFError, OSError) as error:
-        reason = "not a file written by auglag" if "pickle" in str(error) else f"{type(error).__name__}: {error}"
-        raise CheckpointError(f"{target} is not a usable checkpoint ({reason})") from None
+    with opened(path, FORMAT) as (meta, data):
+        return _unpack(meta["state"], data, device)
 
 
 def _pack(value: Any, arrays: dict[str, Any]) -> Any:

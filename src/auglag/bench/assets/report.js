@@ -1,28 +1,10 @@
-"use strict";
 // The page's own script: reads the embedded data, draws charts as SVG, and the table of problems. Text from the data
 // only ever becomes text (textContent), never markup.
 (() => {
-  const DATA = JSON.parse(document.getElementById("data").textContent);
-  const SVG = document.getElementById("space").namespaceURI;
+  const {byId, make, draw, power} = drawing;
+  const DATA = JSON.parse(byId("data").textContent);
   const [SOLVED, GRADIENTS, ENDING, MESSAGE, RESIDUAL, VIOLATION, STATIONARITY, BETA, CPU, OUTER, HISTORY] =
     Array.from({length: 11}, (_, i) => i);
-  const byId = (id) => document.getElementById(id);
-
-  function make(parent, tag, text, attributes = {}) {
-    const element = document.createElement(tag);
-    if (text !== undefined) element.textContent = text;
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    parent.append(element);
-    return element;
-  }
-
-  function draw(parent, tag, attributes, text) {
-    const element = document.createElementNS(SVG, tag);
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    if (text !== undefined) element.textContent = text;
-    parent.append(element);
-    return element;
-  }
 
   // Black lines take the colour of the text, so that they are seen on a dark page.
   const colour = (solver) => "--c:" + (solver.colour === "#000000" ? "var(--ink)" : solver.colour);
@@ -35,9 +17,6 @@
     if (size !== 0 && (size >= 1e5 || size < 1e-3)) return value.toExponential(2).replace("e+", "e").replace(/\.?0+e/, "e");
     return String(Number(value.toPrecision(3)));
   }
-
-  const SUPER = {"-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹"};
-  const power = (k) => (k === 0 ? "1" : k === 1 ? "10" : "10" + [...String(k)].map((c) => SUPER[c]).join(""));
 
   // ------------------------------------------------------------------------------------------------------------ charts
 

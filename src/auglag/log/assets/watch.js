@@ -1,27 +1,9 @@
-"use strict";
 // A run, drawn from the rows of its log: those embedded in the page, or those that the page's server sends as the run
 // goes. Text from the log only ever becomes text (textContent), never markup.
 (() => {
-  const byId = (id) => document.getElementById(id);
-  const SVG = byId("space").namespaceURI;
+  const {byId, make, draw, power} = drawing;
   const EMBEDDED = JSON.parse(byId("data").textContent);
   const store = {generation: -1, start: null, end: null, iterations: [], tests: [], state: "waiting", words: "waiting"};
-
-  function make(parent, tag, text, attributes = {}) {
-    const element = document.createElement(tag);
-    if (text !== undefined) element.textContent = text;
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    parent.append(element);
-    return element;
-  }
-
-  function draw(parent, tag, attributes, text) {
-    const element = document.createElementNS(SVG, tag);
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    if (text !== undefined) element.textContent = text;
-    parent.append(element);
-    return element;
-  }
 
   const known = (value) => typeof value === "number" && Number.isFinite(value);
 
@@ -31,9 +13,6 @@
     if (size !== 0 && (size >= 1e5 || size < 1e-3)) return value.toExponential(digits - 1).replace("e+", "e").replace(/\.?0+e/, "e");
     return String(Number(value.toPrecision(digits)));
   }
-
-  const SUPER = {"-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹"};
-  const power = (k) => (k === 0 ? "1" : k === 1 ? "10" : "10" + [...String(k)].map((c) => SUPER[c]).join(""));
 
   function duration(seconds) {
     if (!known(seconds)) return "–";
