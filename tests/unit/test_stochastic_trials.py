@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-import time
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
