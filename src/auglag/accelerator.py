@@ -27,8 +27,8 @@ AIM = 4e-3
 EXTRA = 2
 #: From an error above this large sparse problems are brought near by interior points.
 NEAR = 1e-5
-#: So many accelerations in a row without success, and so many iterations of one inner solve, call for interior points:
-#: with Hessians, and without, when they are worth less.
+#: So many accelerations in a row without success, and so many inner iterations in all, call for interior points: with
+#: Hessians, and without, when they are worth less.
 EXACT, LEARNT = (2, 60), (4, 150)
 #: More iterations than this no inner solve takes without another look at the KKT conditions.
 LONGEST = 1000
@@ -97,7 +97,7 @@ class Accelerator:
         if curvature.exact and not curvature.dense:
             if vain or start <= NEAR:
                 return None
-        elif self.inside or not (vain or _astray(history)):
+        elif self.inside or not (vain or _astray(history) or self._left(history) <= 0):
             return None
         else:
             x, y, memory.last = self.origin if self.origin is not None else x, np.zeros(run.form.m), None
@@ -112,7 +112,11 @@ class Accelerator:
         waiting = self.run.accelerates() and acceleration is not None and acceleration.barrier is not None
         if not waiting or self.inside:
             return LONGEST if self.run.accelerates() else math.inf
-        return (EXACT if self.run.problem.has_hess else LEARNT)[1]
+        return max(1, self._left(self.run.history))
+
+    def _left(self, history: History) -> int:
+        """Inner iterations before interior points are tried."""
+        return (EXACT if self.run.problem.has_hess else LEARNT)[1] - history.inner_iterations
 
     def _lower(self, new: Vector, x: Vector, y: Vector) -> bool:
         """Whether the first augmented Lagrangian is lower at a new starting point."""

@@ -15,7 +15,7 @@ from scipy import sparse
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.minimize import minimize
-from auglag.problems.base import AbstractProblem, Group
+from auglag.problems.base import AbstractProblem, Group, LinearRows
 from auglag.result import Result
 
 try:
@@ -89,6 +89,7 @@ class CasadiProblem(AbstractProblem):
                 j = int(np.flatnonzero(~(low <= high))[0])
                 raise InputError(f"lb{what} must be at most ub{what}, got {low[j]} and {high[j]} in entry {j}")
         self.p = _column(p, parameters.numel(), "p")
+        self._curved = np.array(casadi.which_depends(g, x, 2, True), dtype=bool) if m else np.zeros(0, dtype=bool)
         y = type(x).sym("y", m)
         lagrangian = f + casadi.dot(y, g)
         jac, hessian = casadi.jacobian(g, x), casadi.hessian(lagrangian, x)[0]
@@ -107,6 +108,14 @@ class CasadiProblem(AbstractProblem):
             f, g = self._values(x, self.p)
             self._last = (key, float(f[0]), g)
         return self._last[1:]
+
+    def linear(self) -> LinearRows | None:
+        """The rows whose second derivatives are zero by their sparsity."""
+        if self._curved.all():
+            return None
+        x = np.zeros(self.n)
+        jac = self._jac_pattern.matrix(self._jacobian(x, self.p)[0])
+        return LinearRows.among(~self._curved, self._values(x, self.p)[1], jac)
 
     def f(self, x: Vector) -> float:
         """The objective."""

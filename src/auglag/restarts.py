@@ -2,7 +2,8 @@
 
 Algorithm 1 and its acceleration find a stationary point near their start. Where they end at a point that is none
 (constraint gradients that lose rank, a local minimum of the violation, a subproblem without end), another start often
-leads elsewhere. The first is the least violated point near x0; the last goes on from the best point of all.
+leads elsewhere. Where they came near a solution, they go on from there first, with f scaled anew; the last of all goes
+on from the best point in any case.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from auglag.outer import OuterSubproblem
     from auglag.run import Run
 
-#: Inner iterations that the first attempt, and each of those in between, may take while others are left.
-FIRST_EFFORT, EFFORT = 500, 250
+#: Inner iterations that the first attempt, each of those in between, and the last may take, if there are others.
+FIRST_EFFORT, EFFORT, LAST_EFFORT = 500, 250, 2000
+#: A residual up to which a point is near a solution; up to this multiple of tol no other start is worth while.
+NEAR, ENOUGH = 1e-3, 10.0
 #: The least violation is looked for in at most so many iterations.
 SEARCH = 100
 #: Ends that another start may avoid.
@@ -38,6 +41,7 @@ class Start:
     """One way to begin again."""
 
     name: str
+    near: bool = False  #: begin at the best point so far, if it is near a solution; else there is no such start
     spread: float = 0.0  #: standard deviation of the random displacement of x0, relative to max(1, |x0|)
     feasible: bool = False  #: begin at the least violated point near there
     penalty: float = 1.0  #: multiplies the first penalty
@@ -59,17 +63,44 @@ class Start:
         return x
 
 
-#: In the order in which they are tried; the last one is followed by the best point so far, without a limit.
+#: What those are called that go on from there.
+BEST = "the best point so far"
+#: In the order in which they are tried; the last one is followed by the best point so far, near or not.
 STARTS = (
+    Start(BEST, near=True),
     Start("the least violated point near x0", feasible=True),
     Start("x0 with a larger penalty", penalty=10.0),
     Start("a point near x0", spread=0.1),
     Start("the least violated point near a point around x0", spread=0.3, feasible=True, penalty=100.0),
 )
-#: What the last one is called.
-BEST = "the best point so far"
 #: More starts than these are not made, whatever is asked for.
 MOST = len(STARTS) + 1
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a run stands after an attempt."""
+
+    status: Status  #: how the attempt ended
+    residual: float  #: of the best point so far
+    tol: float
+    feasible: bool  #: whether x0 satisfies the constraints
+
+    def calls_for(self, start: Start | None) -> bool:
+        """Whether a start may lead further.
+
+        Where the violation was found stationary only starts elsewhere may, and going on from there may not; where the
+        tolerance is nearly met only going on from there may; the least violated point near a feasible x0 is x0.
+        """
+        enough = self.residual <= ENOUGH * self.tol
+        if self.status is Status.INFEASIBLE:
+            return start is not None and start.spread > 0.0
+        if start is None:
+            return not enough
+        if start.near:
+            return self.residual <= NEAR
+        return not enough and not (self.feasible and start.feasible and not start.spread)
 
 
 def defined_near(problem: AbstractProblem, x: Vector) -> Vector | None:
@@ -84,16 +115,10 @@ def defined_near(problem: AbstractProblem, x: Vector) -> Vector | None:
     return None
 
 
-def following(attempt: int, status: Status, restarts: int) -> int | None:
-    """The attempt to make after one that ended so; None if there is none.
-
-    Where the violation was found stationary only starts elsewhere are worth while, and going on from there is not.
-    """
+def following(attempt: int, restarts: int, standing: Standing) -> int | None:
+    """The attempt to make after one that left things so; None if there is none."""
     last = min(restarts, MOST)
-    after = attempt + 1
-    if status is Status.INFEASIBLE:
-        after = next((k for k in range(after, len(STARTS) + 1) if STARTS[k - 1].spread), last + 1)
-    return after if after <= last and (status is not Status.INFEASIBLE or after < last) else None
+    return next((k for k in range(attempt + 1, last + 1) if standing.calls_for(start_of(k, last))), None)
 
 
 def start_of(attempt: int, restarts: int) -> Start | None:
@@ -102,10 +127,10 @@ def start_of(attempt: int, restarts: int) -> Start | None:
 
 
 def effort(attempt: int, restarts: int) -> float:
-    """The inner iterations that an attempt may take: no limit for the last one."""
-    if attempt >= restarts:
+    """The inner iterations that an attempt may take: no limit for the only one."""
+    if restarts == 0:
         return float("inf")
-    return FIRST_EFFORT if attempt == 0 else EFFORT
+    return FIRST_EFFORT if attempt == 0 else EFFORT if attempt < restarts else LAST_EFFORT
 
 
 def penalty_of(rule: PenaltyRule, start: Start | None) -> PenaltyRule:

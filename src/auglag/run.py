@@ -185,13 +185,19 @@ class Run:
             self.first, verdict = self.first if self.first is not None else status, None
             if status not in restarts.AVOIDABLE or self.best.solves():
                 return status
-            following = restarts.following(self.attempt, status, self._restarts())
+            following = restarts.following(self.attempt, self._restarts(), self._standing(status))
             if following is None or self._rows_left() <= 0:
                 break
             z, y = self._begin_again(following)
             if not math.isfinite(self.history.objective + self.history.violation):
                 return Status.NON_FINITE  # functions that were defined at the start no longer are
         return self.first if self.first is not Status.ITERATION_LIMIT else status
+
+    def _standing(self, status: Status) -> restarts.Standing:
+        """How an attempt left things."""
+        problem, c = self.problem, self.problem.at(self.start_x).c
+        feasible = bool(np.all(np.abs(c - np.clip(c, problem.cl, problem.cu)) <= self.tol))
+        return restarts.Standing(status, self.best.residual, self.tol, feasible)
 
     def _restarts(self) -> int:
         """How many starts there may be beside x0."""
@@ -212,14 +218,15 @@ class Run:
         self.attempt = attempt
         self.earlier += self.history.iterations
         start = restarts.start_of(self.attempt, self.settings.restarts)
-        x = self.best.x if start is None else start.place(self, seed=self.attempt)
+        onwards = start is None or start.near
+        x = self.best.x if start is None or start.near else start.place(self, seed=self.attempt)
         point = self.problem.at(x)
         if not (point.finite() and np.isfinite(point.grad).all()):
             x = self.start_x
-        if start is None and self.settings.scaling:  # where f has fallen far, its gradient at x0 says nothing any more
-            jacobian, self.form = self.form.jacobian, self._form(x)
+        if self.settings.scaling:  # where f has fallen far, its gradient at x0 says nothing any more
+            jacobian, self.form = self.form.jacobian, self._form(x if onwards else self.start_x)
             self.form.jacobian = jacobian
-        y = np.zeros(self.form.m) if start is not None else np.clip(self.form.own_y(self.best.y), -1e9, 1e9)
+        y = np.clip(self.form.own_y(self.best.y), -1e9, 1e9) if onwards else np.zeros(self.form.m)
         z = self.form.start(x)
         violation = float(np.linalg.norm(self.form.distance(z)))
         self.history = History(self.form.at(z).f, violation, self.history.negligible)

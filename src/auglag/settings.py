@@ -44,7 +44,7 @@ class Settings:
     weights: tuple[float, ...] = ()  #: the penalty of row i is beta times its weight; empty: 1 for all
     acceleration: SQP | None = field(default_factory=SQP)  #: None: Algorithm 1 alone
     restoration: bool = True  #: check for infeasibility on suspicion, and go on from a feasible point if there is one
-    restarts: int = 5  #: other starts that may be tried where acceleration is on and x0 led to no solution
+    restarts: int = 6  #: other starts that may be tried where acceleration is on and x0 led to no solution
     largest_penalty: float = LARGEST_PENALTY
     negligible: float = 0.01  #: a violation below negligible * tol asks for no larger penalty
     aim: float = 0.1  #: the loop aims at aim * tol, so that x and y are good too, but succeeds at tol

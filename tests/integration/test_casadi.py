@@ -10,6 +10,7 @@ casadi = pytest.importorskip("casadi")
 import auglag.casadi  # noqa: E402
 from auglag.casadi import CasadiProblem, solve  # noqa: E402
 from auglag.errors import InputError, OptionError  # noqa: E402
+from auglag.problems.presolve import reduction  # noqa: E402
 
 
 def hs71(kind):
@@ -96,3 +97,28 @@ def test_bad_arguments_are_named(nlp, arguments, message):
 def test_an_unknown_option_is_named():
     with pytest.raises(OptionError, match="'toll'; did you mean 'tol'"):
         auglag.casadi.solve(hs71(casadi.SX), **ARGUMENTS, toll=1)
+
+
+@pytest.mark.parametrize("kind", [casadi.SX, casadi.MX])
+def test_linear_rows_are_presolved_and_keep_their_multipliers(kind):
+    """x0 >= p is a bound, 2 x0 + 2 x1 <= 6 is the row above it again, and only the last row is curved."""
+    x, p = kind.sym("x", 2), kind.sym("p")
+    g = casadi.vertcat(x[0] - p, x[0] + x[1], 2 * x[0] + 2 * x[1] + 4, x[0] * x[1])
+    nlp = {"x": x, "p": p, "f": casadi.sumsqr(x - 3), "g": g}
+    bounds = {"lbg": [0, -np.inf, -np.inf, 0.5], "ubg": [np.inf, 4, 7, 9], "p": 0.25, "x0": [1.0, 1.0]}
+    given = CasadiProblem(nlp, **bounds)
+    linear = given.linear()
+    assert linear.rows.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(linear.matrix.toarray(), [[1, 0], [1, 1], [2, 2]])
+    np.testing.assert_allclose(linear.constant, [-0.25, 0, 4])
+    assert reduction(given, 1e-6).keep.size == 2
+    found = solve(nlp, **bounds)
+    assert found["result"].success
+    np.testing.assert_allclose(found["x"].full().ravel(), [0.75, 0.75], atol=1e-6)
+    np.testing.assert_allclose(found["lam_g"].full().ravel(), [0, 0, 2.25, 0], atol=1e-5)
+
+
+def test_a_problem_without_linear_rows_has_none():
+    x = casadi.SX.sym("x", 2)
+    assert CasadiProblem({"x": x, "f": x[0], "g": x[0] * x[1]}).linear() is None
+    assert CasadiProblem({"x": x, "f": x[0]}).linear() is None

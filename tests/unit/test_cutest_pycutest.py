@@ -99,6 +99,22 @@ def test_infinities_and_fixed_variables_are_as_for_s2mpj(calls: list[dict[str, A
     assert toy.linear_rows.tolist() == [True, False]
 
 
+def test_linear_rows_are_known_without_a_call_that_counts(
+    calls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy = cutest.load("TOY", source="pycutest")
+    found = toy.linear()
+    assert found is not None
+    assert (found.rows.tolist(), found.matrix.toarray().tolist(), found.constant.tolist()) == ([0], [[1, 1, 0]], [0])
+    assert toy.counts.constr_nfev == toy.counts.constr_njev == 0
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("not defined at 0")
+
+    monkeypatch.setattr(toy.raw, "scons", refuse, raising=False)
+    assert toy.linear() is None
+
+
 def test_everything_at_once_is_what_the_parts_are(calls: list[dict[str, Any]]) -> None:
     toy = cutest.load("TOY", source="pycutest")
     x = np.array([0.5, 1.5, 3.0])

@@ -10,7 +10,7 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.bench.spec import Limits
 from auglag.errors import OutOfBudget
-from auglag.problems.base import AbstractProblem
+from auglag.problems.base import AbstractProblem, LinearRows
 
 #: Evaluations a solver may still make after it was told of a limit, to assess its best point.
 GRACE = 10
@@ -96,6 +96,10 @@ class CountedProblem(AbstractProblem):
         if weight:
             return weight * self.hess(x, y / weight)
         return self.hess(x, y) - self.hess(x, np.zeros_like(y))
+
+    def linear(self) -> LinearRows | None:
+        """As the inner problem knows; it counts nothing for it, and neither does this one."""
+        return self.inner.linear()
 
     def row_name(self, i: int) -> str:
         """As the inner problem calls it."""

@@ -10,6 +10,7 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from auglag._typing import Jacobian, Vector
 from auglag.errors import EvaluationError
@@ -67,6 +68,13 @@ class LinearRows:
     rows: NDArray[np.intp]
     matrix: Any  #: dense or sparse
     constant: Vector
+
+    @classmethod
+    def among(cls, rows: NDArray[np.bool_], c: Vector, jac: Any) -> LinearRows | None:
+        """The rows so marked, from c and the Jacobian at x = 0; None where there are none."""
+        index = np.flatnonzero(rows & np.isfinite(c))
+        matrix = sparse.csr_array(jac)[index]
+        return cls(index, matrix, c[index]) if index.size and np.isfinite(matrix.data).all() else None
 
 
 class AbstractProblem(ABC):
@@ -146,7 +154,7 @@ class AbstractProblem(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no Hessian matrix")
 
     def linear(self) -> LinearRows | None:
-        """The rows known to be linear, as a matrix; None where none are. Nothing is evaluated to find out."""
+        """The rows known to be linear, as a matrix; None where none are. No evaluation is counted for it."""
         return None
 
     def check_derivatives(self, x: Vector) -> None:

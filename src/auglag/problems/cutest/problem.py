@@ -9,7 +9,7 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.errors import InputError
-from auglag.problems.base import AbstractProblem, Group, Point
+from auglag.problems.base import AbstractProblem, Group, LinearRows, Point
 from auglag.problems.cutest.compilation import NoCompiler
 from auglag.problems.cutest.evaluation import Evaluator, Values
 from auglag.problems.cutest.hessian import HessianPattern
@@ -62,8 +62,7 @@ class S2mpjProblem(AbstractProblem):
         self.classification = str(getattr(raw, "pbclass", ""))
         self.row_names = names(getattr(raw, "cnames", None), m, "c")
         self.variable_names = names(getattr(raw, "xnames", None), n, "x")
-        self.linear_rows = np.zeros(m, dtype=bool)
-        self.linear_rows[np.asarray(getattr(raw, "lincons", ()), dtype=int)] = True
+        self.linear_rows = self.structure.linear_rows  # S2MPJ's own list has a curved row of ALSOTAME, too
         self._evaluator, self.backend_reason = _evaluator(raw, self.structure, compiled)
         self.backend = self._evaluator.backend
         self._pattern: HessianPattern | None = None
@@ -79,6 +78,13 @@ class S2mpjProblem(AbstractProblem):
         """f, gradient, c and J at once, which costs as much as one of them; not counted."""
         f, grad, c, data = self._values(x)
         return Evaluation(f, grad, c, self._matrix(data))
+
+    def linear(self) -> LinearRows | None:
+        """The rows that CUTEst knows to be linear."""
+        if not self.linear_rows.any():
+            return None
+        _, _, c, jac = self.evaluate(np.zeros(self.n))
+        return LinearRows.among(self.linear_rows, c, jac)
 
     def f(self, x: Vector) -> float:
         """The objective; 0 where the problem has none."""

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.errors import InputError, MissingExtra
-from auglag.problems.base import AbstractProblem, Group
+from auglag.problems.base import AbstractProblem, Group, LinearRows
 from auglag.problems.cutest.problem import Evaluation, bounds
 
 
@@ -59,6 +59,16 @@ class PycutestProblem(AbstractProblem):
         f, grad = self.raw.obj(x, gradient=True)
         c, jac = self.raw.scons(x, gradient=True) if self.m else (np.zeros(0), sparse.csr_array((0, self.n)))
         return Evaluation(float(f), np.asarray(grad, dtype=float), np.asarray(c, dtype=float), sparse.csr_array(jac))
+
+    def linear(self) -> LinearRows | None:
+        """The rows that CUTEst knows to be linear."""
+        if not self.linear_rows.any():
+            return None
+        try:
+            _, _, c, jac = self.evaluate(np.zeros(self.n))
+        except Exception:  # where a curved function is not defined at 0, CUTEst may refuse; presolve is no must
+            return None
+        return LinearRows.among(self.linear_rows, c, jac)
 
     def f(self, x: Vector) -> float:
         """The objective."""

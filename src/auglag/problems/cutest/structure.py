@@ -90,6 +90,14 @@ class Structure:
         return self.row.size
 
     @property
+    def linear_rows(self) -> NDArray[np.bool_]:
+        """The constraints without elements and group functions."""
+        curved = np.diff(self.weights.indptr) > 0
+        for group in self.group_types:
+            curved[group.rows] = True
+        return np.asarray(~curved[self.objective_rows :])
+
+    @property
     def objective_entries(self) -> int:
         """How many entries belong to the rows of the objective."""
         return int(self.start[self.objective_rows])
