@@ -61,6 +61,8 @@ class Accelerator:
         target = max(AIM * run.tol, min(run.tol, 1e-9))
         near, before = (x, y), 0
         arrival = self._from_inside(history, x, y, start, target)
+        if arrival is None and not form.m and not _ended(history, InnerStatus.STALLED):
+            return x, y, None  # the inner solver's steps are Newton's, too, and go down as long as values tell
         if arrival is not None:
             before = arrival.steps
             if arrival.error < start:
@@ -94,7 +96,7 @@ class Accelerator:
             return None
         curvature = curvature_for(run.form.traits)
         vain = memory.failures >= (EXACT if curvature.exact else LEARNT)[0]
-        if curvature.exact and not curvature.dense:
+        if not curvature.dense:
             if vain or start <= NEAR:
                 return None
         elif self.inside or not (vain or _astray(history) or self._left(history) <= 0):
@@ -173,5 +175,9 @@ class Accelerator:
 
 def _astray(history: History) -> bool:
     """Whether the last subproblem was not solved, and may never be."""
-    ends = (InnerStatus.UNBOUNDED.name, InnerStatus.LIMIT.name, InnerStatus.EDGE.name)
-    return bool(history.iterations) and history.last.inner_status in ends
+    return _ended(history, InnerStatus.UNBOUNDED, InnerStatus.LIMIT, InnerStatus.EDGE)
+
+
+def _ended(history: History, *ways: InnerStatus) -> bool:
+    """Whether the last subproblem ended in one of these ways."""
+    return bool(history.iterations) and history.last.inner_status in {way.name for way in ways}

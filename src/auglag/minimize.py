@@ -114,9 +114,9 @@ def minimize(
         Whether Newton's method on the KKT conditions is tried between the iterations of Algorithm 1, whose inner solver
         then is "qp" where that can be; False for Algorithm 1 alone, with another inner solver unless inner="qp".
     restarts : int
-        Other starts tried, with acceleration on, if x0 leads to no solution (default 5 at most): the least violated
-        point near x0, a larger penalty, points around x0, the best point again. 0 for one start; `history` and
-        `message` name those that were needed.
+        Other starts tried, with acceleration on, if x0 leads to no solution (default 6 at most): the best point so far
+        if it is near a solution, the least violated point near x0, a larger penalty, points around x0, the best point
+        again. 0 for one start; `history` and `message` name those that were needed.
     budget : Budget
         Limits; see `auglag.Budget`.
     warm_start : Result, mapping or tuple

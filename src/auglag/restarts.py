@@ -86,12 +86,14 @@ class Standing:
     residual: float  #: of the best point so far
     tol: float
     feasible: bool  #: whether x0 satisfies the constraints
+    constrained: bool = True  #: whether there are any
 
     def calls_for(self, start: Start | None) -> bool:
         """Whether a start may lead further.
 
         Where the violation was found stationary only starts elsewhere may, and going on from there may not; where the
-        tolerance is nearly met only going on from there may; the least violated point near a feasible x0 is x0.
+        tolerance is nearly met only going on from there may; the least violated point near a feasible x0 is x0, and
+        without constraints no penalty makes a difference.
         """
         enough = self.residual <= ENOUGH * self.tol
         if self.status is Status.INFEASIBLE:
@@ -100,7 +102,8 @@ class Standing:
             return not enough
         if start.near:
             return self.residual <= NEAR
-        return not enough and not (self.feasible and start.feasible and not start.spread)
+        same = not start.spread and (self.feasible if start.feasible else not self.constrained)
+        return not enough and not same
 
 
 def defined_near(problem: AbstractProblem, x: Vector) -> Vector | None:

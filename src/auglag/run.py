@@ -21,7 +21,7 @@ from auglag.feasibility import Restoration, restore
 from auglag.incumbent import Incumbent
 from auglag.inner import InnerResult, InnerSolver, InnerStatus, choose
 from auglag.inner.base import UNBOUNDED
-from auglag.inner.qp import DENSE, QPModel, curvature_for
+from auglag.inner.qp import DENSE, QPModel
 from auglag.lagrangian import AugmentedLagrangian
 from auglag.log import JsonLog
 from auglag.outer import Outcome, augmented_lagrangian
@@ -197,7 +197,7 @@ class Run:
         """How an attempt left things."""
         problem, c = self.problem, self.problem.at(self.start_x).c
         feasible = bool(np.all(np.abs(c - np.clip(c, problem.cl, problem.cu)) <= self.tol))
-        return restarts.Standing(status, self.best.residual, self.tol, feasible)
+        return restarts.Standing(status, self.best.residual, self.tol, feasible, constrained=problem.m > 0)
 
     def _restarts(self) -> int:
         """How many starts there may be beside x0."""
@@ -235,10 +235,8 @@ class Run:
         return z, y
 
     def accelerates(self) -> bool:
-        """Whether there is anything to accelerate, and leave to."""
-        if self.settings.acceleration is None or not isinstance(self.inner, QPModel):
-            return False
-        return self.problem.m > 0 or (self.form is not None and not curvature_for(self.form.traits).dense)
+        """Whether other methods are tried between the iterations, and other starts after them."""
+        return self.settings.acceleration is not None and isinstance(self.inner, QPModel)
 
     def penalty(self) -> PenaltyRule:
         """The penalty rule of this attempt."""

@@ -100,8 +100,9 @@ class Stopping:
     def _stuck(self, history: History) -> bool:
         """No better residual for a while, although the inner solver tried and failed every time."""
         usable = [it for it in history.iterations if it.usable]
-        if not self.constrained and usable:
-            return usable[-1].inner_status == InnerStatus.STALLED.name
+        if not self.constrained and usable:  # the same subproblem again is worth while after an acceleration only
+            times = 2 if self.extra >= MORE else 1
+            return [it.inner_status for it in usable[-times:]] == times * [InnerStatus.STALLED.name]
         if len(usable) <= PATIENCE:
             return False
         recent, before = usable[-PATIENCE:], usable[:-PATIENCE]

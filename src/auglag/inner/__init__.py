@@ -25,8 +25,8 @@ SOLVERS: dict[str, InnerSolver] = {
     )
 }
 AUTO = ("qp", "newton-cg", "lbfgsb", "panoc")
-#: Variables up to which "auto" learns a Hessian from first derivatives where there are no constraints but bounds.
-LARGEST_LEARNT_ALONE = 100
+#: Variables up to which "auto" learns a Hessian from first derivatives where there are fewer rows than this part of n.
+LARGEST_LEARNT_ALONE, FEW_ROWS = 100, 0.1
 
 
 def choose(inner: InnerSolver | str, traits: Traits, models: bool = True) -> InnerSolver:
@@ -36,8 +36,8 @@ def choose(inner: InnerSolver | str, traits: Traits, models: bool = True) -> Inn
     """
     if inner == "auto":
         products_only = traits.has_hessp and not traits.has_hess  # which a quasi-Newton method would not use
-        # A learnt Hessian pays through the constraints: it is a dense matrix, which bounds alone seldom reward.
-        learnt = traits.m == 0 and not traits.has_hess and traits.n > LARGEST_LEARNT_ALONE
+        # A learnt Hessian pays through the constraints: with a few pairs it knows little of what they leave free.
+        learnt = traits.m < FEW_ROWS * traits.n and not traits.has_hess and traits.n > LARGEST_LEARNT_ALONE
         order = [name for name in AUTO if name != "qp" or (models and not learnt)]
         order = ["newton-cg", *order] if products_only else order
         return next(SOLVERS[name] for name in order if SOLVERS[name].refuses(traits) is None)

@@ -20,16 +20,13 @@ CUTS = 10
 #: Up to n + m = DENSE matrices are dense, whatever the problem returns; and with few variables and many rows up to so
 #: many entries, since only a matrix of the size of the variables is factorised then.
 DENSE, FEW, ENTRIES = 450, 150, 100_000
-#: And up to this n + m where Hessians are learnt: they are dense, and eigenvalues mend them better than shifts.
-LEARNT_DENSE = 1500
-#: The Hessian learnt from first derivatives is a dense matrix, so n is limited.
+#: Beside a dense Jacobian the Hessian learnt from first derivatives is a dense matrix, so n is limited.
 LARGEST_LEARNT = 1500
 
 
 def curvature_for(traits: Traits) -> Curvature:
     """Exact Hessians where there are any; sparse matrices where the problem is large and has them."""
-    dense = DENSE if traits.has_hess else LEARNT_DENSE
-    small = traits.n + traits.m <= dense or (traits.n <= FEW and traits.n * traits.m <= ENTRIES)
+    small = traits.n + traits.m <= DENSE or (traits.n <= FEW and traits.n * traits.m <= ENTRIES)
     return Curvature(traits.has_hess, dense=small or not traits.sparse)
 
 
@@ -49,16 +46,16 @@ class QPModel(InnerSolver):
         return "qp"
 
     def refuses(self, traits: Traits) -> str | None:
-        """Bounds only, matrices, and few variables unless there are Hessians."""
+        """Bounds only, matrices, and few variables unless there are Hessians or the Jacobian is sparse."""
         if not traits.is_box:
             name = traits.term
             return f"inner='qp' handles bounds but not g={name}; inner='panoc' handles any prox term"
         if not traits.matrices:
             return "inner='qp' needs Jacobians that are matrices, dense or sparse; inner='lbfgsb' takes operators"
-        if not traits.has_hess and traits.n > LARGEST_LEARNT:
+        if not (traits.has_hess or traits.sparse) and traits.n > LARGEST_LEARNT:
             return (
-                f"inner='qp' without hess keeps a dense Hessian, so that n must be at most {LARGEST_LEARNT}, got "
-                f"{traits.n}; inner='lbfgsb' has no such limit"
+                f"inner='qp' without hess keeps a dense Hessian beside a dense Jacobian, so that n must be at most "
+                f"{LARGEST_LEARNT}, got {traits.n}; a sparse Jacobian and inner='lbfgsb' have no such limit"
             )
         return None
 

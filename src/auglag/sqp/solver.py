@@ -24,7 +24,10 @@ def solve(model: Model, sets: Sets, *, prox: float = PROX, floor: float = 1.0, l
     before; where this model needs one, it begins not far below.
     """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # what is not finite is not taken
-        return _solve(model, sets, prox, floor, 0.25 * last)
+        step = None
+        if not model.m:  # nothing but H says how far to go, and its smallest eigenvalues may be smaller than this
+            step = _solve(model, sets, 0.0, floor, 0.25 * last)
+        return step if step is not None else _solve(model, sets, prox, floor, 0.25 * last)
 
 
 def _solve(model: Model, sets: Sets, prox: float, floor: float, hint: float) -> Step | None:

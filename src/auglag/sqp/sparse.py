@@ -1,7 +1,11 @@
-"""Sparse quasi-definite matrices: assembled into a pattern that is analysed once, and factorised as L D L'."""
+"""Sparse quasi-definite matrices: assembled into a pattern that is analysed once, and factorised as L D L'.
+
+Rank-one terms of the Hessian stay outside the factors and come in through a small dense matrix.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
@@ -25,9 +29,9 @@ Indices = NDArray[np.intp]
 
 @final
 class Layout:
-    """The pattern of [[H, J', V], [J, 0, 0], [V', 0, 0]] with its diagonal, in an order that keeps factors sparse.
+    """The pattern of [[H, J'], [J, 0]] with its diagonal, in an order that keeps factors sparse.
 
-    Both are kept as long as the patterns of H, J and V stay the same: assembling is then one pass over the entries. The
+    Both are kept as long as the patterns of H and J stay the same: assembling is then one pass over the entries. The
     order is SuperLU's, from the first factorisation.
     """
 
@@ -36,22 +40,21 @@ class Layout:
         self.order: Indices | None = None  #: position -> index in the matrix as stated; None: as stated
         self.arranged = False  #: whether the pattern is in that order
 
-    def arrange(self, h: Any, j: Any, v: Any) -> None:
-        """Take on the patterns of these matrices (csc, csr, csr), in which no entry may occur twice."""
-        parts = tuple(a for matrix in (h, j, v) for a in (matrix.indptr, matrix.indices))
+    def arrange(self, h: Any, j: Any) -> None:
+        """Take on the patterns of these matrices (csc, csr), in which no entry may occur twice."""
+        parts = tuple(a for matrix in (h, j) for a in (matrix.indptr, matrix.indices))
         if len(self._parts) == len(parts) and all(map(_same, self._parts, parts)):
             if self.order is None or self.arranged:
                 return
         else:
             self._parts, self.order = tuple(part.copy() for part in parts), None
-        self._place(h, j, v)
+        self._place(h, j)
 
-    def _place(self, h: Any, j: Any, v: Any) -> None:
-        (m, n), terms = j.shape, v.shape[0]
-        self.size = size = n + m + terms
+    def _place(self, h: Any, j: Any) -> None:
+        m, n = j.shape
+        self.size = size = n + m
         columns = np.repeat(np.arange(n), np.diff(h.indptr))
-        j_rows, v_rows = (np.repeat(np.arange(part.shape[0]), np.diff(part.indptr)) for part in (j, v))
-        below, left = np.concatenate([n + j_rows, n + m + v_rows]), np.concatenate([j.indices, v.indices])
+        below, left = n + np.repeat(np.arange(m), np.diff(j.indptr)), j.indices
         there = np.flatnonzero(h.indices == columns)
         missing = np.ones(size, dtype=bool)
         missing[columns[there]] = False
@@ -73,9 +76,9 @@ class Layout:
         self.diagonal[columns[there]] = places[there]
         self.diagonal[extra] = places[row.size - extra.size :]
 
-    def matrix(self, h: Any, j: Any, v: Any) -> Any:
+    def matrix(self, h: Any, j: Any) -> Any:
         """The matrix with zeros added on the diagonal, as csc, in the order."""
-        given = np.concatenate([h.data, j.data, v.data, j.data, v.data])
+        given = np.concatenate([h.data, j.data, j.data])
         entries = np.concatenate([given, np.zeros(self._source.size - given.size)])
         return sparse.csc_array((entries[self._source], self._indices, self._indptr), shape=(self.size, self.size))
 
@@ -92,21 +95,32 @@ def _canonical(matrix: Any) -> Any:
     return matrix
 
 
+def _refined(b: Vector, solve: Callable[[Vector], Vector], product: Callable[[Vector], Vector]) -> Vector:
+    """The solution by an approximate inverse, refined as long as that helps."""
+    x, residual, error = np.zeros(b.size), b, float(np.max(np.abs(b), initial=0.0))
+    target = 1e-14 * error
+    for _ in range(REFINEMENTS):
+        trial = x + solve(residual)
+        residual = b - product(trial)
+        now = float(np.max(np.abs(residual), initial=0.0))
+        if not now < error:
+            break
+        slow = now > 0.5 * error
+        x, error = trial, now
+        if error <= target or slow:
+            break
+    return x
+
+
 @final
 class SparseSystem:
-    """[[H, J'], [J, 0]] to be factorised with various diagonals.
+    """[[H, J'], [J, 0]] to be factorised with various diagonals."""
 
-    Rank-one terms c v v' of H become rows v' with -1/c on the diagonal: eliminating them gives the terms back.
-    """
-
-    __slots__ = ("_k", "_layout", "_parts", "_shape", "_terms")
+    __slots__ = ("_h", "_k", "_layout", "_parts", "_shape")
 
     def __init__(self, h: Hessian, j: Any, layout: Layout) -> None:
-        self._shape, self._layout = j.shape, layout
-        terms, self._terms = np.zeros((0, j.shape[1])), np.zeros(0)
-        if h.v is not None and h.c is not None:
-            terms, self._terms = h.v.T, h.c
-        self._parts = _canonical(h.matrix), _canonical(j), sparse.csr_array(terms)
+        self._shape, self._layout, self._h = j.shape, layout, h
+        self._parts = _canonical(h.matrix), _canonical(j)
         self._assemble()
 
     def _assemble(self) -> None:
@@ -115,16 +129,16 @@ class SparseSystem:
 
     def factor(
         self, first: Vector | float, second: Vector | float, soft: float, *, pivoting: bool = False
-    ) -> SparseFactor:
+    ) -> SparseFactor | LowRankFactor:
         """The factors with `first` added to the diagonal of H and -`second` as that of the rows."""
         m, n = self._shape
         if self._layout.order is not None and not self._layout.arranged:
             self._assemble()  # the first factorisation found the order for those to come
-        added = np.concatenate([np.broadcast_to(first, n), -np.broadcast_to(second, m), -1.0 / self._terms])
         k = self._k.copy()
-        k.data[self._layout.diagonal] += added
-        extra = int(np.count_nonzero(self._terms > 0))
-        return SparseFactor(k, self._layout, n, n + m, extra, soft, pivoting=pivoting)
+        k.data[self._layout.diagonal] += np.concatenate([np.broadcast_to(first, n), -np.broadcast_to(second, m)])
+        plain = SparseFactor(k, self._layout, n, 0, soft, pivoting=pivoting)
+        h = self._h
+        return plain if h.v is None or h.c is None else LowRankFactor(plain, h.v, h.c)
 
 
 @final
@@ -136,16 +150,11 @@ class SparseFactor:
     as accurate as can be, but the inertia is not known.
     """
 
-    __slots__ = ("_k", "_lu", "_order", "_regular", "_size", "negative")
+    __slots__ = ("_k", "_lu", "_order", "_regular", "negative")
 
-    def __init__(
-        self, k: Any, layout: Layout, n: int, size: int, extra: int, soft: float, *, pivoting: bool = False
-    ) -> None:
-        """K, laid out so, has n columns of H.
-
-        The first `size` of its unknowns are wanted; `extra` negative eigenvalues belong to the others.
-        """
-        self._k, self._size, self._regular = k, size, k
+    def __init__(self, k: Any, layout: Layout, n: int, extra: int, soft: float, *, pivoting: bool = False) -> None:
+        """K, laid out so, has n columns of H; `extra` of its negative eigenvalues do not count."""
+        self._k, self._regular = k, k
         self._order = layout.order if layout.arranged else None
         self.negative = -1
         if pivoting:
@@ -156,7 +165,7 @@ class SparseFactor:
             return
         added = np.zeros(k.shape[0])
         added[:n] = REGULARISATION
-        added[n:size] = -np.maximum(soft + k.data[layout.diagonal[n:size]], 0.0)
+        added[n:] = -np.maximum(soft + k.data[layout.diagonal[n:]], 0.0)
         regular = k.copy()
         regular.data[layout.diagonal] += added
         self._regular = regular
@@ -179,6 +188,11 @@ class SparseFactor:
             if np.isfinite(pivots).all() and (pivots != 0.0).all():
                 self.negative = int(np.count_nonzero(pivots < 0)) - extra
 
+    @property
+    def size(self) -> int:
+        """Rows and columns."""
+        return int(self._k.shape[0])
+
     def trusted(self) -> bool:
         """Whether the factors are those of the matrix, so that the inertia is: with tiny pivots they need not be."""
         if self._lu is None:
@@ -190,24 +204,75 @@ class SparseFactor:
         """K^-1 b, refined as long as that helps."""
         if self._lu is None:
             return np.full(b.size, np.nan)
-        b = np.concatenate([b, np.zeros(self._k.shape[0] - b.size)])
         b = b if self._order is None else b[self._order]
-        x, error = np.zeros(b.size), float(np.max(np.abs(b), initial=0.0))
-        target, residual = 1e-14 * error, b
-        for _ in range(REFINEMENTS):
-            trial = x + self._lu.solve(residual)
-            residual = b - self._k @ trial
-            now = float(np.max(np.abs(residual), initial=0.0))
-            if not now < error:
-                break
-            slow = now > 0.5 * error
-            x, error = trial, now
-            if error <= target or slow:
-                break
-        if self._order is not None:
-            ordered, x = x, np.empty_like(x)
-            x[self._order] = ordered
-        return x[: self._size]
+        return np.asarray(self._stated(_refined(b, self._lu.solve, lambda x: self._k @ x)))
+
+    def columns(self, b: Any) -> Any:
+        """K^-1 B, refined once."""
+        if self._lu is None:
+            return np.full(b.shape, np.nan)
+        b = b if self._order is None else b[self._order]
+        x = self._lu.solve(b)
+        x += self._lu.solve(b - self._k @ x)
+        return self._stated(x)
+
+    def product(self, x: Vector) -> Vector:
+        """K x."""
+        return np.asarray(self._stated(self._k @ (x if self._order is None else x[self._order])))
+
+    def _stated(self, ordered: Any) -> Any:
+        """From the order of the layout back to that of the matrix as stated."""
+        if self._order is None:
+            return ordered
+        x = np.empty_like(ordered)
+        x[self._order] = ordered
+        return x
+
+
+@final
+class LowRankFactor:
+    """The factors of K + V diag(c) V', V with zeros for the rows of J, from those of K.
+
+    Both Schur complements of [[K, V], [V', -1/c]] have its inertia but for that of the other corner, which is where the
+    number of negative eigenvalues comes from. What cancels between the two parts of a solution, refinement brings back.
+    """
+
+    __slots__ = ("_c", "_n", "_plain", "_small", "_v", "_w", "negative")
+
+    def __init__(self, plain: SparseFactor, v: Any, c: Vector) -> None:
+        self._plain, self._v, self._c, self._n = plain, v, c, v.shape[0]
+        right = np.zeros((plain.size, c.size))
+        right[: self._n] = v
+        self._w = plain.columns(right)
+        corner = -np.diag(1.0 / c) - v.T @ self._w[: self._n]
+        self.negative, self._small = -1, None
+        if not np.isfinite(corner).all():
+            return
+        values, vectors = np.linalg.eigh(0.5 * (corner + corner.T))
+        if (values == 0.0).any():
+            return
+        self._small = (vectors / values) @ vectors.T
+        if plain.negative >= 0:
+            self.negative = plain.negative + int(np.count_nonzero(values < 0)) - int(np.count_nonzero(c > 0))
+
+    def trusted(self) -> bool:
+        """As the factors of K."""
+        return self._small is not None and self._plain.trusted()
+
+    def solve(self, b: Vector) -> Vector:
+        """The solution, refined as long as that helps."""
+        if self._small is None:
+            return np.full(b.size, np.nan)
+        return _refined(b, self._once, self._product)
+
+    def _once(self, b: Vector) -> Vector:
+        x = self._plain.solve(b)
+        return np.asarray(x + self._w @ (self._small @ (self._v.T @ x[: self._n])))
+
+    def _product(self, x: Vector) -> Vector:
+        product = self._plain.product(x)
+        product[: self._n] += self._v @ (self._c * (self._v.T @ x[: self._n]))
+        return product
 
 
 @final
@@ -229,9 +294,8 @@ class HeldSystem:
         j_on = self._free[j.indices] & np.repeat(self._active, np.diff(j.indptr))
         h = sparse.csc_array((np.where(h_on, h.data, 0.0), h.indices, h.indptr), shape=h.shape)
         j = sparse.csr_array((np.where(j_on, j.data, 0.0), j.indices, j.indptr), shape=j.shape)
-        v = sparse.csr_array((0, n))
-        layout.arrange(h, j, v)
-        self._k = layout.matrix(h, j, v)
+        layout.arrange(h, j)
+        self._k = layout.matrix(h, j)
 
     def factor(self, first: float, second: float) -> HeldFactor:
         """The factors with `first` added to the diagonal of H and -`second` as that of the rows."""
@@ -239,7 +303,7 @@ class HeldSystem:
         added = np.concatenate([np.where(self._free, first, 1.0), -np.where(self._active, second, 1.0)])
         k.data[self._layout.diagonal] += added
         off = int(self._active.size - np.count_nonzero(self._active))
-        whole = SparseFactor(k, self._layout, self._free.size, added.size, off, REGULARISATION)
+        whole = SparseFactor(k, self._layout, self._free.size, off, REGULARISATION)
         return HeldFactor(whole, self._places, added.size)
 
 
