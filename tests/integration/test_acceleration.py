@@ -286,3 +286,62 @@ def test_whether_hessians_are_matrices_is_asked_once_not_in_every_iteration():
     )
     assert len(at_start) > 4
     assert sum(at_start) <= 2
+
+
+def test_a_convex_programme_with_nearly_dependent_rows_takes_few_steps():
+    """The convex fit of a noisy curve: rows are third differences, multipliers reach 50."""
+    n, order = 403, 3
+    t = np.linspace(0.0, 1.0, n)
+    target = np.sqrt(t) + 0.1 * np.sin(np.arange(n))
+    rows = sparse.csr_array(sparse.diags_array([-1.0, 3.0, -3.0, 1.0], offsets=range(order + 1), shape=(n - order, n)))
+    result = auglag.minimize(
+        lambda x: 0.5 * float((x - target) @ (x - target)),
+        np.zeros(n),
+        jac=lambda x: x - target,
+        hess=lambda x: sparse.eye_array(n, format="csc"),
+        constraints=LinearConstraint(rows, 0.0, np.inf),
+        tol=1e-8,
+    )
+    assert result.success
+    assert result.njev < 80
+    assert {row["attempt"] for row in result.history} == {0}
+
+
+@pytest.mark.parametrize("size", [100, 500])
+def test_first_derivatives_of_a_sparse_problem_are_enough(size):
+    """A swing-up by bounded torques on a grid: no Hessian, a sparse Jacobian, many rows."""
+    q, v, u = slice(0, size + 1), slice(size + 1, 2 * size + 2), slice(2 * size + 2, 3 * size + 2)
+    n, h, gravity = 3 * size + 2, 4.0 / size, 9.81
+    shift = sparse.diags_array([-1.0, 1.0], offsets=[0, 1], shape=(size, size + 1))
+    mean = sparse.diags_array([0.5, 0.5], offsets=[0, 1], shape=(size, size + 1))
+    ends = sparse.csr_array((np.ones(4), (range(4), [0, size, size + 1, 2 * size + 1])), shape=(4, n))
+
+    def rows(x):
+        moved = shift @ x[q] - h * (mean @ x[v])
+        swung = shift @ x[v] - h * x[u] + gravity * h * (mean @ np.sin(x[q]))
+        return np.concatenate([moved, swung, ends @ x - np.array([0.0, np.pi, 0.0, 0.0])])
+
+    def slopes(x):
+        swing = gravity * h * (mean @ sparse.diags_array(np.cos(x[q])))
+        top = sparse.block_array([[shift, -h * mean, sparse.csr_array((size, size))]])
+        return sparse.csr_array(
+            sparse.vstack([top, sparse.block_array([[swing, shift, -h * sparse.eye_array(size)]]), ends])
+        )
+
+    def slope(x):
+        out = np.zeros(n)
+        out[u] = 2 * h * x[u]
+        return out
+
+    start = np.concatenate([np.linspace(0.0, np.pi, size + 1), np.zeros(2 * size + 1)])
+    torque = np.where(np.arange(n) >= 2 * size + 2, 5.0, np.inf)
+    result = auglag.minimize(
+        lambda x: h * float(x[u] @ x[u]),
+        start,
+        jac=slope,
+        bounds=Bounds(-torque, torque),
+        constraints=NonlinearConstraint(rows, 0.0, 0.0, jac=slopes),
+    )
+    assert result.success
+    assert result.fun == pytest.approx(36.17, rel=1e-2)
+    assert result.njev < 150

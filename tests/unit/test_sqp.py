@@ -255,6 +255,32 @@ def test_a_sparse_system_is_factorised_with_one_diagonal_after_another():
         assert factor.negative == np.count_nonzero(np.linalg.eigvalsh(full) < 0)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_rank_one_terms_of_either_sign_give_the_solution_and_the_inertia_of_the_whole(seed):
+    rng = np.random.default_rng(seed)
+    n, m, k = 30, 12, 10
+    h = Hessian(sparse.diags_array(rng.uniform(0.01, 2.0, n), format="csc"))
+    h = h.plus(rng.standard_normal((n, k)), rng.uniform(0.1, 3.0, k) * rng.choice([-1.0, 1.0], k))
+    j = sparse.random_array((m, n), density=0.3, rng=rng, format="csr")
+    factor = System(h, j).factor(0.1, 1e-3)
+    full = np.block([[h.toarray() + 0.1 * np.eye(n), j.toarray().T], [j.toarray(), -1e-3 * np.eye(m)]])
+    b = rng.standard_normal(n + m)
+    np.testing.assert_allclose(full @ factor.solve(b), b, atol=1e-9)
+    assert factor.negative == np.count_nonzero(np.linalg.eigvalsh(full) < 0)
+
+
+def test_rows_are_exchanged_where_factors_without_are_poor():
+    """Third differences are nearly dependent rows: what is added to keep pivots away from zero refines away slowly."""
+    m, n = 400, 403
+    j = sparse.csr_array(sparse.diags_array([-1.0, 3.0, -3.0, 1.0], offsets=[0, 1, 2, 3], shape=(m, n)))
+    h = Hessian(sparse.diags_array(np.ones(n), format="csc"))
+    factor = System(h, j).factor(0.0, 1e-12, 1e-9)
+    b = np.cos(np.arange(m + n))
+    full = sparse.block_array([[h.matrix, j.T], [j, -1e-12 * sparse.eye_array(m)]])
+    error = np.max(np.abs(full @ factor.solve(b) - b))
+    assert error <= 1e-9 * np.max(np.abs(b))
+
+
 def test_a_hint_saves_trials_but_shifts_no_convex_hessian():
     rng = np.random.default_rng(5)
     convex = random_model(rng, 6, 2)

@@ -23,6 +23,8 @@ from auglag.sqp import Memory, Sets
 ENOUGH, FALL, POWER = 10.0, 0.2, 1.5
 #: The first parameter, and the distance kept from the sides at the start.
 FIRST_MU, PUSH = 0.1, 1e-2
+#: The last parameter there may be, where the error asks for it.
+LEAST = 1e-15
 #: Steps without a smaller error, once mu is at its end.
 IDLE = 8
 #: Objectives below this multiple of the first one, and variables beyond it, mean that there is no end.
@@ -161,7 +163,9 @@ class _Walk:
         """On to the barrier problem that the iterate does not solve well enough; False if it solves the last one."""
         while self.space.error(self.it, dual, primal, self.mu) <= ENOUGH * self.mu:
             if self.mu <= self.least:
-                return False
+                if self.best[2] <= self.target or self.least <= LEAST:
+                    return False
+                self.least *= 0.1  # multipliers are large, and the barrier problem's residuals were scaled by them
             self.mu = max(self.least, min(FALL * self.mu, self.mu**POWER))
             self.filter.clear()
         return True

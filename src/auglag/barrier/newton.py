@@ -16,8 +16,8 @@ from auglag.sqp.sparse import Layout
 
 #: The first shift of a Hessian with the wrong inertia, how it grows, and how it shrinks for the next step.
 FIRST, QUICKLY, SLOWLY, BACK, HOPELESS = 1e-4, 100.0, 8.0, 3.0, 1e30
-#: Equations are satisfied up to this multiple of their multiplier's step: what a factorisation needs to be safe at
-#: first, and as little as it can do with.
+#: Equations are satisfied up to this multiple of their multiplier's step: what sparse and condensed factorisations
+#: need to be safe at first, and as little as all can do with.
 SOFT, HARD = 1e-9, 1e-12
 #: Curvature along a step, relative to its square, that makes up for an inertia that is not known.
 LEAST = 1e-12
@@ -85,10 +85,12 @@ class Systems:
         """
         space = self.space
         system, weights = System(h, j, self._layout), space.weights(it)
+        condensed = not h.is_sparse and space.m > space.n  # which loses the more digits the harder the rows are
         shift = 0.0
         while True:
+            soft = self.soft * max(1.0, 10.0 * mu**0.25)
             diagonal = weights + shift
-            second = np.full(space.m, self.soft * max(1.0, 10.0 * mu**0.25) if not h.is_sparse else HARD)
+            second = np.full(space.m, soft if condensed else HARD)
             second[space.rows] += 1.0 / np.maximum(diagonal[space.n :], 1e-30)
             factor = system.factor(diagonal[: space.n], second, self.soft)
             found: Newton | None = None

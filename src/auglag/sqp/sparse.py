@@ -19,8 +19,9 @@ from auglag.sqp.hessian import Hessian
 #: Added to the diagonal of sparse systems before they are factorised, and the most steps to take it back.
 REGULARISATION = 1e-9
 REFINEMENTS = 8
-#: A residual, relative to the right side, above which factors are not taken to tell the inertia.
-TRUSTED = 1e-5
+#: A residual, relative to the right side, above which factors are not taken to tell the inertia; and one above which
+#: rows are exchanged to have a better solution.
+TRUSTED, POOR = 1e-5, 1e-9
 #: How SuperLU groups columns: hardly, since grouping fills the thin factors of such matrices.
 RELAX, PANEL = 1, 4
 
@@ -95,8 +96,8 @@ def _canonical(matrix: Any) -> Any:
     return matrix
 
 
-def _refined(b: Vector, solve: Callable[[Vector], Vector], product: Callable[[Vector], Vector]) -> Vector:
-    """The solution by an approximate inverse, refined as long as that helps."""
+def _refined(b: Vector, solve: Callable[[Vector], Vector], product: Callable[[Vector], Vector]) -> tuple[Vector, float]:
+    """The solution by an approximate inverse, refined as long as that helps; and its residual."""
     x, residual, error = np.zeros(b.size), b, float(np.max(np.abs(b), initial=0.0))
     target = 1e-14 * error
     for _ in range(REFINEMENTS):
@@ -109,7 +110,7 @@ def _refined(b: Vector, solve: Callable[[Vector], Vector], product: Callable[[Ve
         x, error = trial, now
         if error <= target or slow:
             break
-    return x
+    return x, error
 
 
 @final
@@ -150,11 +151,12 @@ class SparseFactor:
     as accurate as can be, but the inertia is not known.
     """
 
-    __slots__ = ("_k", "_lu", "_order", "_regular", "negative")
+    __slots__ = ("_exact", "_k", "_lu", "_order", "_regular", "negative")
 
     def __init__(self, k: Any, layout: Layout, n: int, extra: int, soft: float, *, pivoting: bool = False) -> None:
         """K, laid out so, has n columns of H; `extra` of its negative eigenvalues do not count."""
         self._k, self._regular = k, k
+        self._exact: Any = None  #: factors with row exchanges, where they were needed
         self._order = layout.order if layout.arranged else None
         self.negative = -1
         if pivoting:
@@ -205,7 +207,20 @@ class SparseFactor:
         if self._lu is None:
             return np.full(b.size, np.nan)
         b = b if self._order is None else b[self._order]
-        return np.asarray(self._stated(_refined(b, self._lu.solve, lambda x: self._k @ x)))
+        x, error = _refined(b, self._lu.solve, lambda x: self._k @ x)
+        if not error <= POOR * float(np.max(np.abs(b), initial=0.0)):
+            x = self._exchanged(b, x, error)
+        return np.asarray(self._stated(x))
+
+    def _exchanged(self, b: Vector, x: Vector, error: float) -> Vector:
+        """The solution by factors with row exchanges, if it is better than x."""
+        if self._exact is None:
+            try:
+                self._exact = splu(self._k, permc_spec="COLAMD")
+            except RuntimeError:  # exactly singular
+                return x
+        other, less = _refined(b, self._exact.solve, lambda x: self._k @ x)
+        return other if less < error else x
 
     def columns(self, b: Any) -> Any:
         """K^-1 B, refined once."""
@@ -263,7 +278,7 @@ class LowRankFactor:
         """The solution, refined as long as that helps."""
         if self._small is None:
             return np.full(b.size, np.nan)
-        return _refined(b, self._once, self._product)
+        return _refined(b, self._once, self._product)[0]
 
     def _once(self, b: Vector) -> Vector:
         x = self._plain.solve(b)
