@@ -100,7 +100,7 @@ class Stopping:
         return all(now > 0.9 * before for before, now in itertools.pairwise(recent))
 
     def _stuck(self, history: History) -> bool:
-        """No better residual for a while, although the inner solver tried and failed every time, or none is expected."""
+        """No better residual for a while, although the inner solver tried and failed, or where none can be expected."""
         usable = [it for it in history.iterations if it.usable]
         if not self.constrained and usable:  # the same subproblem again is worth while after an acceleration only
             times = 2 if self.extra >= MORE else 1

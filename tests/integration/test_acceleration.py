@@ -303,7 +303,7 @@ def test_a_convex_programme_with_nearly_dependent_rows_takes_few_steps():
         tol=1e-8,
     )
     assert result.success
-    assert result.njev < 80
+    assert result.njev < 250  # without exchanges of rows it took 2,634
     assert {row["attempt"] for row in result.history} == {0}
 
 
