@@ -92,6 +92,17 @@ def test_parameters_are_taken_by_name_by_place_or_alone() -> None:
     assert cutest.load("ALJAZZAF", params={"N1": 3}).n == 10
 
 
+@pytest.mark.parametrize(("name", "position"), [("CATENARY", -1), ("NUFFIELD", 1), ("TRAINF", 2), ("ALJAZZAF", 0)])
+def test_listed_sizes_are_those_of_the_loaded_problem(name: str, position: int) -> None:
+    size = cutest.table()[name].sizes[position]
+    loaded = cutest.load(name, params=size.params)
+    assert (loaded.n, loaded.m) == (size.n, size.m)
+
+
+def test_a_problem_of_one_size_lists_none() -> None:
+    assert cutest.table()["HS71"].sizes == ()
+
+
 def test_wrong_parameters_are_named() -> None:
     with pytest.raises(auglag.InputError, match="ALJAZZAF has no parameter 'M'; it has N, N1"):
         cutest.load("ALJAZZAF", params={"M": 3})

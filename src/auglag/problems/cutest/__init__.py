@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Literal, overload
 
 from auglag.errors import InputError, MissingExtra
-from auglag.problems.cutest.catalogue import Entry, classification, select, table
+from auglag.problems.cutest.catalogue import Entry, Size, classification, select, table
 from auglag.problems.cutest.problem import Evaluation, S2mpjProblem
 from auglag.problems.cutest.pycutest import PycutestProblem
 from auglag.problems.cutest.s2mpj import Params, parameters, raw_problem
@@ -30,6 +30,7 @@ __all__ = [
     "MissingExtra",
     "PycutestProblem",
     "S2mpjProblem",
+    "Size",
     "classification",
     "load",
     "parameters",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -16,8 +17,17 @@ INSTALL = "pip install 'auglag[cutest]'"
 
 
 @dataclass(frozen=True, slots=True)
+class Size:
+    """Parameters that a problem may be loaded with, and the sizes it then has."""
+
+    params: tuple[float, ...]  #: as `load` takes them
+    n: int
+    m: int
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """One row of the table: sizes of a problem with its default parameters."""
+    """One row of the table: a problem with its default parameters."""
 
     name: str
     n: int
@@ -27,6 +37,7 @@ class Entry:
     bounds: int  #: finite bounds on variables
     objective: bool  #: False: a feasibility problem
     continuous: bool  #: False: some variables are integers
+    sizes: tuple[Size, ...] = ()  #: which S2MPJ lists for it
 
 
 @cache
@@ -58,7 +69,16 @@ def _entry(row: dict[str, str]) -> Entry:
         bounds=int(row["mb"]),
         objective=row["isfeasibility"] == "0",
         continuous=row["xtype"] == "r",
+        sizes=tuple(_sizes(row)),
     )
+
+
+def _sizes(row: dict[str, str]) -> Iterator[Size]:
+    """Parameters are listed as "4 10 50", or as "{1.5}{11 51 101}" where those before the last stay the same."""
+    *fixed, last = re.findall(r"[^{}]+", row["argins"]) or [""]
+    before = [float(value) for value in fixed]
+    for value, n, m in zip(last.split(), row["dims"].split(), row["mcons"].split(), strict=False):
+        yield Size((*before, float(value)), int(n), int(m))
 
 
 def spelled(name: str) -> str:
