@@ -1,5 +1,8 @@
 """Time and memory against n on sparse families, beside IPOPT: `python benchmarks/scaling.py [largest n]`.
 
+`python benchmarks/scaling.py --first [largest n]` (1e4 unless given) hides the Hessians from both: auglag then learns
+the curvature, IPOPT has its limited memory. Writes scaling_first.md and .csv.
+
 A pendulum swung up by a bounded torque (trapezoidal rule; two bounds), a minimal surface over an obstacle, a Rosenbrock
 chain with constraints. CasADi (`pip install casadi`, which brings IPOPT) provides functions and derivatives to both
 solvers. Each run is a process of its own, so that its peak memory is its own. Times are CPU seconds of the solve, user
@@ -26,6 +29,7 @@ from pathlib import Path
 import numpy as np
 
 SOLVERS = ("auglag", "ipopt")
+FIRST = "--first"
 SIZES = (10**2, 10**3, 10**4, 10**5)
 LIMIT = 900  #: seconds that one run may take
 RESULTS = Path(__file__).parent / "results"
@@ -91,10 +95,12 @@ FAMILIES = {
 }
 
 
-def by_ipopt(x, f, c, start, lower, upper, cl, cu):
+def by_ipopt(x, f, c, start, lower, upper, cl, cu, first):
     import casadi as ca
 
     options = {"print_time": False, "ipopt": {"print_level": 0, "sb": "yes", "tol": 1e-8}}
+    if first:
+        options["ipopt"] |= {"hessian_approximation": "limited-memory"}
     solver = ca.nlpsol("s", "ipopt", {"x": x, "f": f, "g": c}, options)
     began = time.process_time()
     found = solver(x0=start, lbx=lower, ubx=upper, lbg=cl, ubg=cu)
@@ -127,8 +133,10 @@ class Clock:
         return call
 
 
-def by_auglag(x, f, c, start, lower, upper, cl, cu):
+def by_auglag(x, f, c, start, lower, upper, cl, cu, first):
     import auglag
+    from auglag.bench.counted import CountedProblem
+    from auglag.bench.spec import Limits
     from auglag.casadi import CasadiProblem
     from auglag.sqp import sparse
 
@@ -137,6 +145,9 @@ def by_auglag(x, f, c, start, lower, upper, cl, cu):
     for name in ("f", "grad", "c", "jac", "hess"):
         setattr(problem, name, functions.timed(getattr(problem, name)))
     sparse.splu = factors.timed(sparse.splu)
+    if first:
+        problem = CountedProblem(problem, Limits(gradients=10**6, seconds=LIMIT, wall=LIMIT))
+        problem.hide_hessians = True
     began = time.process_time()
     res = auglag.minimize(problem)
     return {
@@ -149,15 +160,15 @@ def by_auglag(x, f, c, start, lower, upper, cl, cu):
     }
 
 
-def one(family, size, solver):
+def one(family, size, solver, first):
     built = FAMILIES[family](size)
-    row = (by_ipopt if solver == "ipopt" else by_auglag)(*built)
+    row = (by_ipopt if solver == "ipopt" else by_auglag)(*built, first)
     row |= {"mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "n": built[3].size, "m": built[6].size}
     print(json.dumps(row))
 
 
-def measured(family, size, solver):
-    command = [sys.executable, __file__, family, str(size), solver]
+def measured(family, size, solver, first):
+    command = [sys.executable, __file__, family, str(size), solver, *([FIRST] if first else [])]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT)
     except subprocess.TimeoutExpired:
@@ -215,28 +226,32 @@ def table(results):
 
 
 def main():
-    if len(sys.argv) == 4:
-        one(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    first = FIRST in sys.argv
+    given = [argument for argument in sys.argv[1:] if argument != FIRST]
+    if len(given) == 3:
+        one(given[0], int(given[1]), given[2], first)
         return
-    largest = int(sys.argv[1]) if len(sys.argv) == 2 else SIZES[-1]
+    largest = int(given[0]) if given else 10**4 if first else SIZES[-1]
     results = {}
     for family in FAMILIES:
         for size in SIZES:
             if size <= largest:
-                results[family, size] = {solver: measured(family, size, solver) for solver in SOLVERS}
+                results[family, size] = {solver: measured(family, size, solver, first) for solver in SOLVERS}
                 print(family, size, results[family, size], flush=True)
     lines = [
-        "# Time and memory against n",
+        f"# Time and memory against n{', first derivatives only' if first else ''}",
         "",
-        "Redo with `python benchmarks/scaling.py`. Default settings of both; IPOPT 3.14 with MUMPS, from CasADi,",
+        f"Redo with `python benchmarks/scaling.py{' ' + FIRST if first else ''}`.",
+        "Default settings of both; IPOPT 3.14 with MUMPS, from CasADi,",
         "tol 1e-8. CPU seconds of one process, one thread; MiB is its peak, functions and their derivation included.",
         "Slopes are from n = 1000 on.",
         "",
         *table(results),
     ]
-    (RESULTS / "scaling.md").write_text("\n".join(lines) + "\n")
+    name = "scaling_first" if first else "scaling"
+    (RESULTS / f"{name}.md").write_text("\n".join(lines) + "\n")
     fields = ("family", "solver", "n", "m", "seconds", "f", "solved", "iterations", "functions", "factors", "mib")
-    with (RESULTS / "scaling.csv").open("w", newline="") as file:
+    with (RESULTS / f"{name}.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, fields)
         writer.writeheader()
         for (family, _), rows in results.items():
