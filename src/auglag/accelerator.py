@@ -12,7 +12,7 @@ from auglag._typing import Vector
 from auglag.acceleration import Attempt
 from auglag.barrier import Arrival
 from auglag.inner import InnerStatus
-from auglag.inner.qp import curvature_for
+from auglag.inner.qp import QPModel, curvature_for
 from auglag.result import Status
 from auglag.rules import History, Iteration
 
@@ -30,6 +30,10 @@ NEAR = 1e-5
 #: So many accelerations in a row without success, and so many inner iterations in all, call for interior points: with
 #: Hessians, and without, when they are worth less.
 EXACT, LEARNT = (2, 60), (4, 150)
+#: A point far from the tolerance is kept, for a run that is stopped, if its error is this part of the last such one's.
+NOTED = 0.1
+#: Steps of interior points before an inner solver that is cheap: they tell soon whether they lead anywhere.
+FIRST_STEPS = 100
 #: More iterations than this no inner solve takes without another look at the KKT conditions.
 LONGEST = 1000
 
@@ -45,6 +49,7 @@ class Accelerator:
         self.error = math.inf  #: the smallest error of those
         self.inside = False  #: interior points were tried
         self.origin: Vector | None = None  #: where the attempt began
+        self.noted = math.inf  #: the error of the last point that was kept though it is far from the tolerance
 
     def __call__(self, history: History, x: Vector, y: Vector) -> tuple[Vector, Vector, Status | None]:
         """SQP from (x, y) or where interior points end; adopted if the error halved, the end if it met its target."""
@@ -97,8 +102,11 @@ class Accelerator:
         curvature = curvature_for(run.form.traits)
         vain = memory.failures >= (EXACT if curvature.exact else LEARNT)[0]
         if not curvature.dense:
-            if vain or start <= NEAR:
+            once = not isinstance(run.inner, QPModel)
+            if (self.inside if once else vain) or start <= NEAR:
                 return None
+            if once:
+                barrier = replace(barrier, steps=min(barrier.steps, FIRST_STEPS))
         elif self.inside or not (vain or _astray(history) or self._left(history) <= 0):
             return None
         else:
@@ -110,6 +118,8 @@ class Accelerator:
 
     def leash(self) -> float:
         """Iterations that one inner solve may take: few as long as there is another way to try."""
+        if not isinstance(self.run.inner, QPModel):
+            return math.inf
         acceleration = self.run.settings.acceleration
         waiting = self.run.accelerates() and acceleration is not None and acceleration.barrier is not None
         if not waiting or self.inside:
@@ -129,10 +139,12 @@ class Accelerator:
         """Keep the best point of an acceleration; whether it meets the tolerance in the user's units."""
         run = self.run
         assert run.form is not None
-        if not error <= 1e3 * run.tol:
+        near = error <= 1e3 * run.tol
+        if near and run.best.refine(1):
             return False
-        if run.best.refine(1):
+        if not (near or error <= NOTED * self.noted):
             return False
+        self.noted = min(self.noted, error)
         user_x, user_y = run.form.user_x(x), run.form.user_y(y)
         check = run.best.measure(user_x, user_y)
         run.best.offer(check.residual, user_x, user_y)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from auglag._typing import Vector
@@ -89,7 +90,7 @@ class CasadiProblem(AbstractProblem):
                 j = int(np.flatnonzero(~(low <= high))[0])
                 raise InputError(f"lb{what} must be at most ub{what}, got {low[j]} and {high[j]} in entry {j}")
         self.p = _column(p, parameters.numel(), "p")
-        self._curved = np.array(casadi.which_depends(g, x, 2, True), dtype=bool) if m else np.zeros(0, dtype=bool)
+        self._linear = _linear(x, parameters, g)
         y = type(x).sym("y", m)
         lagrangian = f + casadi.dot(y, g)
         jac, hessian = casadi.jacobian(g, x), casadi.hessian(lagrangian, x)[0]
@@ -111,11 +112,11 @@ class CasadiProblem(AbstractProblem):
 
     def linear(self) -> LinearRows | None:
         """The rows whose second derivatives are zero by their sparsity."""
-        if self._curved.all():
+        if not self._linear.any():
             return None
         x = np.zeros(self.n)
         jac = self._jac_pattern.matrix(self._jacobian(x, self.p)[0])
-        return LinearRows.among(~self._curved, self._values(x, self.p)[1], jac)
+        return LinearRows.among(self._linear, self._values(x, self.p)[1], jac)
 
     def f(self, x: Vector) -> float:
         """The objective."""
@@ -159,6 +160,25 @@ class CasadiProblem(AbstractProblem):
     def parameter_multipliers(self, x: Vector, y: Vector) -> Any:
         """CasADi's lam_p: minus the derivative of the optimal value by the parameters."""
         return -self._by_parameter(x, self.p, y)
+
+
+#: Operations whose derivatives CasADi takes for constant although they jump, and calls, which may contain them.
+_JUMPS = (
+    *(casadi.OP_FLOOR, casadi.OP_CEIL, casadi.OP_SIGN, casadi.OP_LT, casadi.OP_LE, casadi.OP_EQ, casadi.OP_NE),
+    *(casadi.OP_NOT, casadi.OP_AND, casadi.OP_OR, casadi.OP_FMOD, casadi.OP_COPYSIGN, casadi.OP_IF_ELSE_ZERO),
+    *([casadi.OP_REMAINDER] if hasattr(casadi, "OP_REMAINDER") else []),  # not in older versions
+    casadi.OP_CALL,
+)
+
+
+def _linear(x: Any, parameters: Any, g: Any) -> NDArray[np.bool_]:
+    """Which rows of g are linear; none where that cannot be told from their second derivatives."""
+    if not g.numel():
+        return np.zeros(0, dtype=bool)
+    function = casadi.Function("g", [x, parameters], [g])
+    if any(function.instruction_id(k) in _JUMPS for k in range(function.n_instructions())):
+        return np.zeros(g.numel(), dtype=bool)
+    return ~np.array(casadi.which_depends(g, x, 2, True), dtype=bool)
 
 
 @final

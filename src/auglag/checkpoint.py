@@ -19,7 +19,7 @@ from auglag.files import replacing
 from auglag.problems.base import Counts
 from auglag.rules import History, Iteration
 
-FORMAT = 5
+FORMAT = 6
 ARRAYS = ("x", "y", "best_x", "best_y", "sc", "start_x", "diverged", "least", "origin")
 
 

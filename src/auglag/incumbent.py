@@ -9,6 +9,7 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.certificate import Certificate, certificate
+from auglag.depth import objective
 from auglag.multipliers import best_multipliers
 from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.presolved import Presolved
@@ -16,6 +17,8 @@ from auglag.result import Status
 
 #: Least-squares multipliers are tried at the end only while their matrix has at most this many entries.
 LARGEST_FIT = 100_000
+#: Without rows, residuals above this multiple of tol say less than the objective: at a kink they say nothing.
+NEARLY = 1e3
 
 
 @final
@@ -31,10 +34,17 @@ class Incumbent:
         self.level = 0  #: accuracy of finite differences
 
     def offer(self, residual: float, x: Vector, y: Vector) -> None:
-        """Take a point whose residual is smaller."""
-        if residual < self.residual:
+        """Take a better point."""
+        if self._better(residual, x):
             self.residual, self.x, self.y = residual, x.copy(), y
             self.point = self.problem.at(self.x)
+
+    def _better(self, residual: float, x: Vector) -> bool:
+        """Whether its residual is smaller; without rows, as long as neither is near the tolerance, its objective."""
+        told = self.problem.m > 0 or not min(residual, self.residual) > NEARLY * self.tol
+        if told or not math.isfinite(self.residual + residual):
+            return residual < self.residual
+        return objective(self.problem, x) < objective(self.problem, self.x)
 
     def replace(self, x: Vector) -> None:
         """Take a point for another reason than its residual, with the multipliers that fit it best."""

@@ -92,18 +92,17 @@ class Standing:
         """Whether a start may lead further.
 
         Where the violation was found stationary only starts elsewhere may, and going on from there may not; where the
-        tolerance is nearly met only going on from there may; the least violated point near a feasible x0 is x0, and
-        without constraints no penalty makes a difference.
+        tolerance is nearly met only going on from there may, and so it is without constraints: a kink stays one, and
+        other starts have other minima; the least violated point near a feasible x0 is x0.
         """
         enough = self.residual <= ENOUGH * self.tol
         if self.status is Status.INFEASIBLE:
             return start is not None and start.spread > 0.0
-        if start is None:
-            return not enough
-        if start.near:
+        if start is not None and start.near:
             return self.residual <= NEAR
-        same = not start.spread and (self.feasible if start.feasible else not self.constrained)
-        return not enough and not same
+        if enough or not self.constrained:
+            return False
+        return start is None or bool(start.spread) or not (self.feasible and start.feasible)
 
 
 def defined_near(problem: AbstractProblem, x: Vector) -> Vector | None:

@@ -19,7 +19,7 @@ from auglag.depth import DEEPEST, Depth, objective
 from auglag.errors import OutOfBudget, StoppedByCallback
 from auglag.feasibility import Restoration, restore
 from auglag.incumbent import Incumbent
-from auglag.inner import InnerResult, InnerSolver, InnerStatus, choose
+from auglag.inner import LBFGSB, InnerResult, InnerSolver, InnerStatus, accelerated, choose
 from auglag.inner.base import UNBOUNDED
 from auglag.inner.qp import DENSE, QPModel
 from auglag.lagrangian import AugmentedLagrangian
@@ -201,7 +201,7 @@ class Run:
 
     def _restarts(self) -> int:
         """How many starts there may be beside x0."""
-        return min(self.settings.restarts, restarts.MOST) if self.accelerates() else 0
+        return min(self.settings.restarts, restarts.MOST) if self.by_models() else 0
 
     def _rows_left(self) -> float:
         """Outer iterations that the budget leaves."""
@@ -209,6 +209,8 @@ class Run:
 
     def effort_left(self) -> float:
         """Inner iterations that this attempt may still take."""
+        if not (self.problem.m and isinstance(self.inner, QPModel)):
+            return math.inf
         spent = self.history.inner_iterations
         return restarts.effort(self.attempt, self._restarts()) - spent
 
@@ -236,7 +238,15 @@ class Run:
 
     def accelerates(self) -> bool:
         """Whether other methods are tried between the iterations, and other starts after them."""
-        return self.settings.acceleration is not None and isinstance(self.inner, QPModel)
+        if self.settings.acceleration is None or self.form is None:
+            return False
+        if isinstance(self.inner, LBFGSB) and self.settings.inner != "auto":
+            return False  # who names it wants it alone
+        return accelerated(self.inner, self.form.traits)
+
+    def by_models(self) -> bool:
+        """Whether inner steps are Newton's as well, so that high accuracy costs little."""
+        return self.accelerates() and isinstance(self.inner, QPModel)
 
     def penalty(self) -> PenaltyRule:
         """The penalty rule of this attempt."""

@@ -19,7 +19,7 @@ RESTORATIONS = 2
 def stopping(run: Run) -> Stopping:
     """The test after every iteration."""
     constrained = run.problem.m > 0
-    extra = MORE if run.accelerates() else EXTRA
+    extra = MORE if run.by_models() else EXTRA
     largest = run.settings.largest_penalty
     return Stopping(run.tol, run.budget, constrained, aim(run), largest, extra, suspicion(run))
 
@@ -39,7 +39,7 @@ def aim(run: Run) -> float:
     """The fraction of tol that the loop aims at."""
     if not run.problem.m:  # the inner tolerance is the tolerance; Newton's last steps cost little
         return AIM if isinstance(run.inner, QPModel) else 1.0
-    return min(run.settings.aim, AIM) if run.accelerates() else run.settings.aim
+    return min(run.settings.aim, AIM) if run.by_models() else run.settings.aim
 
 
 def suspicion(run: Run) -> int | None:

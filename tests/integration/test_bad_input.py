@@ -1084,8 +1084,8 @@ def rewritten(path, change):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda meta, arrays: meta.update(format=99), r"must have checkpoint format 5, got 99"),
-        (lambda meta, arrays: meta.pop("format"), r"must have checkpoint format 5, got None"),
+        (lambda meta, arrays: meta.update(format=99), r"must have checkpoint format 6, got 99"),
+        (lambda meta, arrays: meta.pop("format"), r"must have checkpoint format 6, got None"),
         (lambda meta, arrays: meta.pop("iterations"), r"is not a usable checkpoint"),
         (lambda meta, arrays: meta["iterations"][0].pop("beta"), r"is not a usable checkpoint"),
         (lambda meta, arrays: meta["iterations"][0].update(colour="red"), r"is not a usable checkpoint"),

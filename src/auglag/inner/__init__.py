@@ -9,7 +9,7 @@ from auglag.inner.newton import NewtonCG
 from auglag.inner.panoc import Panoc
 from auglag.inner.proximal_gradient import ProximalGradient, SpectralProximalGradient
 from auglag.inner.proximal_point import ProximalPoint
-from auglag.inner.qp import QPModel
+from auglag.inner.qp import LARGEST_LEARNT, QPModel, curvature_for
 
 #: name -> solver with its default options; `inner="auto"` takes the first of AUTO that accepts the problem.
 SOLVERS: dict[str, InnerSolver] = {
@@ -25,7 +25,7 @@ SOLVERS: dict[str, InnerSolver] = {
     )
 }
 AUTO = ("qp", "newton-cg", "lbfgsb", "panoc")
-#: Variables up to which "auto" learns a Hessian from first derivatives where there are fewer rows than this part of n.
+#: Up to so many variables a Hessian is learnt from first derivatives; fewer rows than this part of n are few.
 LARGEST_LEARNT_ALONE, FEW_ROWS = 100, 0.1
 
 
@@ -36,9 +36,7 @@ def choose(inner: InnerSolver | str, traits: Traits, models: bool = True) -> Inn
     """
     if inner == "auto":
         products_only = traits.has_hessp and not traits.has_hess  # which a quasi-Newton method would not use
-        # A learnt Hessian pays through the constraints: with a few pairs it knows little of what they leave free.
-        learnt = traits.m < FEW_ROWS * traits.n and not traits.has_hess and traits.n > LARGEST_LEARNT_ALONE
-        order = [name for name in AUTO if name != "qp" or (models and not learnt)]
+        order = [name for name in AUTO if name != "qp" or (models and _models_pay(traits))]
         order = ["newton-cg", *order] if products_only else order
         return next(SOLVERS[name] for name in order if SOLVERS[name].refuses(traits) is None)
     solver = SOLVERS[inner] if isinstance(inner, str) else inner
@@ -46,6 +44,33 @@ def choose(inner: InnerSolver | str, traits: Traits, models: bool = True) -> Inn
     if refusal is not None:
         raise InputError(refusal)
     return solver
+
+
+def _models_pay(traits: Traits) -> bool:
+    """Whether models are worth their price: with Hessians always.
+
+    A learnt Hessian pays through the constraints, since a few pairs know little of what they leave free; and up to a
+    size at which it makes the models dear. Interior points (`accelerated`) stay cheap.
+    """
+    if traits.has_hess or traits.n <= LARGEST_LEARNT_ALONE:
+        return True
+    return not few_rows(traits) and traits.n <= LARGEST_LEARNT
+
+
+def few_rows(traits: Traits) -> bool:
+    """Whether there are so few rows that they hold next to nothing."""
+    return traits.m < FEW_ROWS * traits.n
+
+
+def accelerated(solver: InnerSolver, traits: Traits) -> bool:
+    """Whether Newton's method on the KKT conditions goes with an inner solver.
+
+    It does with models; and with L-BFGS-B where interior points with learnt curvature may come first.
+    """
+    if isinstance(solver, QPModel):
+        return True
+    sparse = QPModel().refuses(traits) is None and not curvature_for(traits).dense
+    return isinstance(solver, LBFGSB) and sparse and not traits.has_hess and not few_rows(traits)
 
 
 __all__ = [
@@ -64,5 +89,6 @@ __all__ = [
     "SpectralProximalGradient",
     "Subproblem",
     "Traits",
+    "accelerated",
     "choose",
 ]

@@ -41,10 +41,7 @@ class Memory:
         if self.last is not None:
             s = x - self.last[0]
             if float(np.linalg.norm(s)) > 1e-14 * max(1.0, float(np.linalg.norm(x))):
-                before = self.last[2]
-                if sparse.issparse(jacobian) and not sparse.issparse(before):  # it comes from a checkpoint
-                    before = sparse.csr_array(before)
-                self.pairs.append((s, gradient - self.last[1], _packed(jacobian - before)))
+                self.pairs.append((s, gradient - self.last[1], _packed(jacobian - self.last[2])))
                 del self.pairs[:-PAIRS]
         self.last = (x.copy(), gradient, jacobian)
 
@@ -75,7 +72,8 @@ class Memory:
         if self.multipliers is not None:
             out["multipliers"] = self.multipliers
         if self.last is not None:
-            out |= {"last": np.concatenate(self.last[:2]), "last_jacobian": _unpacked(self.last[2])}
+            out["last"] = np.concatenate(self.last[:2])
+            out |= _stored(self.last[2])
         if self.pairs:
             stacked = sparse.csr_array(sparse.vstack([sparse.csr_array(dj) for _, _, dj in self.pairs]))
             out |= {"data": stacked.data, "indices": stacked.indices, "indptr": stacked.indptr}
@@ -94,7 +92,7 @@ class Memory:
         memory.multipliers = saved.get("multipliers")
         if "last" in saved:
             x, gradient = np.split(saved["last"], 2)
-            memory.last = (x, gradient, saved["last_jacobian"])
+            memory.last = (x, gradient, _restored(saved))
         if saved["pairs"].size:
             m, n = (int(size) for size in saved["shape"])
             parts = saved["data"], saved["indices"].astype(np.int32), saved["indptr"].astype(np.int32)
@@ -106,8 +104,22 @@ class Memory:
         return memory
 
 
-def _unpacked(jacobian: Any) -> Any:
-    return jacobian.toarray() if sparse.issparse(jacobian) else jacobian
+def _stored(jacobian: Any) -> dict[str, Any]:
+    """A Jacobian as arrays, sparse as it is."""
+    if not sparse.issparse(jacobian):
+        return {"last_jacobian": jacobian}
+    jacobian = sparse.csr_array(jacobian)
+    parts = {"data": jacobian.data, "indices": jacobian.indices, "indptr": jacobian.indptr, "shape": jacobian.shape}
+    return {f"last_{name}": np.asarray(part) for name, part in parts.items()}
+
+
+def _restored(saved: Mapping[str, Vector]) -> Any:
+    """The Jacobian that `_stored` described."""
+    if "last_jacobian" in saved:
+        return saved["last_jacobian"]
+    parts = saved["last_data"], saved["last_indices"].astype(np.int32), saved["last_indptr"].astype(np.int32)
+    m, n = (int(size) for size in saved["last_shape"])
+    return sparse.csr_array(parts, shape=(m, n))
 
 
 def _packed(difference: Any) -> Any:

@@ -249,7 +249,8 @@ class LowRankFactor:
     """The factors of K + V diag(c) V', V with zeros for the rows of J, from those of K.
 
     Both Schur complements of [[K, V], [V', -1/c]] have its inertia but for that of the other corner, which is where the
-    number of negative eigenvalues comes from. What cancels between the two parts of a solution, refinement brings back.
+    number of negative eigenvalues comes from. What cancels between the two parts of a solution, refinement brings back;
+    where it cannot, the inertia counts as not known, and solutions are not numbers.
     """
 
     __slots__ = ("_c", "_n", "_plain", "_small", "_v", "_w", "negative")
@@ -267,7 +268,10 @@ class LowRankFactor:
         if (values == 0.0).any():
             return
         self._small = (vectors / values) @ vectors.T
-        if plain.negative >= 0:
+        probe = np.cos(np.arange(plain.size, dtype=float))
+        if not _refined(probe, self._once, self._product)[1] <= TRUSTED:  # too much cancels between the parts
+            self._small = None
+        elif plain.negative >= 0:
             self.negative = plain.negative + int(np.count_nonzero(values < 0)) - int(np.count_nonzero(c > 0))
 
     def trusted(self) -> bool:
