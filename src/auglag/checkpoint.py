@@ -47,6 +47,7 @@ class State:
     memory: dict[str, Any]  #: of solvers by models, see `auglag.sqp.Memory.arrays`
     finishes: int  #: accelerations that met the tolerance but not their aim, in vain
     finish_error: float  #: the smallest error of those
+    noted: float  #: the error of the last point that an acceleration kept far from the tolerance
     inside: bool  #: interior points were tried in this attempt
     origin: Vector  #: where this attempt's acceleration began; empty before
     attempt: int  #: 0, or which restart this is
@@ -76,6 +77,7 @@ def save(path: str | os.PathLike[str], state: State) -> None:
         "unbounded": state.unbounded,
         "finishes": state.finishes,
         "finish_error": state.finish_error,
+        "noted": state.noted,
         "inside": state.inside,
         "attempt": state.attempt,
         "first": state.first,
@@ -106,6 +108,7 @@ def load(path: str | os.PathLike[str]) -> State:
             unbounded=float(meta["unbounded"]),
             finishes=int(meta["finishes"]),
             finish_error=float(meta["finish_error"]),
+            noted=float(meta["noted"]),
             inside=bool(meta["inside"]),
             attempt=int(meta["attempt"]),
             first=None if meta["first"] is None else str(meta["first"]),

@@ -90,7 +90,7 @@ def _message(status: Status, check: Certificate, run: Run) -> str:
     if status is Status.UNBOUNDED and run.depth.evidence is not None:
         objective, violation = run.depth.evidence
         return f"{text} f + g is {objective:.3g} at a point whose violation is {violation:.3g}."
-    if status is Status.SOLVED and not history.iterations:
+    if status is Status.SOLVED and not history.iterations and run.accelerator.origin is None:
         text += " The starting point already does."
     if check.residual <= tol < check.derivative_error:
         known = f"finite differences know it only to {check.derivative_error:.0e}"

@@ -59,6 +59,7 @@ def state(run: Run, x: Vector, y: Vector) -> State:
         unbounded=run.depth.limit,
         finishes=run.accelerator.finishes,
         finish_error=run.accelerator.error,
+        noted=run.accelerator.noted,
         inside=run.accelerator.inside,
         origin=run.accelerator.origin if run.accelerator.origin is not None else nowhere,
         attempt=run.attempt,
@@ -84,7 +85,7 @@ def resume(run: Run, saved: State) -> tuple[Vector, Vector]:
     run.depth.diverged = saved.diverged if saved.diverged.size else None
     run.depth.limit = saved.unbounded
     run.accelerator.finishes, run.accelerator.error = saved.finishes, saved.finish_error
-    run.accelerator.inside = saved.inside
+    run.accelerator.noted, run.accelerator.inside = saved.noted, saved.inside
     run.accelerator.origin = saved.origin if saved.origin.size else None
     run.attempt, run.earlier = saved.attempt, saved.earlier
     run.first = None if saved.first is None else Status[saved.first]

@@ -345,3 +345,62 @@ def test_first_derivatives_of_a_sparse_problem_are_enough(size):
     assert result.success
     assert result.fun == pytest.approx(36.17, rel=1e-2)
     assert result.njev < 150
+
+
+@pytest.mark.parametrize("kind", ["eq", "ineq"])
+def test_large_problems_that_interior_points_cannot_learn_are_left_to_lbfgsb(kind):
+    """Curvatures from 0.1 to 10 in 1,600 variables, which 60 pairs do not tell apart; and what is asked for by name."""
+    n, m = 1600, 800
+    weights = np.logspace(-1.0, 1.0, n)[np.random.default_rng(0).permutation(n)]
+    i = 2 * np.arange(m)
+    row, column = np.repeat(np.arange(m), 2), np.stack([i, i + 1], axis=1).ravel()
+
+    def slopes(x):
+        return sparse.csr_array((np.stack([1 + 0.2 * x[i], np.ones(m)], axis=1).ravel(), (row, column)), shape=(m, n))
+
+    rows = {"type": kind, "fun": lambda x: x[i] + x[i + 1] + 0.1 * x[i] ** 2 - 1, "jac": slopes}
+    arguments = {"jac": lambda x: weights * x - 1, "constraints": rows}
+
+    def fun(x):
+        return 0.5 * float(weights @ (x * x)) - float(x.sum())
+
+    result = minimize(fun, np.zeros(n), **arguments)
+    assert result.success
+    assert result.inner == "lbfgsb"
+    alone = minimize(fun, np.zeros(n), inner="lbfgsb", **arguments)
+    assert alone.fun == pytest.approx(result.fun, rel=1e-6)
+    assert not any(row["acceleration_steps"] for row in alone.history)
+
+
+def test_without_rows_the_lower_point_is_the_better_one_at_a_kink():
+    def kink(x):
+        return abs(x[0] - 0.3) + 2 * abs(x[1] - 0.7) + 0.1 * x[0] * x[1]
+
+    alone, result = minimize(kink, [1.0, 1.0], restarts=0), minimize(kink, [1.0, 1.0])
+    assert result.fun <= alone.fun
+    assert result.nfev <= 2 * alone.nfev  # a kink stays a kink, whatever the start
+
+
+def test_a_run_that_is_stopped_inside_the_interior_points_has_their_best_point():
+    """n + m > 450 and Hessians: interior points come first, and the budget ends before they do."""
+    n = 400
+    rows = sparse.csr_array(sparse.diags_array([1.0, 1.0], offsets=[0, 1], shape=(n - 1, n)))
+
+    def solve(**options):
+        return minimize(
+            lambda x: float(np.sum((x - 3.0) ** 4)),
+            np.zeros(n),
+            jac=lambda x: 4 * (x - 3.0) ** 3,
+            hess=lambda x: sparse.diags_array(12 * (x - 3.0) ** 2, format="csc"),
+            constraints=LinearConstraint(rows, -1.0, 1.0),
+            **options,
+        )
+
+    whole = solve()
+    assert whole.success
+    stopped = solve(budget=auglag.Budget(evaluations=whole.nfev // 2))
+    assert stopped.status is auglag.Status.EVALUATION_LIMIT
+    assert np.any(stopped.x != 0.0)
+    nearly = solve(budget=auglag.Budget(evaluations=whole.nfev - 2))
+    assert nearly.success  # the tolerance is met by then, though the aim is not
+    assert "starting point" not in nearly.message

@@ -122,3 +122,21 @@ def test_a_problem_without_linear_rows_has_none():
     x = casadi.SX.sym("x", 2)
     assert CasadiProblem({"x": x, "f": x[0], "g": x[0] * x[1]}).linear() is None
     assert CasadiProblem({"x": x, "f": x[0]}).linear() is None
+
+
+@pytest.mark.parametrize("kind", [casadi.SX, casadi.MX])
+@pytest.mark.parametrize("row", [casadi.floor, casadi.sign, lambda x: x > 0.5, lambda x: casadi.fmod(x, 5)])
+def test_rows_that_jump_are_not_taken_for_linear(kind, row):
+    """Their derivatives are constant by CasADi's reckoning; presolve must not conclude anything from that."""
+    x = kind.sym("x", 2)
+    nlp = {"x": x, "f": casadi.sumsqr(x - 3), "g": casadi.vertcat(row(x[0]), x[0] + x[1])}
+    assert CasadiProblem(nlp, x0=2.5).linear() is None
+    found = solve(nlp, lbg=[1, 0], ubg=[3, 10], x0=2.5)["result"]
+    assert found.success
+    np.testing.assert_allclose(found.x, [3.0, 3.0], atol=1e-6)
+
+
+def test_rows_behind_a_call_are_not_taken_for_linear():
+    inside, x = casadi.SX.sym("x"), casadi.MX.sym("x", 2)
+    step = casadi.Function("step", [inside], [casadi.floor(inside)])
+    assert CasadiProblem({"x": x, "f": x[0], "g": step(x[0])}).linear() is None
