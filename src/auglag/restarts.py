@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from auglag.outer import OuterSubproblem
     from auglag.run import Run
 
-#: Inner iterations that the first attempt, each of those in between, and the last may take, if there are others.
-FIRST_EFFORT, EFFORT, LAST_EFFORT = 500, 250, 2000
+#: Inner iterations that the first attempt (and one from a near point), each other, and the last may take.
+FIRST_EFFORT, EFFORT, LAST_EFFORT = 500, 250, 1000
 #: A residual up to which a point is near a solution; up to this multiple of tol no other start is worth while.
 NEAR, ENOUGH = 1e-3, 10.0
 #: The least violation is looked for in at most so many iterations.
@@ -132,7 +132,9 @@ def effort(attempt: int, restarts: int) -> float:
     """The inner iterations that an attempt may take: no limit for the only one."""
     if restarts == 0:
         return float("inf")
-    return FIRST_EFFORT if attempt == 0 else EFFORT if attempt < restarts else LAST_EFFORT
+    if attempt >= restarts:
+        return LAST_EFFORT
+    return FIRST_EFFORT if attempt == 0 or STARTS[attempt - 1].near else EFFORT
 
 
 def penalty_of(rule: PenaltyRule, start: Start | None) -> PenaltyRule:

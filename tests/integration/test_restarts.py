@@ -151,7 +151,7 @@ def test_the_order_of_starts():
     assert STARTS[elsewhere - 1].spread > 0
     assert following(MOST - 1, MOST, infeasible) is None
     assert start_of(MOST, MOST) is None
-    assert [effort(k, MOST) for k in (0, 1, MOST)] == [FIRST_EFFORT, EFFORT, LAST_EFFORT]
+    assert [effort(k, MOST) for k in (0, 1, 2, MOST)] == [FIRST_EFFORT, FIRST_EFFORT, EFFORT, LAST_EFFORT]
     assert effort(0, 0) == np.inf
 
 

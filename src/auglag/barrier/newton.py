@@ -19,6 +19,8 @@ FIRST, QUICKLY, SLOWLY, BACK, HOPELESS = 1e-4, 100.0, 8.0, 3.0, 1e30
 #: Equations are satisfied up to this multiple of their multiplier's step: what sparse and condensed factorisations
 #: need to be safe at first, and as little as all can do with.
 SOFT, HARD = 1e-9, 1e-12
+#: Equations that are missed by this part of what they are violated by exclude each other to first order.
+MISSING = 0.1
 #: Curvature along a step, relative to its square, that makes up for an inertia that is not known.
 LEAST = 1e-12
 
@@ -73,6 +75,7 @@ class Systems:
 
     def __init__(self, space: Space, layout: Layout) -> None:
         self.space, self.last, self.soft = space, 0.0, SOFT
+        self.dependent = False  #: rows were met that exclude each other to first order
         self._layout = layout
 
     def newton(self, it: Iterate, h: Hessian, j: Any, mu: float, residuals: tuple[Vector, Vector]) -> Newton | None:
@@ -88,14 +91,17 @@ class Systems:
         condensed = not h.is_sparse and space.m > space.n  # which loses the more digits the harder the rows are
         shift = 0.0
         while True:
-            soft = self.soft * max(1.0, 10.0 * mu**0.25)
+            soft = (SOFT if self.dependent else self.soft) * max(1.0, 10.0 * mu**0.25)
             diagonal = weights + shift
-            second = np.full(space.m, soft if condensed else HARD)
+            second = np.full(space.m, soft if condensed or self.dependent else HARD)
             second[space.rows] += 1.0 / np.maximum(diagonal[space.n :], 1e-30)
             factor = system.factor(diagonal[: space.n], second, self.soft)
             found: Newton | None = None
             if factor.negative == space.m:
                 found = Newton(space, it, factor, diagonal, shift)
+                if not (condensed or self.dependent or h.is_sparse) and _excluding(found, residuals):
+                    self.dependent = True
+                    continue
             elif self.soft <= HARD and not factor.trusted():
                 exact = system.pivoted(diagonal[: space.n], second)
                 if exact is not None:
@@ -125,6 +131,12 @@ class Systems:
         dual = np.concatenate([gradient, np.zeros(space.rows.size)]) - it.z + it.u
         _, y = Newton(space, it, factor, diagonal, 0.0).solve(dual, np.zeros(space.m))
         return y if np.isfinite(y).all() and largest(y) <= limit else np.zeros(space.m)
+
+
+def _excluding(newton: Newton, residuals: tuple[Vector, Vector]) -> bool:
+    """Whether multipliers grow until the little that equations may be missed by is what is missing."""
+    _, dy = newton.solve(*residuals)
+    return bool(HARD * largest(dy) > MISSING * largest(residuals[1]) > 0.0)
 
 
 def _convex_along(newton: Newton, h: Hessian, residuals: tuple[Vector, Vector]) -> Newton | None:
