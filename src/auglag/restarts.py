@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from auglag.run import Run
 
 #: Inner iterations that the first attempt (and one from a near point), each other, and the last may take.
-FIRST_EFFORT, EFFORT, LAST_EFFORT = 500, 250, 1000
+FIRST_EFFORT, EFFORT, LAST_EFFORT = 750, 250, 1000
 #: A residual up to which a point is near a solution; up to this multiple of tol no other start is worth while.
 NEAR, ENOUGH = 1e-3, 10.0
 #: The least violation is looked for in at most so many iterations.

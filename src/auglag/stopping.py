@@ -18,8 +18,6 @@ UNBOUNDED_IN_A_ROW = 3
 LARGEST_PENALTY = 1e20
 #: Outer iterations without a better residual, with the inner solver failing, before the run is called stuck.
 PATIENCE = 6
-#: Within this multiple of tol, accelerated iterations that do not halve the residual are at the end of precision.
-NEARLY, FEWER = 10.0, 3
 #: Iterations that may be spent on getting from tol to aim * tol.
 EXTRA = 2
 #: The same where the last steps are Newton's: only degenerate problems need any.
@@ -100,15 +98,11 @@ class Stopping:
         return all(now > 0.9 * before for before, now in itertools.pairwise(recent))
 
     def _stuck(self, history: History) -> bool:
-        """No better residual for a while, although the inner solver tried and failed, or where none can be expected."""
+        """No better residual for a while, although the inner solver tried and failed every time."""
         usable = [it for it in history.iterations if it.usable]
         if not self.constrained and usable:  # the same subproblem again is worth while after an acceleration only
             times = 2 if self.extra >= MORE else 1
             return [it.inner_status for it in usable[-times:]] == times * [InnerStatus.STALLED.name]
-        if self.extra >= MORE and len(usable) > FEWER:
-            before = min(it.residual for it in usable[:-FEWER])
-            if before <= NEARLY * self.tol and min(it.residual for it in usable[-FEWER:]) > 0.5 * before:
-                return True
         if len(usable) <= PATIENCE:
             return False
         recent = usable[-PATIENCE:]

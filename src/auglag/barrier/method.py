@@ -27,6 +27,8 @@ FIRST_MU, PUSH = 0.1, 1e-2
 LEAST = 1e-15
 #: Steps without a smaller error, once mu is at its end.
 IDLE = 8
+#: So close to a solution Newton's method does not take so many steps for a digit, unless there are no multipliers.
+CLOSE, CREEPING = 1e-3, 40
 #: Objectives below this multiple of the first one, and variables beyond it, mean that there is no end.
 FAR = 1e15
 
@@ -97,6 +99,7 @@ class _Walk:
         warm = bool(y.any()) and self.first < FIRST_MU
         self.mu = min(FIRST_MU, max(0.1 * self.first, 1e-8)) if warm else FIRST_MU
         self.least = min(1e-8, 0.1 * target)
+        self.marked = (0, np.inf)  #: when the best error had fallen to a tenth, and a tenth of it
         self.it = space.start(x, y, self.mu if warm else 1.0, min(PUSH, self.mu))
         point = form.at(self.it.v[: space.n])
         if not warm:
@@ -149,13 +152,17 @@ class _Walk:
         return f < -FAR * max(1.0, self.f_first) or largest(x) > FAR
 
     def _done(self, x: Vector, y: Vector) -> bool:
-        """Whether the target is met, or nothing has improved for long."""
+        """Whether the target is met, or little has improved for long."""
         error = self.form.error(x, y)
         if error < self.best[2]:
             self.idle = 0 if error < 0.9 * self.best[2] else self.idle
             self.best = (x.copy(), y, error, self.space.sets(self.it))
         self.idle += 1
+        if self.best[2] <= self.marked[1]:
+            self.marked = (self.count, 0.1 * self.best[2])
         if self.seen(x, y, error) and error <= self.target:
+            return True
+        if self.best[2] <= CLOSE and self.count - self.marked[0] > CREEPING:
             return True
         return self.mu <= self.least and self.idle > IDLE
 
