@@ -166,10 +166,14 @@ class TestJax:
                 signal.raise_signal(signal.SIGINT)
                 time.sleep(1.0)  # Python handles it in the main thread, when that gets to run
 
-        found = trials(
-            self.problem(), seeds=(0, 1, 2), method="sgd", epochs=FixedEpochs(4, unit="iterations"), tol=1e-9,
-            max_outer=1000, callback=callback,
-        )  # fmt: skip
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # other libraries may have left their own
+        try:
+            found = trials(
+                self.problem(), seeds=(0, 1, 2), method="sgd", epochs=FixedEpochs(4, unit="iterations"), tol=1e-9,
+                max_outer=1000, callback=callback,
+            )  # fmt: skip
+        finally:
+            signal.signal(signal.SIGINT, before)
         assert [result.status for result in found] == [Status.INTERRUPTED] * 3
         assert all(1 <= result.nit <= 3 for result in found)
 
