@@ -1,4 +1,4 @@
-"""CUTEst problems that nothing was tuned on: other sizes, no constraints, no objective. Solved counts beside IPOPT.
+"""CUTEst problems outside the paper's list: other sizes, no constraints, no objective. Solved counts beside IPOPT.
 
     python benchmarks/held_out.py                    # all four sets; writes results/held_out.md and .csv
     python benchmarks/held_out.py --set sizes        # one of sizes, large, unconstrained, equations
@@ -97,7 +97,7 @@ def main() -> None:
         writer.writerows(rows)
     lines = ["| " + " | ".join(rows[0]) + " |", "|---" * len(rows[0]) + "|"]
     lines += ["| " + " | ".join(str(value) for value in entry.values()) + " |" for entry in rows]
-    text = "\n".join(["# Problems that nothing was tuned on", "", *lines, "", "Not solved at 1e-6:", "", *failures, ""])
+    text = "\n".join(["# Problems outside the list", "", *lines, "", "Not solved at 1e-6:", "", *failures, ""])
     (arguments.output / "held_out.md").write_text(text, encoding="utf-8")
 
 
