@@ -12,7 +12,7 @@ from auglag._typing import Vector
 from auglag.acceleration import Attempt
 from auglag.barrier import Arrival
 from auglag.inner import InnerStatus
-from auglag.inner.qp import QPModel, curvature_for
+from auglag.inner.qp import curvature_for
 from auglag.result import Status
 from auglag.rules import History, Iteration
 
@@ -102,7 +102,7 @@ class Accelerator:
         curvature = curvature_for(run.form.traits)
         vain = memory.failures >= (EXACT if curvature.exact else LEARNT)[0]
         if not curvature.dense:
-            once = not isinstance(run.inner, QPModel)
+            once = not run.by_models()
             if (self.inside if once else vain) or start <= NEAR:
                 return None
             if once:
@@ -118,12 +118,11 @@ class Accelerator:
 
     def leash(self) -> float:
         """Iterations that one inner solve may take: few as long as there is another way to try."""
-        if not isinstance(self.run.inner, QPModel):
-            return math.inf
         acceleration = self.run.settings.acceleration
-        waiting = self.run.accelerates() and acceleration is not None and acceleration.barrier is not None
-        if not waiting or self.inside:
-            return LONGEST if self.run.accelerates() else math.inf
+        if acceleration is None or not self.run.by_models():
+            return math.inf
+        if acceleration.barrier is None or self.inside:
+            return LONGEST
         return max(1, self._left(self.run.history))
 
     def _left(self, history: History) -> int:

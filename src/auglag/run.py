@@ -209,7 +209,7 @@ class Run:
 
     def effort_left(self) -> float:
         """Inner iterations that this attempt may still take."""
-        if not (self.problem.m and isinstance(self.inner, QPModel)):
+        if not (self.problem.m and self.by_models()):
             return math.inf
         spent = self.history.inner_iterations
         return restarts.effort(self.attempt, self._restarts()) - spent

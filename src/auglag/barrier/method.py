@@ -126,10 +126,10 @@ class _Walk:
         central = space.barrier_slope(it.v, point.grad, self.mu)
         central[: space.n] += gradient - point.grad
         central[space.n :] -= it.y[space.rows]
-        newton = self.systems.newton(it, h, j, self.mu, (central, primal)) if h.finite() else None
-        if newton is None:
+        made = self.systems.newton(it, h, j, self.mu, (central, primal)) if h.finite() else None
+        if made is None:
             return False
-        direction = newton.direction(central, primal, self.mu)
+        newton, direction = made
         if not np.isfinite(direction.v).all():
             return False
         fraction = max(0.99, 1.0 - self.mu)

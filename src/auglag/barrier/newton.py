@@ -54,11 +54,6 @@ class Newton:
         dy = x[n:]
         return np.concatenate([x[:n], (dy[rows] - dual[n:]) * self._inverse]), dy
 
-    def direction(self, dual: Vector, primal: Vector, mu: float) -> Direction:
-        """The step towards the barrier problem's solution; `dual` is the residual with z = mu / gap in place of z."""
-        dv, dy = self.solve(dual, primal)
-        return self.completed(dv, dy, mu)
-
     @QUIET
     def completed(self, dv: Vector, dy: Vector, mu: float) -> Direction:
         """With the steps of the sides' multipliers that belong to dv."""
@@ -78,8 +73,12 @@ class Systems:
         self.dependent = False  #: rows were met that exclude each other to first order
         self._layout = layout
 
-    def newton(self, it: Iterate, h: Hessian, j: Any, mu: float, residuals: tuple[Vector, Vector]) -> Newton | None:
-        """The system with H shifted until its inertia is that of a minimum; None if no shift will do.
+    def newton(
+        self, it: Iterate, h: Hessian, j: Any, mu: float, residuals: tuple[Vector, Vector]
+    ) -> tuple[Newton, Direction] | None:
+        """The system with H shifted until its inertia is that of a minimum, and its step; None if no shift will do.
+
+        The step leads towards the barrier problem's solution; of `residuals` the first is that with z = mu / gap.
 
         Rows that are satisfied only approximately may seem to leave room for negative curvature where they leave none,
         so that the first answer to a wrong inertia is to take them more seriously, from then on. Sparse factors without
@@ -99,16 +98,19 @@ class Systems:
             found: Newton | None = None
             if factor.negative == space.m:
                 found = Newton(space, it, factor, diagonal, shift)
-                if not (condensed or self.dependent or h.is_sparse) and _excluding(found, residuals):
+                step = found.solve(*residuals)
+                if not (condensed or self.dependent or h.is_sparse) and _excluding(step[1], residuals[1]):
                     self.dependent = True
                     continue
             elif self.soft <= HARD and not factor.trusted():
                 exact = system.pivoted(diagonal[: space.n], second)
                 if exact is not None:
-                    found = _convex_along(Newton(space, it, exact, diagonal, shift), h, residuals)
+                    found = Newton(space, it, exact, diagonal, shift)
+                    step = found.solve(*residuals)
+                    found = found if _convex_along(found, h, step) else None
             if found is not None:
                 self.last = shift if shift else self.last
-                return found
+                return found, found.completed(*step, mu)
             if self.soft > HARD:
                 self.soft = HARD
             elif shift == 0.0:
@@ -133,17 +135,16 @@ class Systems:
         return y if np.isfinite(y).all() and largest(y) <= limit else np.zeros(space.m)
 
 
-def _excluding(newton: Newton, residuals: tuple[Vector, Vector]) -> bool:
+def _excluding(dy: Vector, primal: Vector) -> bool:
     """Whether multipliers grow until the little that equations may be missed by is what is missing."""
-    _, dy = newton.solve(*residuals)
-    return bool(HARD * largest(dy) > MISSING * largest(residuals[1]) > 0.0)
+    return bool(HARD * largest(dy) > MISSING * largest(primal) > 0.0)
 
 
-def _convex_along(newton: Newton, h: Hessian, residuals: tuple[Vector, Vector]) -> Newton | None:
-    """The system, if its matrix has positive curvature along the step that it gives."""
-    dv, dy = newton.solve(*residuals)
+def _convex_along(newton: Newton, h: Hessian, step: tuple[Vector, Vector]) -> bool:
+    """Whether the system's matrix has positive curvature along a step."""
+    dv, dy = step
     if not (np.isfinite(dv).all() and np.isfinite(dy).all()):
-        return None
+        return False
     dx = dv[: newton.space.n]
     curvature = float(dx @ (h @ dx)) + float((newton.diagonal * dv) @ dv)
-    return newton if curvature >= LEAST * float(dv @ dv) else None
+    return curvature >= LEAST * float(dv @ dv)

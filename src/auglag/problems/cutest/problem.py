@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from auglag._typing import Vector
@@ -80,11 +82,8 @@ class S2mpjProblem(AbstractProblem):
         return Evaluation(f, grad, c, self._matrix(data))
 
     def linear(self) -> LinearRows | None:
-        """The rows that CUTEst knows to be linear."""
-        if not self.linear_rows.any():
-            return None
-        _, _, c, jac = self.evaluate(np.zeros(self.n))
-        return LinearRows.among(self.linear_rows, c, jac)
+        """The rows without elements and group functions."""
+        return linear_rows(self.linear_rows, self.evaluate, self.n)
 
     def f(self, x: Vector) -> float:
         """The objective; 0 where the problem has none."""
@@ -156,6 +155,20 @@ class S2mpjProblem(AbstractProblem):
         assert jac.has_canonical_format  # sets the flags that the copies inherit
         jac.indices.flags.writeable = jac.indptr.flags.writeable = False
         return jac
+
+
+def linear_rows(known: NDArray[np.bool_], evaluate: Callable[[Vector], Evaluation], n: int) -> LinearRows | None:
+    """The rows known to be linear, from their values at 0; None where there are none.
+
+    Where a curved function is not defined at 0, CUTEst itself may refuse: presolve does without, then.
+    """
+    if not known.any():
+        return None
+    try:
+        at_zero = evaluate(np.zeros(n))
+    except Exception:
+        return None
+    return LinearRows.among(known, at_zero.c, at_zero.jac)
 
 
 def _evaluator(raw: Any, structure: Structure, compiled: bool | None) -> tuple[Evaluator, str]:

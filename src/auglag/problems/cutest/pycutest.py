@@ -16,7 +16,7 @@ from scipy import sparse
 from auglag._typing import Vector
 from auglag.errors import InputError, MissingExtra
 from auglag.problems.base import AbstractProblem, Group, LinearRows
-from auglag.problems.cutest.problem import Evaluation, bounds
+from auglag.problems.cutest.problem import Evaluation, bounds, linear_rows
 
 
 @final
@@ -62,13 +62,7 @@ class PycutestProblem(AbstractProblem):
 
     def linear(self) -> LinearRows | None:
         """The rows that CUTEst knows to be linear."""
-        if not self.linear_rows.any():
-            return None
-        try:
-            _, _, c, jac = self.evaluate(np.zeros(self.n))
-        except Exception:  # where a curved function is not defined at 0, CUTEst may refuse; presolve is no must
-            return None
-        return LinearRows.among(self.linear_rows, c, jac)
+        return linear_rows(self.linear_rows, self.evaluate, self.n)
 
     def f(self, x: Vector) -> float:
         """The objective."""
