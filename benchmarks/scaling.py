@@ -138,7 +138,7 @@ def by_auglag(x, f, c, start, lower, upper, cl, cu, first):
     from auglag.bench.counted import CountedProblem
     from auglag.bench.spec import Limits
     from auglag.casadi import CasadiProblem
-    from auglag.sqp import sparse
+    from auglag.kkt import sparse
 
     problem = CasadiProblem({"x": x, "f": f, "g": c}, x0=start, lbx=lower, ubx=upper, lbg=cl, ubg=cu)
     functions, factors = Clock(), Clock()

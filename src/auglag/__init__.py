@@ -7,8 +7,22 @@
 
 from auglag import datasets, prox, stochastic, theory
 from auglag._version import __version__
-from auglag.acceleration import SQP
-from auglag.budget import Budget
+from auglag.algorithm.rules import (
+    Adaptive,
+    Always,
+    Constant,
+    DualRule,
+    FromScale,
+    Full,
+    Geometric,
+    History,
+    InitialPenalty,
+    Iteration,
+    PenaltyRule,
+    PowerLaw,
+    Short,
+    ToleranceRule,
+)
 from auglag.certificate import Certificate
 from auglag.errors import (
     AuglagError,
@@ -32,23 +46,9 @@ from auglag.minimize import certify, minimize, scipy_method
 from auglag.problems.base import AbstractProblem
 from auglag.problems.functions import Problem
 from auglag.result import Result, Status
-from auglag.rules import (
-    Adaptive,
-    Always,
-    Constant,
-    DualRule,
-    FromScale,
-    Full,
-    Geometric,
-    History,
-    InitialPenalty,
-    Iteration,
-    PenaltyRule,
-    PowerLaw,
-    Short,
-    ToleranceRule,
-)
-from auglag.settings import PRESETS, VARIANTS
+from auglag.strategy.budget import Budget
+from auglag.strategy.settings import PRESETS, VARIANTS
+from auglag.strategy.sqp import SQP
 
 __all__ = [
     "LBFGSB",

@@ -14,24 +14,24 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from auglag._typing import Vector
-from auglag.acceleration import SQP
-from auglag.budget import Budget
+from auglag.algorithm.rules import Adaptive, Always, DualRule, FromScale, History, PenaltyRule, ToleranceRule
 from auglag.certificate import Certificate, certificate
-from auglag.checkpoint import usable_path
 from auglag.errors import InputError, OptionError, require_positive
 from auglag.inner import InnerSolver
 from auglag.log import JsonLog, headers
-from auglag.presolving import presolved
+from auglag.persist.checkpoint import usable_path
 from auglag.problems.arguments import check_x0
 from auglag.problems.base import AbstractProblem, Counts
 from auglag.problems.constraints import nearest
 from auglag.problems.functions import Problem
 from auglag.problems.jacobians import real_array
-from auglag.progress import Table
+from auglag.report.progress import Table
 from auglag.result import Result
-from auglag.rules import Adaptive, Always, DualRule, FromScale, History, PenaltyRule, ToleranceRule
-from auglag.run import Hooks, Run, WarmStart
-from auglag.settings import resolve, row_weights
+from auglag.strategy.budget import Budget
+from auglag.strategy.presolving import presolved
+from auglag.strategy.run import Hooks, Run, WarmStart
+from auglag.strategy.settings import resolve, row_weights
+from auglag.strategy.sqp import SQP
 
 
 def minimize(

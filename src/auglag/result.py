@@ -11,9 +11,9 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from auglag._typing import Vector
+from auglag.algorithm.rules import Iteration
 from auglag.certificate import Certificate
 from auglag.errors import InputError
-from auglag.rules import Iteration
 
 
 @final

@@ -10,11 +10,11 @@ from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
 
 import auglag
 from auglag import minimize
-from auglag.acceleration import SQP
+from auglag.kkt import Memory
 from auglag.problems import hock_schittkowski as hs
 from auglag.problems.functions import Problem
 from auglag.problems.standard_form import Scaling, StandardForm
-from auglag.sqp import Memory
+from auglag.strategy.sqp import SQP
 
 
 def sphere(n=2):
@@ -100,7 +100,7 @@ def test_an_acceleration_that_makes_no_sense_is_refused():
 
 def test_the_paper_preset_and_its_rivals_know_nothing_of_it():
     for preset in ("paper", "ialm", "ippm"):
-        assert auglag.settings.PRESETS[preset].acceleration is None
+        assert auglag.strategy.settings.PRESETS[preset].acceleration is None
 
 
 def test_a_stationary_saddle_of_the_constraints_is_no_excuse_for_leaving_the_bounds():

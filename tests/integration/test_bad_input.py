@@ -13,7 +13,7 @@ from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
 
 import auglag
 from auglag import Budget, CheckpointError, EvaluationError, InputError, OptionError, Status, minimize
-from auglag.rules import PenaltyRule, ToleranceRule
+from auglag.algorithm.rules import PenaltyRule, ToleranceRule
 
 X0 = [0.5, 0.2]
 SOLUTION = [0.5, 0.5]  # of min x'x subject to x0 + x1 = 1, with multiplier -1

@@ -19,8 +19,8 @@ from scipy.optimize import LinearConstraint, NonlinearConstraint
 
 import auglag
 from auglag import Budget, EvaluationError, Status, certify, minimize
+from auglag.algorithm.rules import DualRule, PenaltyRule
 from auglag.problems import hock_schittkowski as hs
-from auglag.rules import DualRule, PenaltyRule
 
 
 def rosenbrock(x):

@@ -18,10 +18,10 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import auglag
 from auglag import Budget, Problem, Status, minimize
+from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.inner import InnerSolver, InnerStatus
 from auglag.problems import hock_schittkowski as hs
 from auglag.result import SCHEMA
-from auglag.rules import DualRule, PenaltyRule, ToleranceRule
 
 # HS14: min (x0 - 2)^2 + (x1 - 1)^2 subject to x0 - 2 x1 + 1 = 0 and x0^2/4 + x1^2 <= 1.
 ROOT = 7**0.5

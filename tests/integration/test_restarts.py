@@ -8,12 +8,22 @@ from scipy.optimize import NonlinearConstraint
 
 import auglag
 from auglag import Budget
-from auglag.checkpoint import load
+from auglag.persist.checkpoint import load
 from auglag.problems import cutest
 from auglag.problems.standard_form import Scaling, StandardForm
-from auglag.restarts import EFFORT, FIRST_EFFORT, LAST_EFFORT, MOST, STARTS, Standing, effort, following, start_of
 from auglag.result import Status
-from auglag.run import Run
+from auglag.strategy.restarts import (
+    EFFORT,
+    FIRST_EFFORT,
+    LAST_EFFORT,
+    MOST,
+    STARTS,
+    Standing,
+    effort,
+    following,
+    start_of,
+)
+from auglag.strategy.run import Run
 
 
 def pocket(x0, **options):

@@ -20,8 +20,8 @@ from scipy.optimize import NonlinearConstraint
 import auglag
 from auglag import Adaptive, Always, Full, PowerLaw, ProximalGradient, Short, theory
 from auglag._typing import Matrix, Vector
+from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.inner import SOLVERS, InnerResult, InnerSolver, InnerStatus, Oracle, Traits
-from auglag.lagrangian import AugmentedLagrangian
 from auglag.problems.hock_schittkowski import PROBLEMS
 from auglag.prox import L1
 from auglag.theory import Constants

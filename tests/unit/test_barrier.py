@@ -8,19 +8,19 @@ from scipy import sparse
 from scipy.optimize import Bounds, NonlinearConstraint
 
 import auglag
-from auglag.acceleration import SQP
-from auglag.barrier import Barrier
-from auglag.barrier.filter import Filter
-from auglag.barrier.restoration import restored
-from auglag.barrier.space import Iterate, Space
 from auglag.inner.qp import curvature_for
+from auglag.interior import Barrier
+from auglag.interior.filter import Filter
+from auglag.interior.restoration import restored
+from auglag.interior.space import Iterate, Space
+from auglag.kkt import Memory
+from auglag.kkt.hessian import Hessian
+from auglag.kkt.sparse import HeldSystem, Layout, SparseSystem
 from auglag.problems import hock_schittkowski as hs
 from auglag.problems.functions import Problem
 from auglag.problems.jacobians import kind
 from auglag.problems.standard_form import Scaling, StandardForm
-from auglag.sqp import Memory
-from auglag.sqp.hessian import Hessian
-from auglag.sqp.sparse import HeldSystem, Layout, SparseSystem
+from auglag.strategy.sqp import SQP
 
 
 def form_of(problem):

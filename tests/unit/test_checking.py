@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
-from auglag.checking import check_gradient, check_hessian_product, check_jacobian
+from auglag.derivatives.checking import check_gradient, check_hessian_product, check_jacobian
 from auglag.errors import DerivativeError, EvaluationError
 
 SIZES = [1, 2, 3, 10, 100]

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from auglag import differences
-from auglag.colouring import colour
-from auglag.differences import SCHEMES, gradient, hessian_from_gradient, jacobian, steps
+from auglag.derivatives import differences
+from auglag.derivatives.colouring import colour
+from auglag.derivatives.differences import SCHEMES, gradient, hessian_from_gradient, jacobian, steps
+from auglag.derivatives.extrapolation import extrapolated
 from auglag.errors import EvaluationError, InputError
-from auglag.extrapolation import extrapolated
 
 REAL = ("2-point", "3-point")
 FREE = {"lower": -np.inf, "upper": np.inf}

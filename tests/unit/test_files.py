@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from auglag.files import replacing
+from auglag.persist.files import replacing
 
 
 def test_the_new_file_takes_the_place_of_the_old_one(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from scipy.optimize import NonlinearConstraint
 
 import auglag
 from auglag._typing import Matrix, Vector
-from auglag.lagrangian import AugmentedLagrangian
+from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.problems.standard_form import Scaling, StandardForm
 
 INF = np.inf

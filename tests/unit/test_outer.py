@@ -10,9 +10,9 @@ import pytest
 
 from auglag import Adaptive, Always, Full, InputError, PowerLaw, Short, Status
 from auglag._typing import Vector
+from auglag.algorithm.outer import Outcome, augmented_lagrangian
+from auglag.algorithm.rules import DualRule, History, Iteration, PenaltyRule, ToleranceRule
 from auglag.inner.base import InnerResult, InnerStatus
-from auglag.outer import Outcome, augmented_lagrangian
-from auglag.rules import DualRule, History, Iteration, PenaltyRule, ToleranceRule
 
 
 @dataclass

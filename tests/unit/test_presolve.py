@@ -14,7 +14,7 @@ import auglag
 from auglag.problems.presolve import reduction
 from auglag.problems.presolved import Presolved
 from auglag.prox import Box, GroupL2
-from auglag.settings import PRESETS, resolve
+from auglag.strategy.settings import PRESETS, resolve
 
 INF = np.inf
 TOL = 1e-6

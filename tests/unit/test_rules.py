@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auglag import Adaptive, Always, FromScale, Full, Geometric, InputError, PowerLaw, Short
-from auglag.rules import Constant, DualRule, History, Iteration, PenaltyRule, after_failure
+from auglag.algorithm.rules import Constant, DualRule, History, Iteration, PenaltyRule, after_failure
 
 
 def row(

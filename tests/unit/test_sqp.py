@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from auglag.sqp import Hessian, Memory, Model, Sets, solve
-from auglag.sqp.active_set import active_set
-from auglag.sqp.convexity import flipped
-from auglag.sqp.curvature import structured_sr1
-from auglag.sqp.factorisation import System, factorise
-from auglag.sqp.interior import interior_point
+from auglag.kkt import Hessian, Memory, Model, Sets, solve
+from auglag.kkt.active_set import active_set
+from auglag.kkt.convexity import flipped
+from auglag.kkt.curvature import structured_sr1
+from auglag.kkt.factorisation import System, factorise
+from auglag.kkt.interior import interior_point
 
 INF = np.inf
 

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from auglag.bench.record import Record, flat
 from auglag.errors import InputError, MissingExtra
-from auglag.files import replacing
+from auglag.persist.files import replacing
 
 
 def export(records: Iterable[Record], path: str | os.PathLike[str]) -> Path:

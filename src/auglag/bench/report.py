@@ -20,8 +20,8 @@ from auglag.bench.setting import PAPER_SETTINGS, Setting
 from auglag.bench.style import looks
 from auglag.bench.tables import failures, pairs, solved_at
 from auglag.errors import InputError
-from auglag.files import replacing
-from auglag.pages import filled
+from auglag.persist.files import replacing
+from auglag.report.pages import filled
 
 
 @final

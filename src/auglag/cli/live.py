@@ -13,7 +13,7 @@ from rich.text import Text
 
 from auglag.log import LoggedRun, LogReader
 from auglag.log.schema import duration
-from auglag.progress import HEADER, line
+from auglag.report.progress import HEADER, line
 
 STYLES = {"waiting": "yellow", "running": "cyan", "finished": "green", "failed": "red", "gone": "red"}
 BLOCKS = " ▁▂▃▄▅▆▇█"

@@ -12,7 +12,7 @@ from rich.live import Live
 from auglag.cli.base import INTERRUPTED, app, err, out
 from auglag.errors import InputError
 from auglag.log import LogReader
-from auglag.progress import HEADER
+from auglag.report.progress import HEADER
 
 #: Seconds between two looks at the file.
 PAUSE = 0.25

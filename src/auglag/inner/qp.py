@@ -11,7 +11,7 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
-from auglag.sqp import Curvature, Hessian, Memory, Model, Sets, Step, solve
+from auglag.kkt import Curvature, Hessian, Memory, Model, Sets, Step, solve
 
 #: Iterations in a row that change neither value nor residual before the solve is called stalled.
 PATIENCE = 4
@@ -35,7 +35,7 @@ def curvature_for(traits: Traits) -> Curvature:
 class QPModel(InnerSolver):
     """Steps from piecewise quadratic models of phi on the bounds, with a line search and a trust region.
 
-    The model (`auglag.sqp.Model`) expands f and c but keeps the penalties, so that constraints switch inside it. With
+    The model (`auglag.kkt.Model`) expands f and c but keeps the penalties, so that constraints switch inside it. With
     Hessians it is a semismooth Newton method that knows the next kinks; without, the Lagrangian's curvature is learnt
     from first derivatives by a structured rank-one update.
     """

@@ -15,7 +15,7 @@ from auglag.jax.rules import Rules
 from auglag.jax.state import Options, Sides
 from auglag.jax.statement import Statement
 from auglag.problems.constraints import nearest
-from auglag.settings import resolve
+from auglag.strategy.settings import resolve
 
 #: Up to so many variables "auto" takes Newton steps; beyond it limited-memory ones.
 NEWTON = 128

@@ -1,4 +1,4 @@
-"""The rules of Algorithm 1 for many instances at once: the objects of `auglag.rules`, the arithmetic of `formulas`."""
+"""The rules of Algorithm 1 for many instances: the objects of `algorithm.rules`, the arithmetic of `formulas`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import Any, final
 
 import jax.numpy as jnp
 
-from auglag import formulas
-from auglag.errors import InputError
-from auglag.jax.vectors import Array, Vector, clip, norm
-from auglag.rules import (
+from auglag.algorithm import formulas
+from auglag.algorithm.rules import (
     Adaptive,
     Always,
     Constant,
@@ -24,6 +22,8 @@ from auglag.rules import (
     ToleranceRule,
     first_penalty,
 )
+from auglag.errors import InputError
+from auglag.jax.vectors import Array, Vector, clip, norm
 
 
 @final

@@ -17,7 +17,7 @@ STATIONARY = 1e-5
 
 @final
 class Subproblem:
-    """Values, gradients and measures of the subproblems; the formulas are those of `auglag.lagrangian`."""
+    """Values, gradients and measures of the subproblems; the formulas are those of `auglag.algorithm.lagrangian`."""
 
     def __init__(self, evaluation: Evaluation, sides: Sides, m: int, tol: float) -> None:
         self.evaluation, self.sides, self.m, self.tol = evaluation, sides, m, tol

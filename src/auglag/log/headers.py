@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from auglag.run import Run
     from auglag.stochastic.run import Run as StochasticRun
+    from auglag.strategy.run import Run
     from auglag.torch.run import Run as TrainingRun
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from auglag.log.reader import LogReader
-from auglag.pages import filled
+from auglag.report.pages import filled
 
 
 def snapshot(reader: LogReader, *, generation: int = -1, iterations: int = 0, tests: int = 0) -> dict[str, Any]:

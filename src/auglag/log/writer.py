@@ -17,9 +17,9 @@ import scipy
 
 from auglag._typing import Vector
 from auglag._version import __version__
+from auglag.algorithm.rules import Iteration
 from auglag.errors import InputError
 from auglag.log.schema import FIELDS, FORMAT, VERSION, plain
-from auglag.rules import Iteration
 
 #: The end of a run holds x and y up to this size.
 LONGEST = 1000

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import Bounds, HessianUpdateStrategy
 
-from auglag import differences
 from auglag._typing import Vector
+from auglag.derivatives import differences
 from auglag.errors import InputError
 from auglag.problems.constraints import interval
 from auglag.problems.jacobians import real_array

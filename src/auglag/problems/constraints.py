@@ -12,10 +12,10 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import Bounds, HessianUpdateStrategy, LinearConstraint, NonlinearConstraint
 
-from auglag import differences
 from auglag._typing import Jacobian, Vector
+from auglag.derivatives import differences
+from auglag.derivatives.extrapolation import extrapolated
 from auglag.errors import EvaluationError, InputError, OptionError
-from auglag.extrapolation import extrapolated
 from auglag.problems.base import Counts
 from auglag.problems.jacobians import as_jacobian, real_array, transposed_product
 

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
-from auglag import checking, differences
 from auglag._typing import Jacobian, Vector
+from auglag.derivatives import checking, differences
 from auglag.errors import InputError
 from auglag.problems.arguments import check_term, check_x0, pair, parse_bounds, parse_hess, scalar
 from auglag.problems.base import Group, LinearRows, Point, PointwiseProblem

@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar, final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm.outer import OuterSubproblem
 from auglag.inner.base import InnerResult, InnerStatus
-from auglag.outer import OuterSubproblem
 from auglag.stochastic.controllers import Controller
 from auglag.stochastic.full_batch import Ledger, Limits
 from auglag.stochastic.fused import Backend

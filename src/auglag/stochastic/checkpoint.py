@@ -10,8 +10,8 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.checkpoint import opened, write
-from auglag.rules import History, Iteration
+from auglag.algorithm.rules import History, Iteration
+from auglag.persist.checkpoint import opened, write
 from auglag.stochastic.data import leaves
 from auglag.stochastic.linear import LinearBlock
 from auglag.stochastic.problem import StochasticProblem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.checking import check_gradient, check_jacobian
+from auglag.derivatives.checking import check_gradient, check_jacobian
 from auglag.stochastic.blocks import FunctionBlock
 from auglag.stochastic.data import batch_rows
 from auglag.stochastic.full_batch import FullBatchProblem

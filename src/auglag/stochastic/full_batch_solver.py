@@ -6,9 +6,9 @@ import math
 from typing import Any, final
 
 from auglag._typing import Vector
+from auglag.algorithm.outer import OuterSubproblem
 from auglag.errors import OutOfBudget
 from auglag.inner import LBFGSB, InnerResult, InnerSolver, InnerStatus, Traits, choose
-from auglag.outer import OuterSubproblem
 from auglag.stochastic.algorithm2 import Witness
 from auglag.stochastic.curvature import FullBatchSolver
 from auglag.stochastic.full_batch import Limits

@@ -8,8 +8,8 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Matrix, Vector
+from auglag.algorithm.outer import OuterSubproblem
 from auglag.inner.base import InnerResult, InnerStatus
-from auglag.outer import OuterSubproblem
 from auglag.prox import SquaredL2
 from auglag.stochastic.algorithm2 import Witness
 from auglag.stochastic.curvature import Curvature, GaussNewton, curvature

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.checkpoint import usable_path
+from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.errors import InputError, OptionError, require_positive
 from auglag.log import JsonLog, headers
+from auglag.persist.checkpoint import usable_path
 from auglag.problems.constraints import nearest
 from auglag.prox import SquaredL2, Zero
-from auglag.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.stochastic.algorithm2 import Algorithm2
 from auglag.stochastic.curvature import FullBatchSolver, GaussNewton
 from auglag.stochastic.derivatives import check_derivatives as compare

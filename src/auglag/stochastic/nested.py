@@ -15,10 +15,10 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm.outer import augmented_lagrangian
+from auglag.algorithm.rules import Adaptive, Always, History, PenaltyRule, ToleranceRule
 from auglag.inner.base import InnerResult
-from auglag.outer import augmented_lagrangian
 from auglag.result import Status
-from auglag.rules import Adaptive, Always, History, PenaltyRule, ToleranceRule
 from auglag.stochastic.full_batch import FullBatch, Ledger
 from auglag.stochastic.lagrangian import FullTest, Geometry
 from auglag.stochastic.linear import LinearBlock

@@ -14,15 +14,15 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.budget import Budget
+from auglag.algorithm.outer import augmented_lagrangian
+from auglag.algorithm.rules import History
+from auglag.algorithm.stopping import Stopping
 from auglag.certificate import Certificate, certificate
-from auglag.checkpoint import require_same
 from auglag.errors import CheckpointError, InputError, StoppedByCallback
 from auglag.inner.base import InnerResult, InnerStatus
 from auglag.log import JsonLog
-from auglag.outer import augmented_lagrangian
+from auglag.persist.checkpoint import require_same
 from auglag.result import Status, row
-from auglag.rules import History
 from auglag.stochastic import checkpoint as checkpoints
 from auglag.stochastic.algorithm2 import Algorithm2
 from auglag.stochastic.estimate import (
@@ -39,7 +39,7 @@ from auglag.stochastic.reporting import advice, message
 from auglag.stochastic.result import StochasticResult
 from auglag.stochastic.settings import Settings
 from auglag.stochastic.stage import InnerLoop, Stage
-from auglag.stopping import Stopping
+from auglag.strategy.budget import Budget
 
 #: After a certificate that failed, the next one is tried at this share of its R.
 LOOK_AGAIN = 0.9

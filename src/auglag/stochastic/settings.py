@@ -7,13 +7,23 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, final
 
+from auglag.algorithm.rules import (
+    Adaptive,
+    Always,
+    DualRule,
+    Full,
+    History,
+    PenaltyRule,
+    PowerLaw,
+    Short,
+    ToleranceRule,
+)
 from auglag.errors import InputError, OptionError, require_positive
-from auglag.rules import Adaptive, Always, DualRule, Full, History, PenaltyRule, PowerLaw, Short, ToleranceRule
-from auglag.settings import VARIANTS
 from auglag.stochastic.controllers import AdaptiveEpochs, Controller, FixedEpochs
 from auglag.stochastic.curvature import FullBatchSolver, GaussNewton
 from auglag.stochastic.methods import METHODS, SGD, SVRG, Method, PStorm
 from auglag.stochastic.steps import ConstantStep, InverseSqrt
+from auglag.strategy.settings import VARIANTS
 
 #: What `method=` may be by name, beside "auto".
 NAMES = (*METHODS, "gauss-newton", "lbfgs")

@@ -7,9 +7,9 @@ from typing import Any, Protocol, final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm.outer import OuterSubproblem
+from auglag.algorithm.rules import Iteration
 from auglag.inner.base import InnerResult
-from auglag.outer import OuterSubproblem
-from auglag.rules import Iteration
 from auglag.stochastic.algorithm2 import Witness
 from auglag.stochastic.full_batch import FullBatch
 from auglag.stochastic.lagrangian import FullTest, Geometry, StochasticLagrangian

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from auglag.checkpoint import usable_path
+from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.errors import InputError, require_positive
 from auglag.log import JsonLog
-from auglag.rules import DualRule, PenaltyRule, ToleranceRule
+from auglag.persist.checkpoint import usable_path
 from auglag.stochastic.progress import Table
 from auglag.stochastic.run import Caps
 from auglag.torch.constraints import Constraint

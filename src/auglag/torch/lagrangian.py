@@ -14,8 +14,8 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm.rules import Iteration
 from auglag.inner.base import InnerResult
-from auglag.rules import Iteration
 from auglag.stochastic.stage import tested_row
 from auglag.torch.constraints import Layout
 from auglag.torch.full_batch import FullBatch, Values

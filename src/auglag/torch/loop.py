@@ -21,10 +21,10 @@ import numpy as np
 import torch
 
 from auglag._typing import Vector
+from auglag.algorithm.outer import checked
+from auglag.algorithm.rules import Adaptive, DualRule, Full, History, Iteration, PenaltyRule, PowerLaw, ToleranceRule
 from auglag.certificate import Certificate
 from auglag.errors import CheckpointError, InputError, require_positive
-from auglag.outer import checked
-from auglag.rules import Adaptive, DualRule, Full, History, Iteration, PenaltyRule, PowerLaw, ToleranceRule
 from auglag.stochastic.algorithm2 import InnerState
 from auglag.stochastic.controllers import AdaptiveEpochs, Controller
 from auglag.stochastic.full_batch import Ledger

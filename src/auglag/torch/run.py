@@ -13,17 +13,17 @@ from typing import Any, Protocol, final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.budget import Budget
-from auglag.checkpoint import require_same
+from auglag.algorithm.outer import augmented_lagrangian
+from auglag.algorithm.rules import History, Iteration, ToleranceRule
+from auglag.algorithm.stopping import Stopping
 from auglag.errors import CheckpointError, InputError, StoppedByCallback
 from auglag.inner.base import InnerResult, InnerStatus
 from auglag.log import JsonLog, headers
-from auglag.outer import augmented_lagrangian
+from auglag.persist.checkpoint import require_same
 from auglag.result import Status, row
-from auglag.rules import History, Iteration, ToleranceRule
 from auglag.stochastic.full_batch import Ledger, Limits
 from auglag.stochastic.run import Caps
-from auglag.stopping import Stopping
+from auglag.strategy.budget import Budget
 from auglag.torch import storage
 from auglag.torch.certify import certify_point
 from auglag.torch.data import Source

@@ -7,8 +7,8 @@ from typing import Any, final
 
 import torch
 
+from auglag.algorithm.rules import Adaptive, DualRule, Full, History, PenaltyRule, PowerLaw, ToleranceRule
 from auglag.errors import InputError, OptionError, require_positive
-from auglag.rules import Adaptive, DualRule, Full, History, PenaltyRule, PowerLaw, ToleranceRule
 from auglag.stochastic.controllers import AdaptiveEpochs, Controller, FixedEpochs
 from auglag.torch.data import Source
 from auglag.torch.distributed import Team

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from auglag.checkpoint import opened, write
 from auglag.errors import CheckpointError
+from auglag.persist.checkpoint import opened, write
 
 FORMAT = "auglag-torch-1"
 

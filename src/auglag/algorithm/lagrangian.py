@@ -1,0 +1,135 @@
+"""The subproblem of Algorithm 1, line 3: the augmented Lagrangian as a smooth function of x."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.inner.base import UNBOUNDED
+from auglag.kkt import Curvature, Memory, Model
+from auglag.problems.standard_form import StandardForm
+
+
+@final
+class AugmentedLagrangian:
+    """phi(x) = L_beta(x, y) with every slack minimised out, for one y and one beta.
+
+    For a row with interval [cl, cu] the slack s in [cl, cu] of c(x) - s = 0 has the closed-form minimiser
+    s = clip(c + y/beta, cl, cu). With the multiplier estimate
+
+        yhat = y + beta (c - s) = max(y + beta (c - cu), 0) + min(y + beta (c - cl), 0)
+
+    (for an equality, cl = cu = s, simply y + beta (c - s)) value and gradient are
+
+        phi = f + (||yhat||^2 - ||y||^2) / (2 beta),      grad phi = grad f + J' yhat = grad L(x, yhat).
+    """
+
+    def __init__(
+        self,
+        form: StandardForm,
+        y: Vector,
+        beta: float,
+        *,
+        unbounded: float = UNBOUNDED,
+        memory: Memory | None = None,
+    ) -> None:
+        self.form, self.y, self.beta = form, y, beta
+        self.memory = Memory() if memory is None else memory  #: what solvers by models hand on to the next subproblem
+        self.unbounded = unbounded  #: how low, relative to the start, values may fall
+        self.g = form.g
+        self._constant = float(y @ y) / (2.0 * beta)
+
+    def estimate(self, c: Vector) -> Vector:
+        """yhat(x) from the values of the constraint functions."""
+        # c - cl first: near the solution it is exact, however large beta is.
+        form, y, beta = self.form, self.y, self.beta
+        if form.equalities:
+            return y + beta * (c - form.cl)
+        if not form.has_lower:
+            return np.maximum(y + beta * (c - form.cu), 0.0)
+        if not form.has_upper:
+            return np.minimum(y + beta * (c - form.cl), 0.0)
+        return np.maximum(y + beta * (c - form.cu), 0.0) + np.minimum(y + beta * (c - form.cl), 0.0)
+
+    def value(self, x: Vector) -> float:
+        """phi(x), not finite where f or c is not."""
+        point = self.form.at(x)
+        c = point.c
+        if not math.isfinite(c @ c):
+            return math.nan
+        w = self.estimate(c)
+        return float(point.f + float(w @ w) / (2.0 * self.beta) - self._constant)
+
+    def value_and_gradient(self, x: Vector) -> tuple[float, Vector]:
+        """phi(x) and its gradient; the gradient is not evaluated where phi is not finite."""
+        point = self.form.at(x)
+        if not self.form.m:
+            f = point.f
+            return f, point.lagrangian_gradient(self.y) if math.isfinite(f) else np.zeros_like(x)
+        f, c = point.f, point.c
+        if not (math.isfinite(f) and math.isfinite(c @ c)):
+            return (f if f == -math.inf else math.nan), np.zeros_like(x)
+        w = self.estimate(c)
+        return f + float(w @ w) / (2.0 * self.beta) - self._constant, point.lagrangian_gradient(w)
+
+    def constraint(self, x: Vector) -> Vector:
+        """c(x) - s: the c of the paper, with s the minimising slack. yhat = y + beta times this."""
+        c, form = self.form.at(x).c, self.form
+        w = self.estimate(c)
+        inactive = self.y / -self.beta
+        return np.where(w > 0, c - form.cu, np.where(w < 0, c - form.cl, inactive))
+
+    @property
+    def has_hessp(self) -> bool:
+        """Whether second derivatives are at hand."""
+        return self.form.has_hessp
+
+    def hessp(self, x: Vector, v: Vector) -> Vector:
+        """(Hess L(x, yhat) + beta J_A'J_A) v, A the rows whose yhat is not 0 (and all equalities)."""
+        point, form = self.form.at(x), self.form
+        w = self.estimate(point.c)
+        active = (w != 0.0) | (form.cl == form.cu)
+        product = np.where(active, self.beta * point.jvp(v), 0.0)
+        return point.hessp(w, v) + point.vjp(product)
+
+    # What solvers by models ask for in addition
+
+    def multipliers(self, x: Vector) -> Vector:
+        """yhat(x)."""
+        return self.estimate(self.form.at(x).c)
+
+    def model(self, x: Vector, w: Vector, curvature: Curvature, radius: float) -> Model | None:
+        """phi around x with f and c expanded and the Hessian taken at the multipliers w, for steps within radius.
+
+        None where a derivative is not finite. The radius bounds the largest entry of the step.
+        """
+        form, box = self.form, self.form.box
+        assert box is not None
+        point = form.at(x)
+        model = Model(
+            hessian=curvature.hessian(point, x, w, self.memory),
+            gradient=point.grad,
+            jacobian=curvature.jacobian(point),
+            t=point.c + self.y / self.beta,
+            beta=self.beta,
+            cl=form.cl,
+            cu=form.cu,
+            lower=np.minimum(np.maximum(box[0] - x, -radius), 0.0),
+            upper=np.maximum(np.minimum(box[1] - x, radius), 0.0),
+            equal=form.equal,
+            layout=self.memory.layout,
+        )
+        return model if model.finite else None
+
+    def corrected(self, model: Model, trial: Vector, d: Vector) -> Model:
+        """The model with c(x) replaced by c(trial) - J d: the second-order correction of the step d = trial - x."""
+        return replace(model, t=self.form.at(trial).c - model.jacobian @ d + self.y / self.beta)
+
+    def restated(self, model: Model, beta: float) -> Model:
+        """A model of the same x and y with another penalty."""
+        c = model.t - self.y / self.beta
+        return replace(model, t=c + self.y / beta, beta=beta)

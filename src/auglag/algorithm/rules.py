@@ -1,0 +1,323 @@
+"""What Algorithm 1 leaves open, as small frozen objects that map the history to one number.
+
+Penalty rules give beta_k, dual rules the step length and the projection of the multipliers, tolerance rules eta'_k.
+They keep no state: everything they know is the `History`, which is also what a checkpoint saves.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.algorithm import formulas
+from auglag.errors import InputError, require_positive
+
+
+def _positive(rule: object, name: str) -> None:
+    require_positive(getattr(rule, name), f"{type(rule).__name__}.{name}")
+
+
+def _above_one(rule: object, name: str) -> None:
+    value = getattr(rule, name)
+    if not 1.0 < value < math.inf:
+        raise InputError(f"{type(rule).__name__}.{name} must be finite and greater than 1, got {value}")
+
+
+def _initial(rule: Always | Adaptive) -> None:
+    if not isinstance(rule.initial, InitialPenalty):
+        _positive(rule, "initial")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One outer iteration k: what was chosen, and what the inner solve found. Norms are 2-norms."""
+
+    k: int
+    beta: float
+    eta: float
+    usable: bool  #: False if the subproblem was unbounded or undefined; then x and y stay
+    violation: float  #: ||c(x_{k+1})|| in the units of the algorithm (scaled)
+    stationarity: float  #: dist(-grad L_beta(x_{k+1}, y_k), dg(x_{k+1})), scaled
+    residual: float  #: R(x_{k+1}, yhat_{k+1}) in the user's units
+    user_violation: float  #: the second half of R
+    objective: float  #: f(x_{k+1}) + g(x_{k+1}), user's units
+    multiplier_norm: float  #: ||yhat_{k+1}||, user's units
+    inner_status: str
+    inner_iterations: int
+    evaluations: int  #: gradients of the augmented Lagrangian in this iteration
+    undefined: int = 0  #: among them, points at which a function was not finite
+    acceleration_steps: int = 0  #: steps of the acceleration just before this iteration
+    attempt: int = 0  #: 0 from x0, then the number of the restart
+
+
+@dataclass(slots=True)
+class History:
+    """The start and all outer iterations so far."""
+
+    objective: float  #: f(x_1), scaled
+    violation: float  #: ||c(x_1)||, scaled
+    #: A violation (user's units) so far below the tolerance that no penalty need be raised for it: at that size it is
+    #: rounding that decides whether it shrinks. 0 for the paper's rule as printed.
+    negligible: float = 0.0
+    iterations: list[Iteration] = field(default_factory=list)
+
+    @property
+    def k(self) -> int:
+        """The number of the iteration to come, from 1."""
+        return len(self.iterations) + 1
+
+    @property
+    def last(self) -> Iteration:
+        """The iteration just finished."""
+        if not self.iterations:
+            raise IndexError("no iteration yet: a rule has to return its first value when history.iterations is empty")
+        return self.iterations[-1]
+
+    @property
+    def inner_iterations(self) -> int:
+        """Inner iterations so far."""
+        return sum(it.inner_iterations for it in self.iterations)
+
+    def violations(self) -> list[float]:
+        """||c(x_1)||, then ||c(x_{k+1})|| of the usable iterations."""
+        return [self.violation] + [it.violation for it in self.iterations if it.usable]
+
+
+# ---------------------------------------------------------------------------------------------------- initial penalty
+
+
+class InitialPenalty(ABC):
+    """Chooses beta_1 from the start."""
+
+    @abstractmethod
+    def value(self, history: History) -> float:
+        """beta_1 > 0."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FromScale(InitialPenalty):
+    """beta_1 = factor * max(1, |f|) / max(1, ||c||^2 / 2) at x_1, kept in [lowest, highest] (as ALGENCAN does)."""
+
+    factor: float = 10.0
+    lowest: float = 0.1
+    highest: float = 100.0
+
+    def __post_init__(self) -> None:
+        _positive(self, "factor")
+        _positive(self, "lowest")
+        if not self.lowest <= self.highest < math.inf:
+            raise InputError(f"FromScale.highest must be finite and at least lowest, got {self.highest}")
+
+    def value(self, history: History) -> float:
+        """beta_1 from |f| and ||c|| at the starting point."""
+        scale = self.factor, self.lowest, self.highest
+        return float(formulas.from_scale(np, history.objective, history.violation, *scale))
+
+
+# ------------------------------------------------------------------------------------------------------ penalty rules
+
+
+class PenaltyRule(ABC):
+    """beta_k. A user's own rule is one small class with one method."""
+
+    @abstractmethod
+    def next(self, history: History) -> float:
+        """beta for the iteration to come."""
+
+
+def first_penalty(initial: float | InitialPenalty, history: History) -> float:
+    """beta_1 from a number or a rule."""
+    return initial.value(history) if isinstance(initial, InitialPenalty) else float(initial)
+
+
+def after_failure(history: History, gamma: float) -> float:
+    """The answer to a subproblem with no lower bound: beta times the first power of gamma that is at least 10."""
+    return float(history.last.beta * gamma ** math.ceil(math.log(10.0) / math.log(gamma) - 1e-9))
+
+
+def unfinished(history: History) -> bool:
+    """Whether the inner solver was cut short but gets on: such a subproblem says nothing of its penalty.
+
+    Getting on means a residual smaller by a fifth within the last six iterations. (The paper has no such case.)
+    """
+    residuals = [it.residual for it in history.iterations if it.usable]
+    gets_on = len(residuals) <= 6 or min(residuals[-6:]) < 0.8 * min(residuals[:-6])
+    return history.last.inner_status == "LIMIT" and gets_on
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Always(PenaltyRule):
+    """Raise beta by the factor `gamma` in every iteration (the rival schedule of the paper's experiments)."""
+
+    initial: float | InitialPenalty = FromScale()
+    gamma: float = 10.0
+
+    def __post_init__(self) -> None:
+        _initial(self)
+        _above_one(self, "gamma")
+
+    def next(self, history: History) -> float:
+        """beta_{k+1} = gamma beta_k."""
+        if not history.iterations:
+            return first_penalty(self.initial, history)
+        if not history.last.usable:
+            return after_failure(history, self.gamma)
+        return self.gamma * history.last.beta
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Adaptive(PenaltyRule):
+    """Raise beta only when the violation failed to shrink by the factor `tau` (Algorithm 1, line 5)."""
+
+    initial: float | InitialPenalty = FromScale()
+    gamma: float = 10.0
+    tau: float = 0.25
+
+    def __post_init__(self) -> None:
+        _initial(self)
+        _above_one(self, "gamma")
+        if not 0.0 < self.tau < 1.0:
+            raise InputError(f"Adaptive.tau must lie in (0, 1), got {self.tau}")
+
+    def next(self, history: History) -> float:
+        """beta_{k+1} = beta_k if ||c(x_{k+1})|| <= tau ||c(x_k)||, else gamma beta_k."""
+        if not history.iterations:
+            return first_penalty(self.initial, history)
+        if not history.last.usable:
+            return after_failure(history, self.gamma)
+        before, now = history.violations()[-2:]
+        enough = formulas.shrank_enough(before, now, self.tau) or history.last.user_violation <= history.negligible
+        enough = enough or (history.negligible > 0.0 and unfinished(history))
+        return history.last.beta if enough else self.gamma * history.last.beta
+
+
+# --------------------------------------------------------------------------------------------------------- dual rules
+
+
+class DualRule(ABC):
+    """The length of the dual step y + step * c(x_{k+1}), and where the result is projected."""
+
+    @abstractmethod
+    def step(self, history: History) -> float:
+        """The step length for the iteration just finished."""
+
+    def project(self, y: Vector, history: History) -> Vector:
+        """The multipliers kept for the next subproblem; by default y itself."""
+        return y
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Full(DualRule):
+    """The full step beta_k, projected on |y_i| <= y_max (`ball="box"`) or on ||y|| <= y_max (`ball="l2"`).
+
+    With `growing=True` the radius is y_max * k, the O(k) growth that the paper mentions in passing.
+    """
+
+    y_max: float = 1e9
+    ball: str = "box"
+    growing: bool = False
+
+    def __post_init__(self) -> None:
+        _positive(self, "y_max")
+        if self.ball not in ("box", "l2"):
+            raise InputError(f"Full.ball must be 'box' or 'l2', got {self.ball!r}")
+
+    def step(self, history: History) -> float:
+        """beta_k (Algorithm 1, line 6)."""
+        return history.last.beta
+
+    def project(self, y: Vector, history: History) -> Vector:
+        """The nearest point of the box or ball of radius y_max."""
+        radius = self.y_max * (history.last.k if self.growing else 1)
+        if self.ball == "box":
+            return np.clip(y, -radius, radius)
+        norm = float(np.linalg.norm(y))
+        return y if norm <= radius else y * (radius / norm)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Short(DualRule):
+    """The short step of Sahin et al. (2019), which keeps the multipliers bounded by itself.
+
+    a_k = min(||c(x_1)|| log^2 2 / (||c(x_{k+1})|| (k + 1) log^2(k + 2)), 1), and 1 where c(x_{k+1}) = 0.
+    """
+
+    def step(self, history: History) -> float:
+        """a_k."""
+        with np.errstate(over="ignore"):  # a violation near the smallest number: the step is 1
+            return float(formulas.short_step(np, history.violation, history.last.violation, history.last.k))
+
+
+# ----------------------------------------------------------------------------------------- inner tolerance sequences
+
+
+class ToleranceRule(ABC):
+    """eta'_k, positive and decreasing to 0 (or to a floor below what the stopping test needs)."""
+
+    @abstractmethod
+    def next(self, history: History) -> float:
+        """eta'_k for the iteration to come; the loop takes eta_k = min(1/beta_k, eta'_k)."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PowerLaw(ToleranceRule):
+    """eta'_k = scale / k^power; the paper's experiments are matched by scale = power = 1."""
+
+    scale: float = 1.0
+    power: float = 1.0
+
+    def __post_init__(self) -> None:
+        _positive(self, "scale")
+        _positive(self, "power")
+
+    def next(self, history: History) -> float:
+        """scale / k^power."""
+        return float(formulas.power_law(history.k, self.scale, self.power))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Geometric(ToleranceRule):
+    """eta'_k = max(first * ratio^(k-1), floor)."""
+
+    first: float = 0.1
+    ratio: float = 0.1
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        _positive(self, "first")
+        if not 0.0 < self.ratio < 1.0:
+            raise InputError(f"Geometric.ratio must lie in (0, 1), got {self.ratio}")
+        if not 0.0 <= self.floor < math.inf:
+            raise InputError(f"Geometric.floor must be nonnegative and finite, got {self.floor}")
+
+    def next(self, history: History) -> float:
+        """first * ratio^(k-1), not below the floor."""
+        return float(formulas.geometric(np, history.k, self.first, self.ratio, self.floor))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Constant(ToleranceRule):
+    """eta'_k = value throughout; for problems without constraints, which one subproblem solves."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        _positive(self, "value")
+
+    def next(self, history: History) -> float:
+        """The constant."""
+        return self.value

@@ -1,0 +1,110 @@
+"""When Algorithm 1 ends: line 4 of the paper, and the ways in which it cannot go on."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import final
+
+from auglag.algorithm.rules import History
+from auglag.inner.base import InnerStatus
+from auglag.result import Status
+from auglag.strategy.budget import Budget
+
+#: A subproblem still unbounded at this penalty, or so many in a row, call for a look whether the problem is.
+UNBOUNDED_PENALTY = 1e12
+UNBOUNDED_IN_A_ROW = 3
+#: No useful subproblem can be posed in double precision beyond this penalty.
+LARGEST_PENALTY = 1e20
+#: Outer iterations without a better residual, with the inner solver failing, before the run is called stuck.
+PATIENCE = 6
+#: Iterations that may be spent on getting from tol to aim * tol.
+EXTRA = 2
+#: The same where the last steps are Newton's: only degenerate problems need any.
+MORE = 10
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """The stopping test R(x_{k+1}, yhat_{k+1}) <= tol in the user's units, and everything else that ends a run."""
+
+    tol: float
+    budget: Budget
+    constrained: bool
+    aim: float = 1.0
+    largest_penalty: float = LARGEST_PENALTY
+    extra: int = EXTRA  #: iterations that may be spent on getting from tol to aim * tol
+    suspicion: int | None = 4  #: penalty increases in a row without less violation that call for a feasibility check
+
+    def __call__(self, history: History, status: InnerStatus, limit: str = "") -> Status | None:
+        """None to go on. INFEASIBLE, and UNBOUNDED with constraints, are suspicions for the caller to confirm."""
+        last = history.last
+        if self.solved(history):
+            return Status.SOLVED
+        if status is InnerStatus.BUDGET:
+            return Status.TIME_LIMIT if limit == "seconds" else Status.EVALUATION_LIMIT
+        if status is InnerStatus.INTERRUPTED:
+            return Status.INTERRUPTED
+        if status is InnerStatus.UNDEFINED:
+            return Status.NON_FINITE
+        if status is InnerStatus.EDGE and (not self.constrained or last.beta >= UNBOUNDED_PENALTY):
+            return Status.NON_FINITE
+        if status is InnerStatus.UNBOUNDED and self._looks_unbounded(history):
+            return Status.UNBOUNDED
+        if self.suspicion is not None and self._looks_infeasible(history, self.suspicion):
+            return Status.INFEASIBLE
+        if last.k >= self.budget.outer_limit:
+            return Status.ITERATION_LIMIT
+        if last.beta > self.largest_penalty or self._stuck(history):
+            return Status.STUCK
+        return None
+
+    def solved(self, history: History) -> bool:
+        """R <= aim * tol; or R <= tol, when another iteration cannot be expected to do better."""
+        last = history.last
+        if not (last.usable and last.residual <= self.tol):
+            return False
+        if last.residual <= self.aim * self.tol:
+            return True
+        if last.inner_status != InnerStatus.CONVERGED.name and not self._halved(history):
+            return True
+        return sum(it.residual <= self.tol for it in history.iterations if it.usable) > self.extra
+
+    def _halved(self, history: History) -> bool:
+        """Whether the last steps are Newton's and the residual still fell by half: then rounding is not reached yet."""
+        before = [it.residual for it in history.iterations[:-1] if it.usable]
+        return self.extra >= MORE and bool(before) and history.last.residual <= 0.5 * min(before)
+
+    def _looks_unbounded(self, history: History) -> bool:
+        """Without constraints at once; with them, every few subproblems in a row that had no lower bound."""
+        if not self.constrained or history.last.beta >= UNBOUNDED_PENALTY:
+            return True
+        in_a_row = 0
+        for it in reversed(history.iterations):
+            if it.inner_status != InnerStatus.UNBOUNDED.name:
+                break
+            in_a_row += 1
+        return in_a_row % UNBOUNDED_IN_A_ROW == 0
+
+    def _looks_infeasible(self, history: History, times: int) -> bool:
+        """The last `times` increases of beta did not reduce the violation, which is not small."""
+        if not history.last.usable or history.last.user_violation <= 10 * self.tol:
+            return False
+        violations, betas = history.violations(), [it.beta for it in history.iterations if it.usable]
+        if len(betas) <= times or betas[-1] <= betas[-1 - times]:
+            return False
+        recent = violations[-1 - times :]
+        return all(now > 0.9 * before for before, now in itertools.pairwise(recent))
+
+    def _stuck(self, history: History) -> bool:
+        """No better residual for a while, although the inner solver tried and failed every time."""
+        usable = [it for it in history.iterations if it.usable]
+        if not self.constrained and usable:  # the same subproblem again is worth while after an acceleration only
+            times = 2 if self.extra >= MORE else 1
+            return [it.inner_status for it in usable[-times:]] == times * [InnerStatus.STALLED.name]
+        if len(usable) <= PATIENCE:
+            return False
+        recent = usable[-PATIENCE:]
+        no_better = min(it.residual for it in recent) > 0.9 * min(it.residual for it in usable[:-PATIENCE])
+        return no_better and all(it.inner_status != InnerStatus.CONVERGED.name for it in recent)

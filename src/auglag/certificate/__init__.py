@@ -1,0 +1,7 @@
+"""Is a point a solution? KKT residuals in the user's units, the multipliers that fit best, the best point of a run."""
+
+from __future__ import annotations
+
+from auglag.certificate.kkt import Certificate, certificate, settle_rows
+
+__all__ = ["Certificate", "certificate", "settle_rows"]

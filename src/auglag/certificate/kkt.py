@@ -1,0 +1,201 @@
+"""How good is a point? KKT residuals of any (x, multipliers) on the original problem, in the user's units.
+
+Nothing here depends on how the point was found, and the solver's `success` follows from this check alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.certificate.multipliers import best_multipliers
+from auglag.errors import InputError
+from auglag.problems.base import AbstractProblem, Point
+from auglag.prox import SeparableTerm, Zero
+
+#: Distances (relative to max(1, |side|)) within which a row or variable may be held by a multiplier, for a bare x.
+ACTIVITY = (1e-6, 1e-8, 1e-4, 1e-2)
+#: No more violated rows than these are named.
+MOST_NAMED = 1000
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The residuals at one (x, y), L = f + y'c + z'x; 2-norms unless said otherwise.
+
+    residual = stationarity + ||(violation, complementarity)||, which for equality constraints is the paper's
+    R(x, y) = dist(-grad L(x, y), dg(x)) + ||c(x)||. An inequality is an equality c - s = 0 with a slack s between its
+    sides: a multiplier at a side that c(x) does not touch is paid for either by its size, as stationarity in s, or by
+    the gap, as complementarity; one at a bound that x does not touch by its size or by gap * max(1, size).
+    """
+
+    x: Vector
+    multipliers: Vector  #: y, one per row
+    bound_multipliers: Vector  #: z: > 0 where the upper bound holds x, < 0 where the lower one does
+    objective: float  #: f(x) + g(x)
+    stationarity: float  #: dist(-(grad f + J'y + z), dg(x))
+    violation: float  #: distance of c(x) to [cl, cu] and of x to its bounds
+    complementarity: float
+    row_violations: dict[str, float]  #: by name, only rows that are violated, worst first (a thousand at most)
+    gradient_norm: float  #: ||grad f(x)||, to judge the scale of the stationarity
+    exact: bool  #: False if g is a user's term, whose subdifferential distance is only estimated by a prox residual
+    differenced: bool  #: derivatives are finite differences, with their errors
+    derivative_error: float  #: what these errors may do to the stationarity; an estimate, 0 for exact derivatives
+
+    @property
+    def residual(self) -> float:
+        """R: the number that `tol` is compared with."""
+        return self.stationarity + math.hypot(self.violation, self.complementarity)
+
+    @property
+    def relative_residual(self) -> float:
+        """R with the stationarity divided by max(1, ||grad f||)."""
+        return self.stationarity / max(1.0, self.gradient_norm) + math.hypot(self.violation, self.complementarity)
+
+    @property
+    def worst(self) -> tuple[str, float]:
+        """What spoils the residual most: a constraint's name, 'bounds', 'stationarity' or 'complementarity'."""
+        parts = {"stationarity": self.stationarity, "complementarity": self.complementarity, **self.row_violations}
+        name = max(parts, key=lambda key: parts[key] if not math.isnan(parts[key]) else math.inf)
+        return name, parts[name]
+
+    def meets(self, tol: float) -> bool:
+        """Whether the residual is at most `tol`; False if anything is not finite, or not known that accurately."""
+        if not 0.0 < tol < math.inf:
+            raise InputError(f"tol must be positive and finite, got {tol}")
+        return math.isfinite(self.objective) and self.residual <= tol and self.derivative_error <= tol
+
+    def __str__(self) -> str:
+        name, size = self.worst
+        note = "" if self.exact else " (stationarity estimated by the prox residual)"
+        if self.differenced:
+            note += f" (derivatives by finite differences, error about {self.derivative_error:.1e})"
+        return (
+            f"residual {self.residual:.3e} = stationarity {self.stationarity:.3e} + norm of (violation "
+            f"{self.violation:.3e}, complementarity {self.complementarity:.3e}); worst: {name} {size:.3e}{note}"
+        )
+
+
+def certificate(problem: AbstractProblem, x: Vector, y: Vector | None = None, *, enough: float = 0.0) -> Certificate:
+    """Measure x with the multipliers y; with y=None the best multipliers are found by (signed) least squares.
+
+    What counts as active at a point of unknown accuracy? Several answers are tried, until R <= enough.
+    """
+    point = problem.at(x)
+    if y is not None:
+        return _measure(point, y)
+    best: Certificate | None = None
+    for active in ACTIVITY if problem.m else ACTIVITY[:1]:
+        check = _measure(point, best_multipliers(point, active))
+        if best is None or not math.isfinite(best.residual) or check.residual < best.residual:
+            best = check
+        if best.residual <= enough:
+            break
+    assert best is not None
+    return best
+
+
+def _measure(point: Point, y: Vector) -> Certificate:
+    problem, x = point.problem, point.x
+    inside = np.clip(x, problem.lower, problem.upper)
+    bound_violation = float(np.linalg.norm(x - inside))
+    c = point.c
+    row_violation = np.maximum(np.maximum(problem.cl - c, c - problem.cu), 0.0)
+    violation = math.hypot(float(np.linalg.norm(row_violation)), bound_violation)
+    with np.errstate(invalid="ignore", over="ignore"):  # an infinite entry makes a NaN, which no tolerance meets
+        lagrangian_gradient = point.lagrangian_gradient(y)
+    size, gap = _row_gaps(problem.cl, problem.cu, c, y)
+    ways = [way for bounds in _for_bounds(problem, x, -lagrangian_gradient) for way in _for_rows(bounds, size, gap)]
+    paid = min(ways, key=lambda way: way.total(violation))
+    z = paid.z.copy()
+    if problem.differenced:
+        z[problem.lower == problem.upper] = math.nan  # differences do not move a fixed variable
+    worst = [int(i) for i in np.argsort(-row_violation, kind="stable")[:MOST_NAMED] if row_violation[i] != 0.0]
+    named = {problem.row_name(i): float(row_violation[i]) for i in worst}
+    if bound_violation > 0:
+        named["bounds"] = bound_violation
+    g_value = problem.g.value(x) if problem.g is not None else 0.0
+    return Certificate(
+        x=x,
+        multipliers=y,
+        bound_multipliers=z,
+        objective=float(point.f + g_value),
+        stationarity=paid.stationarity,
+        violation=violation,
+        complementarity=paid.complementarity,
+        row_violations=named,
+        gradient_norm=float(np.linalg.norm(point.grad)),
+        exact=problem.g is None or problem.g.exact,
+        differenced=problem.differenced,
+        derivative_error=point.derivative_error(y),
+    )
+
+
+def settle_rows(
+    stationarity: float, violation: float, c: Vector, y: Vector, cl: Vector, cu: Vector
+) -> tuple[float, float]:
+    """(stationarity, complementarity) of a point without bounds, multipliers off their side paid the cheaper way."""
+    ways = _for_rows(_Payment(stationarity, 0.0, np.zeros(0)), *_row_gaps(cl, cu, c, y))
+    paid = min(ways, key=lambda way: way.total(violation))
+    return paid.stationarity, paid.complementarity
+
+
+def _row_gaps(cl: Vector, cu: Vector, c: Vector, y: Vector) -> tuple[Vector, Vector]:
+    """(|y_i|, gap of the side its sign points at) for inequality rows; 0 for equalities, which have no side to miss."""
+    inequality = cl != cu
+    gap = np.where(y > 0, cu - c, np.where(y < 0, c - cl, 0.0))
+    return np.where(inequality, np.abs(y), 0.0), np.where(inequality, np.maximum(gap, 0.0), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Payment:
+    """One way to pay for multipliers that are off their side: as stationarity, or as complementarity."""
+
+    stationarity: float
+    complementarity: float
+    z: Vector
+
+    def total(self, violation: float) -> float:
+        return self.stationarity + math.hypot(violation, self.complementarity)
+
+
+def _for_rows(bounds: _Payment, size: Vector, gap: Vector) -> Iterator[_Payment]:
+    """All rows pay their gap, as Algorithm 1 with its slacks does; or each the smaller of gap_i and |y_i|."""
+    yield replace(bounds, complementarity=math.hypot(bounds.complementarity, float(np.linalg.norm(gap))))
+    dropped = np.where(size < gap, size, 0.0)
+    yield replace(
+        bounds,
+        stationarity=math.hypot(bounds.stationarity, float(np.linalg.norm(dropped))),
+        complementarity=math.hypot(bounds.complementarity, float(np.linalg.norm(np.where(size < gap, 0.0, gap)))),
+    )
+
+
+def _for_bounds(problem: AbstractProblem, x: Vector, v: Vector) -> Iterator[_Payment]:
+    """v = -grad L less dg and bound multipliers z: only at bounds that x touches (the paper's distance), or near them.
+
+    A multiplier z at a bound that x does not quite touch costs gap * max(1, |z|), which bounds what moving x there
+    could still change: a gap below the tolerance excuses no gradient by itself, whatever the units of x are.
+    """
+    g = problem.g if problem.g is not None else Zero()
+    none = np.zeros(x.size)
+    if not isinstance(g, SeparableTerm):  # no bounds beside such a g
+        yield _Payment(g.subdiff_distance(x, v), 0.0, none)
+        return
+    if not np.isfinite(v).all():
+        yield _Payment(math.nan, 0.0, none)
+        return
+    lo, hi = g.subdiff_interval(x)
+    excess = v - np.clip(v, lo, hi)  # what dg cannot absorb and a bound must
+    gap = np.where(excess > 0, problem.upper - x, np.where(excess < 0, x - problem.lower, 0.0))
+    size = np.abs(excess)
+    price = np.maximum(gap, 0.0) * np.maximum(1.0, size)
+    for held in (gap <= 0.0, price < size):
+        z = np.where(held, excess, 0.0)
+        paid = np.where(held, price, 0.0)
+        yield _Payment(float(np.linalg.norm(excess - z)), float(np.linalg.norm(paid)), z)

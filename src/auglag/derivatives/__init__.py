@@ -1,0 +1,1 @@
+"""First derivatives by differences, and checks of those that users give."""

@@ -1,0 +1,380 @@
+"""Is a user-supplied derivative the derivative of the user's function? A cheap answer that does not cry wolf.
+
+One random direction d and two evaluations settle the usual case: (f(x + hd) - f(x - hd)) / 2h against J d. Only a
+disagreement is looked into, and four things must hold before it is called an error:
+
+1. no two neighbouring step sizes h in 1e-2, ..., 1e-9 give agreement, and no h below those of item 2 does;
+2. at three neighbouring step sizes the same error shows, beyond rounding, and forward and backward differences agree
+   with one another better than with J d (so it is neither noise nor truncation nor a kink);
+3. the derivative disagrees at a second point close by as well (a kink at x itself, a function constant in steps);
+4. there is an entry (i, j) for which 1 and 2 hold along the j-th axis. That entry is named.
+
+No point outside the bounds is ever evaluated; fixed variables are not moved, so their columns are not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
+
+from auglag._typing import Matrix, Vector
+from auglag.derivatives.differences import jacobian
+from auglag.errors import DerivativeError, EvaluationError
+
+_EPS = float(np.finfo(np.float64).eps)
+_TOLERANCE = 1e-3  # the relative error that is tolerated, in units of the norm of the terms of J d
+_STEADY = 0.1  # how far the error may change from step size to step size, relative to itself
+_LARGEST, _SMALLEST = 1e-2, 1e-9  # the step sizes of the sweep
+_CENTRAL, _FORWARD = _EPS ** (1 / 3), 4 * _EPS**0.5  # the step sizes of the first test
+_MANY = 256  # variables; above, the worst entry is searched for by halving
+
+_Operator: TypeAlias = Any  # ndarray, csr_array or LinearOperator of shape (m, n)
+
+
+def check_gradient(
+    fun: Callable[[Vector], Any],
+    grad: Callable[[Vector], Any],
+    x: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    *,
+    name: str = "jac",
+    of: str = "fun",
+    rng: np.random.Generator,
+) -> None:
+    """Raise `DerivativeError` if grad(x) is not the gradient of the real function fun at x.
+
+    `name` and `of` are what the user calls grad and fun. Nothing is said where fun or grad is not defined at x.
+    """
+    _Check(fun, lambda z: np.reshape(grad(z), (1, -1)), _box(x, lower, upper), rng).run(
+        name, "the gradient", f"entry {{j}} of the gradient is {{given:.6g}}, but finite differences of {of}"
+    )
+
+
+def check_jacobian(
+    fun: Callable[[Vector], Any],
+    jac: Callable[[Vector], Any],
+    x: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    *,
+    name: str = "jac",
+    of: str = "fun",
+    rng: np.random.Generator,
+) -> None:
+    """Raise `DerivativeError` if jac(x), dense, sparse or a LinearOperator, is not the Jacobian of fun at x."""
+    _Check(fun, jac, _box(x, lower, upper), rng).run(
+        name,
+        "the Jacobian",
+        f"row {{i}}, column {{j}} of the Jacobian is {{given:.6g}}, but finite differences of {of}",
+    )
+
+
+def check_hessian_product(
+    hessp: Callable[[Vector, Vector], Any],
+    grad: Callable[[Vector], Any],
+    x: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    *,
+    name: str = "hessp",
+    of: str = "jac",
+    rng: np.random.Generator,
+) -> None:
+    """Raise `DerivativeError` if hessp(x, v) is not the derivative of the gradient grad at x in the direction v."""
+
+    def hessian(z: Vector) -> LinearOperator:
+        def product(v: Vector) -> Vector:
+            return np.asarray(hessp(z, v.reshape(-1)), dtype=np.float64).reshape(-1)
+
+        return LinearOperator((z.size, z.size), matvec=product, dtype=np.float64)
+
+    _Check(grad, hessian, _box(x, lower, upper), rng).run(
+        name, "the Hessian", f"row {{i}}, column {{j}} of the Hessian is {{given:.6g}}, but finite differences of {of}"
+    )
+
+
+def agrees(
+    fun: Callable[[Vector], Any], jac: Matrix, x: Vector, lower: Vector, upper: Vector, rng: np.random.Generator
+) -> bool:
+    """The first test alone, two evaluations: whether jac looks like the Jacobian of fun at x. False proves nothing."""
+    check = _Check(fun, lambda z: jac, _box(x, lower, upper), rng)
+    if not check.box.scale.any():
+        return True
+    direction, norm = check._direction(jac, check.box)
+    return check._agrees(jac, direction, norm, "jac: the Jacobian")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """A point x in [lower, upper], with the length by which each variable may sensibly be moved."""
+
+    x: Vector
+    lower: Vector
+    upper: Vector
+    scale: Vector
+
+    def room(self, direction: Vector) -> float:
+        """The largest t for which x + t * direction is inside."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            t = np.where(direction > 0, self.upper - self.x, self.x - self.lower) / np.abs(direction)
+        return float(np.min(t, where=direction != 0, initial=np.inf))
+
+    def move(self, direction: Vector, t: float) -> Vector:
+        """x + t * direction, inside the bounds to the last bit; variables that do not move keep their bits."""
+        return np.clip(self.x + t * direction, self.lower, self.upper)
+
+    def directions(self, count: int, rng: np.random.Generator) -> Matrix:
+        """Random directions (n, count); a variable near a bound moves away from it.
+
+        All magnitudes lie between a third of the scale and the scale, and no two are equal, so that neither a wrong
+        entry nor two swapped ones can hide.
+        """
+        n = self.x.size
+        draws = rng.random((3, n, count))
+        rank = np.argsort(draws[0], axis=0)
+        size = (1 + 2 * (rank + 0.5 * draws[1]) / n) / 3
+        sign = np.where(draws[2] < 0.5, -1.0, 1.0)
+        with np.errstate(over="ignore"):
+            below, above = self.x - self.lower, self.upper - self.x
+        near = np.minimum(below, above) < _LARGEST * self.scale
+        sign[near] = np.where(above >= below, 1.0, -1.0)[near, None]
+        directions: Matrix = sign * size * self.scale[:, None]
+        return directions
+
+
+def _box(x: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> _Box:
+    """The scale is sqrt|x| for large x: between 1, where a gradient of order 1 shows, and |x|, where 1/x does."""
+    x = np.array(x, dtype=np.float64)
+    lower, upper = (np.broadcast_to(np.asarray(b, dtype=np.float64), x.shape) for b in (lower, upper))
+    size = np.maximum(1.0, np.abs(x))
+    with np.errstate(over="ignore"):
+        scale = np.minimum(np.maximum(np.sqrt(size), 1e-4 * size), upper - lower)
+    return _Box(x, lower, upper, scale)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Sweep:
+    """The errors of J d along one direction for falling step sizes, all of shape (steps, m)."""
+
+    slope: Matrix
+    error: Matrix  # slope - J d; central where both sides are defined, else of the one that is
+    gap: Matrix  # between the forward and the backward slope
+    rounding: Matrix  # what rounding of the values of fun can do to the error
+
+    def verdict(self, norm: Vector) -> tuple[NDArray[np.bool_], Vector]:
+        """Which rows are wrong for sure, and their errors; `norm` is that of the terms of each row of J d."""
+        size = np.abs(self.error)
+        tolerated = _TOLERANCE * np.fmax(norm, np.abs(self.slope))
+        # A function that moves in jumps (single precision, rounded output) stands still for small steps.
+        still = (self.slope == 0) & (self.gap == 0)
+        still &= ~still.all(axis=0)
+        # One agreement among the larger steps may be an accident of truncation, two are not.
+        agrees = size <= tolerated
+        twice = (agrees[1:] & agrees[:-1]).any(axis=0)
+        sure = np.isfinite(size) & ~still & (size > tolerated) & (size > self.rounding) & (size > self.gap)
+        wrong, best, error = np.zeros(norm.shape, dtype=np.bool_), np.full(norm.shape, np.inf), np.zeros(norm.shape)
+        for k in range(len(size) - 2):
+            window = self.error[k : k + 3]
+            with np.errstate(invalid="ignore", divide="ignore"):
+                spread = np.ptp(window, axis=0) / size[k : k + 3].min(axis=0)
+            found = sure[k : k + 3].all(axis=0) & ~twice & ~agrees[k:].any(axis=0) & (spread <= _STEADY)
+            better = found & (spread < best)
+            wrong |= found
+            best, error = np.where(better, spread, best), np.where(better, window[1], error)
+        return wrong, error
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """The check of jac against fun; fun: x -> (m,), jac: x -> (m, n)."""
+
+    fun: Callable[[Vector], Any]
+    jac: Callable[[Vector], Any]
+    box: _Box
+    rng: np.random.Generator
+
+    def run(self, name: str, what: str, sentence: str) -> None:
+        """Carry out the steps of the module's docstring; raise on an error found for sure."""
+        box = self.box
+        if not box.scale.any():
+            return
+        jac = self._operator(box, name, what)
+        if jac is None:
+            return
+        direction, norm = self._direction(jac, box)
+        if self._agrees(jac, direction, norm, f"{name}: {what}"):
+            return
+        wrong, _ = self._sweep(jac, box, direction).verdict(norm)
+        if wrong.any():
+            wrong &= self._wrong_nearby(direction, name, what)
+        if not wrong.any() or (found := self._worst(jac, np.flatnonzero(wrong), direction)) is None:
+            return
+        i, j, given, estimate = found
+        relative = abs(given - estimate) / max(abs(given), abs(estimate))
+        raise DerivativeError(
+            f"{name}: {sentence.format(i=i, j=j, given=given)} give {estimate:.6g} at x0 "
+            f"(relative error {relative:.2g}); pass check_derivatives=False if you are sure"
+        )
+
+    def _value(self, x: Vector, m: int) -> Vector:
+        """fun(x), NaN where it is not defined; NumPy is silenced, for the points are our idea and not the user's."""
+        try:
+            with np.errstate(all="ignore"):
+                return np.array(self.fun(x.copy()), dtype=np.float64).reshape(-1)
+        except EvaluationError:
+            return np.full(m, np.nan)
+
+    def _operator(self, box: _Box, name: str, what: str) -> _Operator | None:
+        try:
+            with np.errstate(all="ignore"):
+                jac: Any = self.jac(box.x.copy())
+        except EvaluationError:
+            return None
+        if isinstance(jac, LinearOperator):
+            matrix: _Operator = jac
+        elif sparse.issparse(jac):
+            matrix = _csr(jac)
+        else:
+            matrix = np.atleast_2d(np.array(jac, dtype=np.float64))
+        if len(matrix.shape) != 2 or matrix.shape[1] != box.x.size:
+            raise DerivativeError(f"{name}: {what} must have {box.x.size} columns, got shape {np.shape(jac)}")
+        return matrix
+
+    def _direction(self, jac: _Operator, box: _Box) -> tuple[Vector, Vector]:
+        """A direction in which no row of J d is small by cancellation, and the norm of the terms of each row."""
+        candidates = box.directions(4, self.rng)
+        products, norms = _terms(jac, candidates)
+        share = np.where(norms > 0, products / np.where(norms > 0, norms, 1.0), 1.0)
+        k = int(np.argmax(share.min(axis=0, initial=1.0)))
+        return candidates[:, k], norms[:, k]
+
+    def _agrees(self, jac: _Operator, direction: Vector, norm: Vector, subject: str) -> bool:
+        """The first test; true if all rows agree."""
+        error, rounding, m = self._quick(jac, direction)
+        if m != norm.size:
+            transposed = " (is it transposed?)" if jac.shape[1] == m else ""
+            raise DerivativeError(f"{subject} must have {m} rows, got shape {jac.shape}{transposed}")
+        return bool((np.abs(error) <= _TOLERANCE * norm + rounding).all())
+
+    def _quick(self, jac: _Operator, direction: Vector) -> tuple[Vector, Vector, int]:
+        """The error of J d from two evaluations, what rounding may do to it, and the number of values of fun."""
+        box, h, m = self.box, _CENTRAL, int(jac.shape[0])
+        a, b, distance = box.move(direction, h), box.move(direction, -h), 2 * h
+        if min(box.room(direction), box.room(-direction)) < h:
+            a, b, distance = box.move(direction, _FORWARD), box.x, _FORWARD
+        fa, fb = self._value(a, m), self._value(b, m)
+        if fa.size != m or fb.size != m:
+            return np.zeros(m), np.zeros(m), fa.size if fa.size != m else fb.size
+        with np.errstate(invalid="ignore", over="ignore"):
+            error = (fa - fb) / distance - jac @ ((a - b) / distance)
+            return error, 2 * _EPS * np.maximum(np.abs(fa), np.abs(fb)) / distance, m
+
+    def _sweep(self, jac: _Operator, box: _Box, direction: Vector) -> _Sweep:
+        """Forward and backward differences for all step sizes that fit."""
+        m = int(jac.shape[0])
+        both = min(box.room(direction), box.room(-direction)) >= 1e4 * _SMALLEST
+        largest = min(_LARGEST, box.room(direction), box.room(-direction) if both else np.inf)
+        h = largest * 10.0 ** -np.arange(1 + np.floor(np.log10(largest / _SMALLEST) + 1e-6))[:, None]
+        f0 = self._value(box.x, m)
+        sides = []
+        with np.errstate(invalid="ignore", over="ignore"):
+            for sign in (1, -1) if both else (1,):
+                points = [box.move(direction, sign * t) for t in h[:, 0].tolist()]
+                values = np.stack([self._value(point, m) for point in points])
+                moved = (np.stack(points, axis=1) - box.x[:, None]) / (sign * h[:, 0])
+                sides.append(((values - f0) / (sign * h), (jac @ moved).T, values))
+            slopes, products, values = (np.stack(part) for part in zip(*sides, strict=True))
+            bad = ~np.isfinite(slopes)
+            slopes = np.where(bad.all(axis=0), np.nan, np.where(bad, slopes[::-1], slopes))
+            products = np.where(bad, products[::-1], products)
+            size = np.max(np.abs(values), axis=0, initial=0.0, where=np.isfinite(values))
+            rounding = 8 * _EPS * np.maximum(size, np.abs(f0)) / h
+            error = slopes - products
+            return _Sweep(slopes.mean(axis=0), error.mean(axis=0), np.abs(error[0] - error[-1]), rounding)
+
+    def _wrong_nearby(self, direction: Vector, name: str, what: str) -> NDArray[np.bool_]:
+        """The rows that are wrong, in the same direction, at the farthest of some points where fun is defined."""
+        for distance in (1e-3, 1e-4, 1e-5):
+            x = self.box.move(direction, distance)
+            box = _Box(x, self.box.lower, self.box.upper, self.box.scale)
+            jac = self._operator(box, name, what)
+            if jac is not None and np.isfinite(self._value(x, jac.shape[0])).all():
+                return self._sweep(jac, box, direction).verdict(_terms(jac, direction[:, None])[1][:, 0])[0]
+        return np.ones(1, dtype=np.bool_)
+
+    def _worst(self, jac: _Operator, rows: NDArray[np.intp], direction: Vector) -> tuple[int, int, float, float] | None:
+        """(i, j, given entry, estimate) for the entry with the largest error among `rows` that is wrong for sure."""
+        box = self.box
+        columns = self._suspects(jac, rows, direction)
+        given, estimate = _columns(jac, columns)[rows], self._estimate(jac.shape[0], columns)[rows]
+        with np.errstate(invalid="ignore", over="ignore"):
+            error = np.abs(estimate - given) * box.scale[columns]
+            terms = np.maximum(np.abs(estimate), np.abs(given)) * box.scale[columns]
+            rank = np.nan_to_num(error / np.linalg.norm(terms, axis=1, keepdims=True), nan=0.0)
+        for k in np.argsort(-rank, axis=None)[:5].tolist():
+            row, column = divmod(k, columns.size)
+            i, j = int(rows[row]), int(columns[column])
+            axis = np.zeros(box.x.size)
+            axis[j] = box.scale[j] if box.upper[j] - box.x[j] >= box.x[j] - box.lower[j] else -box.scale[j]
+            wrong, errors = self._sweep(jac, box, axis).verdict(np.abs(jac @ axis))
+            if wrong[i]:
+                entry = float(given[row, column])
+                true = entry + float(errors[i] / axis[j])
+                return i, j, entry, true if abs(true) > 1e-9 * abs(entry) else 0.0
+        return None
+
+    def _suspects(self, jac: _Operator, rows: NDArray[np.intp], direction: Vector) -> NDArray[np.intp]:
+        """The variables to look at one by one; of very many, those of the half with the larger error, repeatedly."""
+        columns = np.flatnonzero(self.box.scale)
+        while columns.size > _MANY:
+            halves, errors = np.array_split(columns, 2), []
+            for half in halves:
+                part = np.zeros(direction.size)
+                part[half] = direction[half]
+                error = np.abs(self._quick(jac, part)[0][rows])
+                errors.append(np.max(error, initial=0.0, where=np.isfinite(error)))
+            columns = halves[int(np.argmax(errors))]
+        return columns
+
+    def _estimate(self, m: int, columns: NDArray[np.intp]) -> Matrix:
+        """The columns of the Jacobian by finite differences."""
+        box = self.box
+
+        def part(z: Vector) -> Vector:
+            point = box.x.copy()
+            point[columns] = z
+            return self._value(point, m)
+
+        lower, upper = box.lower[columns], box.upper[columns]
+        estimate = jacobian(part, box.x[columns], self._value(box.x, m), lower=lower, upper=upper)
+        return np.asarray(estimate, dtype=np.float64)
+
+
+def _csr(matrix: Any) -> sparse.csr_array:
+    return sparse.csr_array(matrix, dtype=np.float64)
+
+
+def _terms(jac: _Operator, directions: Matrix) -> tuple[Matrix, Matrix]:
+    """|J d| and the norms of the terms of its rows, for each column d of `directions`."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        products = np.abs(np.asarray(jac @ directions))
+        if isinstance(jac, LinearOperator):  # its entries are not at hand; the rows' norms can be estimated
+            return products, np.broadcast_to(np.sqrt(np.mean(products**2, axis=1, keepdims=True)), products.shape)
+        return products, np.sqrt(np.asarray(abs(jac) ** 2 @ directions**2))
+
+
+def _columns(jac: _Operator, columns: NDArray[np.intp]) -> Matrix:
+    if isinstance(jac, LinearOperator):
+        return np.stack([jac @ (np.arange(jac.shape[1]) == j).astype(np.float64) for j in columns], axis=1)
+    part = jac[:, columns]
+    return np.asarray(part if isinstance(part, np.ndarray) else part.toarray())

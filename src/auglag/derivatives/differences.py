@@ -1,0 +1,348 @@
+"""Finite-difference derivatives whose every evaluation lies inside the bounds.
+
+A column of the Jacobian comes from two nodes x + d1 e_j and x + d2 e_j (3-point), from one (2-point), or from one
+imaginary step (cs). The slopes are divided by the distances between the floating-point numbers that were really used,
+so the rounding of x + h costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from auglag._typing import Matrix, Vector
+from auglag.derivatives.colouring import structure
+from auglag.errors import EvaluationError, InputError
+
+SCHEMES = ("2-point", "3-point", "cs")
+
+#: A structure (nonzero or stored entries), or the pair (structure, group of each column) to colour only once.
+Sparsity: TypeAlias = Any
+#: Like the builtin `map`: workers(function, points) gives the values in the order of the points.
+Workers: TypeAlias = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
+
+_EPS = float(np.finfo(np.float64).eps)
+_HUGE = float(np.finfo(np.float64).max)
+_RELATIVE = {"2-point": _EPS**0.5, "3-point": _EPS ** (1 / 3), "cs": _EPS**0.5}
+
+
+def steps(
+    x: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    scheme: str,
+    rel_step: ArrayLike | None = None,
+    stretch: float = 1.0,
+) -> tuple[Vector, NDArray[np.bool_]]:
+    """Signed steps h, and which columns are one-sided (3-point only: nodes x+h and x+2h instead of x+h and x-h).
+
+    Every node lies in [lower, upper] in floating point. The step is rel * sign(x) * max(1, |x|) with rel = eps^(1/2)
+    (2-point, cs) or eps^(1/3) (3-point); a given `rel_step` means rel_step * sign(x) * |x|, as in SciPy. If neither
+    side has room for it, the larger side is used with a smaller step; `stretch` multiplies the default step. h is 0
+    for a fixed variable, and for one whose room does not hold the floating-point numbers that the scheme needs.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    lower, upper = np.maximum(lower, -_HUGE), np.minimum(upper, _HUGE)
+    _require_inside(x, lower, upper)
+    h = _wished(x, scheme, rel_step, stretch)
+    one_sided = np.zeros(x.shape, dtype=np.bool_)
+    if scheme == "cs":
+        return np.where(lower == upper, 0.0, h), one_sided
+    with np.errstate(over="ignore"):
+        below, above = x - lower, upper - x
+    size, larger = np.abs(h), np.maximum(below, above)
+    inward = np.where(above >= below, 1.0, -1.0)
+    factor = np.ones(x.shape)  # of the second node, x + factor * h
+    if scheme == "2-point":
+        ahead, behind = np.where(h > 0, above, below), np.where(h > 0, below, above)
+        h = np.where(ahead >= size, h, np.where(behind >= size, -h, inward * larger))
+    else:
+        central, aside = np.minimum(size, np.minimum(below, above)), np.minimum(size, larger / 2)
+        one_sided = central < aside / 2  # at aside/2 both have the same rounding error
+        h = np.where(one_sided, inward * aside, central)
+        factor = np.where(one_sided, 2.0, -1.0)
+    return _settle(x, h, factor, lower, upper), one_sided
+
+
+def _require_inside(x: Vector, lower: Vector, upper: Vector) -> None:
+    outside = ~((lower <= x) & (x <= upper))
+    if outside.any():
+        j = int(np.argmax(outside))
+        low, high = np.broadcast_to(lower, x.shape)[j], np.broadcast_to(upper, x.shape)[j]
+        raise InputError(f"x must lie within its bounds, got x[{j}] = {x[j]} outside [{low}, {high}]")
+
+
+def _wished(x: Vector, scheme: str, rel_step: ArrayLike | None, stretch: float) -> Vector:
+    """The steps before any bound is looked at."""
+    if scheme not in SCHEMES:
+        raise InputError(f"scheme must be one of {', '.join(map(repr, SCHEMES))}, got {scheme!r}")
+    sign = np.where(x >= 0, 1.0, -1.0)
+    default: Vector = stretch * _RELATIVE[scheme] * sign * np.maximum(1.0, np.abs(x))
+    if rel_step is None:
+        return default
+    relative = np.asarray(rel_step, dtype=np.float64)
+    if relative.shape not in ((), x.shape) or not np.isfinite(relative).all():
+        raise InputError(f"rel_step must be a finite number or one for each of the {x.size} variables, got {rel_step}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        h = relative * sign * np.abs(x)
+        return np.where(((x + h) - x == 0) | ~np.isfinite(h), default, h)
+
+
+def _settle(x: Vector, h: Vector, factor: Vector, lower: Vector, upper: Vector) -> Vector:
+    """Round h so that x + h is exact, and draw in by single roundings the nodes that a rounding pushed outside."""
+
+    def inside(h: Vector) -> NDArray[np.bool_]:
+        near, far = x + h, x + factor * h
+        return (lower <= near) & (near <= upper) & (lower <= far) & (far <= upper)
+
+    with np.errstate(over="ignore"):
+        exact = (x + h) - x
+        h = np.where(inside(exact), exact, h)
+        for _ in range(8):
+            good = inside(h)
+            if good.all():
+                break
+            h = np.where(good, h, np.nextafter(h, 0.0))
+        near, far = x + h, x + factor * h
+        usable = inside(h) & (near != x) & ((far != near) | (factor == 1.0))
+    return np.where(usable, h, 0.0)
+
+
+class _LeakedStop(Exception):
+    """Carries a StopIteration of the user's function through iterators."""
+
+    def __init__(self, error: StopIteration) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Guarded:
+    """The user's function with an undefined point as NaN, and a fresh array of the right length as value.
+
+    A class and not a closure, so that process pools can pickle it.
+    """
+
+    fun: Callable[[Any], Any]
+    size: int
+    scheme: str
+
+    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
+        try:
+            value = self.fun(x)
+        except EvaluationError:
+            return np.full(self.size, np.nan)
+        except StopIteration as error:  # would end the map it is raised in, unseen
+            raise _LeakedStop(error) from error
+        except (TypeError, np.exceptions.ComplexWarning) as error:
+            if self.scheme == "cs":
+                raise InputError(f"{self._demand}; it raised {type(error).__name__}: {error}") from error
+            raise
+        if self.scheme == "cs" and not np.iscomplexobj(value):
+            raise InputError(f"{self._demand}; it returned {np.asarray(value).dtype} values")
+        array = np.array(value, dtype=np.complex128 if self.scheme == "cs" else np.float64).reshape(-1)
+        if array.size != self.size:
+            raise InputError(f"fun must return {self.size} values as it did at x, got {array.size}")
+        return array
+
+    @property
+    def _demand(self) -> str:
+        return "scheme 'cs' demands a function that accepts complex x and returns complex values"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Stencil:
+    """The nodes around x and the slopes that follow from the values there."""
+
+    x: Vector
+    lower: Vector
+    upper: Vector
+    scheme: str
+    h: Vector
+    one_sided: NDArray[np.bool_]
+
+    def points(self, groups: Iterable[NDArray[np.intp]]) -> Iterator[NDArray[Any]]:
+        """The points to evaluate; in each, all columns of one group are moved."""
+        if self.scheme == "cs":
+            ends = [self.x + 1j * self.h]
+        elif self.scheme == "2-point":
+            ends = [self.x + self.h]
+        else:
+            ends = [self.x + self.h, self.x + np.where(self.one_sided, 2.0, -1.0) * self.h]
+        for columns in groups:
+            for end in ends:
+                point = self.x.astype(end.dtype)
+                point[columns] = end[columns]
+                yield point
+
+    def pairs(self, values: Iterable[NDArray[Any]]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """The values of each group: at the first and at the second node (the same where there is only one)."""
+        stream = iter(values)
+        return zip(stream, stream, strict=True) if self.scheme == "3-point" else ((v, v) for v in stream)
+
+    def slope(self, f0: Vector, first: NDArray[Any], second: NDArray[Any], columns: Any) -> Vector:
+        """The derivative along `columns` (broadcast against the values)."""
+        x, h, one_sided = self.x[columns], self.h[columns], self.one_sided[columns]
+        if self.scheme == "cs":
+            return np.where(np.isfinite(first), first.imag / h, np.nan)
+        d1, d2 = (x + h) - x, (x + np.where(one_sided, 2.0, -1.0) * h) - x
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.scheme == "2-point":
+                return np.asarray((first - f0) / d1)
+            return np.where(one_sided, _parabola(f0, first, second, d1, d2), (first - second) / (d1 - d2))
+
+    def repair(self, fun: _Guarded, f0: Vector, j: int, column: Vector) -> Vector:
+        """Fill the non-finite entries of column j from other nodes: both sides, either side, one node only."""
+        if self.scheme == "cs":
+            return column
+        h = float(self.h[j])
+        known: dict[float, Vector] = {}
+        pairs = [(h, -h), (h, 2 * h), (-h, -2 * h)] if self.scheme == "3-point" else []
+        for nodes in [*pairs, (h,), (-h,)]:
+            if np.isfinite(column).all():
+                break
+            wished = self.x[j] + np.array(nodes)
+            ends = np.clip(wished, self.lower[j], self.upper[j])
+            offsets = (ends - self.x[j]).tolist()
+            if not all(offsets) or (len(nodes) == 2 and (ends != wished).any()):
+                continue  # a node on x says nothing; a pair cut by a bound loses its spacing
+            for d, end in zip(offsets, ends.tolist(), strict=True):
+                if d not in known:
+                    point = self.x.copy()
+                    point[j] = end
+                    known[d] = fun(point)
+            values = [known[d] for d in offsets]
+            with np.errstate(over="ignore", invalid="ignore"):
+                other = _parabola(f0, *values, *offsets) if len(nodes) == 2 else (values[0] - f0) / offsets[0]
+            column = np.where(np.isfinite(column), column, other)
+        return column
+
+
+def _parabola(f0: Vector, f1: Vector, f2: Vector, d1: Any, d2: Any) -> Vector:
+    """The slope at 0 of the parabola through (0, f0), (d1, f1), (d2, f2)."""
+    return np.asarray(((f1 - f0) / d1 * d2 - (f2 - f0) / d2 * d1) / (d2 - d1))
+
+
+def jacobian(
+    fun: Callable[[Any], Any],
+    x: ArrayLike,
+    f0: ArrayLike,
+    *,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    scheme: str = "3-point",
+    rel_step: ArrayLike | None = None,
+    sparsity: Sparsity = None,
+    workers: Workers = map,
+    stretch: float = 1.0,
+) -> Matrix | sparse.csr_array:
+    """The Jacobian (m, n) of fun at x, where f0 = fun(x); a `csr_array` of the given structure with `sparsity`.
+
+    Columns of fixed variables are 0. Where fun is NaN, infinite or raises `EvaluationError` at a node, other nodes
+    inside the bounds are tried for that column; an entry that stays undefined is NaN or infinite.
+    """
+    x, f0 = np.array(x, dtype=np.float64), np.array(f0, dtype=np.float64).reshape(-1)
+    lower, upper = (np.broadcast_to(np.asarray(b, dtype=np.float64), x.shape) for b in (lower, upper))
+    stencil = _Stencil(x, lower, upper, scheme, *steps(x, lower, upper, scheme, rel_step, stretch))
+    guarded = _Guarded(fun, f0.size, scheme)
+    try:
+        if sparsity is None:
+            return _dense(stencil, guarded, f0, workers)
+        return _coloured(stencil, guarded, f0, sparsity, workers)
+    except _LeakedStop as leaked:
+        raise leaked.error from None
+
+
+def _dense(stencil: _Stencil, fun: _Guarded, f0: Vector, workers: Workers) -> Matrix:
+    jac = np.zeros((f0.size, stencil.x.size))
+    free = np.flatnonzero(stencil.h)
+    if not jac.size or not free.size:
+        return jac
+    values = list(stencil.pairs(workers(fun, stencil.points(free.reshape(-1, 1)))))
+    first, second = (np.stack(node, axis=1) for node in zip(*values, strict=True))
+    jac[:, free] = stencil.slope(f0[:, None], first, second, free)
+    for j in np.flatnonzero(~np.isfinite(jac).all(axis=0)).tolist():
+        jac[:, j] = stencil.repair(fun, f0, j, jac[:, j])
+    return jac
+
+
+def _coloured(stencil: _Stencil, fun: _Guarded, f0: Vector, sparsity: Sparsity, workers: Workers) -> sparse.csr_array:
+    """One evaluation (two for 3-point) moves all columns of a group; each row sees at most one of them."""
+    pattern, group = structure(sparsity, (f0.size, stencil.x.size))
+    rows = np.repeat(np.arange(f0.size), np.diff(pattern.indptr))
+    cols, data = pattern.indices, np.zeros(pattern.nnz)
+    moving = np.flatnonzero(stencil.h[cols])
+    moving = moving[np.argsort(group[cols[moving]], kind="stable")]
+    cuts = np.flatnonzero(np.diff(group[cols[moving]])) + 1
+    members = np.split(moving, cuts) if moving.size else []  # the entries of each group
+    points = stencil.points(np.unique(cols[entries]) for entries in members)
+    for entries, (first, second) in zip(members, stencil.pairs(workers(fun, points)), strict=True):
+        i, j = rows[entries], cols[entries]
+        data[entries] = stencil.slope(f0[i], first[i], second[i], j)
+        for k in np.unique(j[~np.isfinite(data[entries])]).tolist():
+            own = entries[j == k]
+            # The blame may lie with another column of the group: once more, alone.
+            alone = next(stencil.pairs(map(fun, stencil.points([np.array([k])]))))
+            data[own] = stencil.repair(fun, f0, k, stencil.slope(f0, *alone, k))[rows[own]]
+    return sparse.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
+
+
+def gradient(
+    fun: Callable[[Any], Any],
+    x: ArrayLike,
+    f0: float,
+    *,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    scheme: str = "3-point",
+    rel_step: ArrayLike | None = None,
+    workers: Workers = map,
+) -> Vector:
+    """The gradient (n,) of the real function fun at x; see `jacobian`."""
+    jac = jacobian(fun, x, f0, lower=lower, upper=upper, scheme=scheme, rel_step=rel_step, workers=workers)
+    return np.asarray(jac, dtype=np.float64)[0, :]
+
+
+def hessian_from_gradient(
+    grad: Callable[[Any], Any],
+    x: ArrayLike,
+    g0: ArrayLike,
+    *,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    scheme: str = "3-point",
+    rel_step: ArrayLike | None = None,
+    sparsity: Sparsity = None,
+    workers: Workers = map,
+) -> Matrix | sparse.csr_array:
+    """The symmetric Hessian from differences of the gradient; `sparsity` may hold one triangle or both.
+
+    Rows and columns of fixed variables are 0. An entry that only one triangle could give is taken from there.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    if sparsity is not None:
+        pattern, group = structure(sparsity, (x.size, x.size))
+        both = sparse.csr_array(pattern + pattern.T)
+        sparsity = (pattern, group) if both.nnz == pattern.nnz else both
+    raw = jacobian(
+        grad, x, g0, lower=lower, upper=upper, scheme=scheme, rel_step=rel_step, sparsity=sparsity, workers=workers
+    )
+    free = steps(x, lower, upper, scheme, rel_step)[0] != 0
+    if isinstance(raw, np.ndarray):
+        return np.where(free[:, None] & free, _merge(raw, raw.T), 0.0)
+    mirrored = sparse.csr_array(raw.T)  # the same structure, with sorted indices: the data match entry by entry
+    mirrored.sort_indices()
+    raw.data = np.where(np.repeat(free, np.diff(raw.indptr)) & free[raw.indices], _merge(raw.data, mirrored.data), 0.0)
+    return raw
+
+
+def _merge(a: Vector, b: Vector) -> Vector:
+    """The mean where both are finite, else the finite one."""
+    return np.where(np.isfinite(a), np.where(np.isfinite(b), a / 2 + b / 2, a), b)

@@ -1,0 +1,170 @@
+"""Mehrotra's interior-point method for the model, for the case that active sets cycle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auglag._typing import Vector
+from auglag.kkt.active_set import HOPELESS
+from auglag.kkt.convexity import diagonal_size, flipped, larger_shift
+from auglag.kkt.factorisation import Factor, System
+from auglag.kkt.model import Model, Sets, Step
+
+#: Steps go this far towards the boundary.
+TO_BOUNDARY = 0.995
+#: After so many iterations, so many without a better error end the solve.
+LONG, IDLE = 25, 8
+
+
+@final
+class _Interior:
+    """The iterate: v = (d, slacks of the inequality rows) between its sides, with multipliers z and u, and w."""
+
+    def __init__(self, model: Model, shift: float, hint: float) -> None:
+        self.model, self.h, self.shift = model, model.hessian, shift
+        self.system = System(self.h, model.jacobian, model.layout)
+        self.rows = np.flatnonzero(~model.equal)
+        self.low = np.concatenate([model.lower, model.cl[self.rows]])
+        self.high = np.concatenate([model.upper, model.cu[self.rows]])
+        self.has_low, self.has_high = np.isfinite(self.low), np.isfinite(self.high)
+        self.v = self._inside(np.concatenate([np.zeros(model.n), model.t[self.rows]]))
+        self.scale = max(1.0, float(np.max(np.abs(model.gradient), initial=0.0)))
+        first = max(1e-2, 0.1 * float(np.max(np.abs(model.gradient), initial=0.0)))
+        self.z, self.u = np.where(self.has_low, first, 0.0), np.where(self.has_high, first, 0.0)
+        self.w = np.zeros(model.m)
+        self.w[self.rows] = (self.u - self.z)[model.n :]
+        self.sides = max(1, int(self.has_low.sum() + self.has_high.sum()))
+        self.flipped, self.hint = False, hint
+
+    def _inside(self, v: Vector) -> Vector:
+        """v moved off its sides by a hundredth, or a tenth of the width where that is less."""
+        low, high = np.where(self.has_low, self.low, 0.0), np.where(self.has_high, self.high, 0.0)
+        near = np.where(self.has_low & self.has_high, np.minimum(np.abs(low), np.abs(high)), np.abs(low) + np.abs(high))
+        width = np.where(self.has_low & self.has_high, high - low, np.inf)
+        margin = np.maximum(np.minimum(1e-2 * np.maximum(1.0, near), 0.1 * width), 1e-14)
+        v = np.where(self.has_low, np.maximum(v, low + margin), v)
+        return np.where(self.has_high, np.minimum(v, high - margin), v)
+
+    def gaps(self) -> tuple[Vector, Vector]:
+        """Distances to the sides; 1 where there is none."""
+        p = np.where(self.has_low, self.v - np.where(self.has_low, self.low, 0.0), 1.0)
+        q = np.where(self.has_high, np.where(self.has_high, self.high, 0.0) - self.v, 1.0)
+        return p, q
+
+    def residuals(self) -> tuple[Vector, Vector]:
+        """Of stationarity in v, and of t + J d - s - w/beta = 0."""
+        model, n = self.model, self.model.n
+        d = self.v[:n]
+        dual = np.concatenate(
+            [self.h @ d + self.shift * d + model.gradient + model.jacobian.T @ self.w, -self.w[self.rows]]
+        )
+        target = model.cl.copy()
+        target[self.rows] = self.v[n:]
+        return dual - self.z + self.u, model.t + model.jacobian @ d - target - self.w / model.beta
+
+    def factor(self, dv: Vector, inverse: Vector) -> Factor | None:
+        """The factors of the Newton system, with the right inertia."""
+        model = self.model
+        size = diagonal_size(self.h)
+        second = np.full(model.m, 1.0 / model.beta)
+        second[self.rows] += inverse
+        while True:
+            factor = self.system.factor(dv[: model.n] + self.shift, second)
+            if factor.negative == model.m:
+                return factor
+            if not self.flipped:
+                self.flipped = True
+                everything, equal = np.arange(model.n), np.flatnonzero(model.equal)
+                h = flipped(self.h, model.jacobian, model.beta, everything, equal)
+                if h is not None:
+                    self.h, self.system = h, System(h, model.jacobian)
+                    continue
+            self.shift, self.hint = max(larger_shift(self.shift, size), self.hint), 0.0
+            if not self.shift <= HOPELESS * size:
+                return None
+
+
+def interior_point(
+    model: Model, shift: float, *, tol: float = 1e-9, limit: int = 60, hint: float = 0.0
+) -> tuple[Step, Model] | None:
+    """(an approximate solution, the convex model it solves); None if it breaks down.
+
+    Its sets are a good start for the active-set method.
+    """
+    it = _Interior(model, shift, hint)
+    errors: list[float] = []
+    for _ in range(limit):
+        p, q = it.gaps()
+        mu = float(p[it.has_low] @ it.z[it.has_low] + q[it.has_high] @ it.u[it.has_high]) / it.sides
+        dual, primal = it.residuals()
+        error = max(_largest(dual) / it.scale, _largest(primal), mu / it.scale)
+        if not np.isfinite(error):
+            return None
+        if error <= tol or (len(errors) > LONG and min(errors[-IDLE:]) > 0.9 * min(errors[:-IDLE])):
+            break
+        errors.append(error)
+        if not _advance(it, p, q, mu):
+            return None
+    p, q = it.gaps()
+    side = (it.has_high & (it.u > q)).astype(np.int8) - (it.has_low & (it.z > p) & ~(it.has_high & (it.u > q)))
+    rows = np.ones(model.m, np.int8)
+    rows[it.rows] = side[model.n :]
+    d = np.clip(it.v[: model.n], model.lower, model.upper)
+    step = Step(d, it.w, Sets(rows, side[: model.n].astype(np.int8)), it.shift, exact=False)
+    return step, replace(model, hessian=it.h)
+
+
+def _advance(it: _Interior, p: Vector, q: Vector, mu: float) -> bool:
+    """One predictor-corrector step; False where the linear algebra fails."""
+    dv = it.z / p + it.u / q
+    inverse = 1.0 / np.maximum(dv[it.model.n :], 1e-30)
+    factor = it.factor(dv, inverse)
+    if factor is None:
+        return False
+    dual, primal = it.residuals()
+    zero = np.zeros(it.v.size)
+
+    def direction(target: float, low: Vector, high: Vector) -> tuple[Vector, Vector, Vector, Vector]:
+        a = np.where(it.has_low, (target - low) / p - it.z, 0.0)
+        b = np.where(it.has_high, (target - high) / q - it.u, 0.0)
+        r = -dual + a - b
+        n = it.model.n
+        shifted = -primal
+        shifted[it.rows] += r[n:] * inverse
+        x = factor.solve(np.concatenate([r[:n], shifted]))
+        dw = x[n:]
+        step = np.concatenate([x[:n], (dw[it.rows] + r[n:]) * inverse])
+        return step, dw, a - it.z / p * step, b + it.u / q * step
+
+    def lengths(step: Vector, dz: Vector, du: Vector) -> float:
+        pairs = ((p, step, it.has_low), (q, -step, it.has_high), (it.z, dz, it.has_low), (it.u, du, it.has_high))
+        return min(_longest(*pair) for pair in pairs)
+
+    step, _, dz, du = direction(0.0, zero, zero)
+    a = lengths(step, dz, du)
+    after = float(
+        ((p + a * step) * (it.z + a * dz))[it.has_low].sum() + ((q - a * step) * (it.u + a * du))[it.has_high].sum()
+    )
+    centring = min(1.0, max(1e-8, (after / it.sides / max(mu, 1e-300)) ** 3))
+    step, dw, dz, du = direction(centring * mu, step * dz, -step * du)
+    if not np.isfinite(step).all():
+        return False
+    a = TO_BOUNDARY * lengths(step, dz, du)
+    it.v, it.w = it.v + a * step, it.w + a * dw
+    it.z = np.where(it.has_low, np.maximum(it.z + a * dz, 1e-300), 0.0)
+    it.u = np.where(it.has_high, np.maximum(it.u + a * du, 1e-300), 0.0)
+    return True
+
+
+def _largest(v: Vector) -> float:
+    return float(np.max(np.abs(v), initial=0.0))
+
+
+def _longest(v: Vector, dv: Vector, where: NDArray[np.bool_]) -> float:
+    """The largest a <= 1 with v + a dv >= 0."""
+    down = where & (dv < 0)
+    return float(np.min(-v[down] / dv[down], initial=1.0))

@@ -1,0 +1,1 @@
+"""What a run says: messages and advice, the progress table, HTML pages."""

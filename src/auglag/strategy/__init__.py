@@ -1,0 +1,1 @@
+"""How a run combines the ways to a solution: what is tried next, by whom, and when a run ends."""

@@ -1,0 +1,149 @@
+"""Newton's method on the KKT conditions, tried before the first and after every iteration of Algorithm 1.
+
+Algorithm 1 makes progress from anywhere; near a solution, sequential quadratic programming converges quadratically.
+Full steps are taken as long as the KKT error falls, and what they found is kept only if that error did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.algorithm.lagrangian import AugmentedLagrangian
+from auglag.errors import InputError, require_positive
+from auglag.inner.qp import curvature_for, free_of_radius, landing
+from auglag.interior import Barrier
+from auglag.kkt import PROX, Curvature, Memory, Model, Sets, Step, solve
+from auglag.problems.standard_form import StandardForm
+
+#: Multipliers beyond this multiple of the last ones come from dependent rows; the penalty is then lowered.
+SUDDEN = 1e5
+#: No multiplier handed to the next step is larger.
+LARGEST = 1e10
+#: Below this error the steps are Newton's; where they get no further, they go on without the model's little convexity.
+CLOSE = 1e-4
+#: An error this much above the first (and above 1) ends the attempt.
+BLOWN_UP = 1e4
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The best point of one acceleration."""
+
+    x: Vector
+    y: Vector
+    error: float  #: `StandardForm.error` there
+    before: float  #: and at the start
+    steps: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SQP:
+    """Sequential quadratic programming with a watchdog on the KKT error in the user's units.
+
+    Each step solves the model of the augmented Lagrangian with a very large penalty, which is the usual quadratic
+    programme except that it always has a solution. An error that does not fall below 0.9 times the best is
+    tolerated `patience` times in a row.
+    """
+
+    penalty: float = 1e8
+    steps: int = 40
+    patience: int = 2
+    #: Takes large sparse problems near to a solution first, others where nothing else does; None: neither.
+    barrier: Barrier | None = field(default_factory=Barrier)
+
+    def __post_init__(self) -> None:
+        require_positive(self.penalty, "SQP.penalty")
+        for name in ("steps", "patience"):
+            value = getattr(self, name)
+            if not (isinstance(value, int) and value >= (name == "steps")):
+                raise InputError(f"SQP.{name} must be a whole number, got {value!r}")
+
+    def run(
+        self,
+        form: StandardForm,
+        memory: Memory,
+        x: Vector,
+        y: Vector,
+        *,
+        target: float,
+        patience: int,
+        seen: Callable[[Vector, Vector, float], bool],
+    ) -> Attempt:
+        """Steps from (x, y) until the error is at most `target` and `seen` agrees, or no longer falls."""
+        curvature = curvature_for(form.traits)
+        first = form.error(x, y)
+        best = Attempt(x, y, first, first, 0)
+        bad, last_length, prox = 0, np.inf, PROX
+        if seen(x, y, first) and first <= target:
+            return best
+        for count in range(1, self.steps + 1):
+            found = self._step(form, memory, curvature, x, y, last_length if best.error < CLOSE else np.inf, prox)
+            if found is None:
+                break
+            x, y, last_length = found
+            error = form.error(x, y)
+            bad = 0 if error <= 0.9 * best.error else bad + 1
+            if error < best.error:
+                best = Attempt(x, y, error, first, count)
+            if (seen(x, y, error) and error <= target) or not error <= BLOWN_UP * max(1.0, first):
+                break
+            if bad > patience:
+                if best.error > CLOSE or prox == 0.0:
+                    break
+                x, y, bad, prox = best.x, best.y, 0, 0.0
+        return Attempt(best.x, best.y, best.error, first, count)
+
+    def _step(
+        self,
+        form: StandardForm,
+        memory: Memory,
+        curvature: Curvature,
+        x: Vector,
+        y: Vector,
+        last_length: float,
+        prox: float,
+    ) -> tuple[Vector, Vector, float] | None:
+        """(x, y, length of the step): a full step, shorter only where functions are not defined at its end."""
+        radius = 1e3 * max(1.0, float(np.max(np.abs(x), initial=0.0)))
+        subproblem = AugmentedLagrangian(form, y, self.penalty, memory=memory)
+        model = subproblem.model(x, y, curvature, radius)
+        if model is None:
+            return None
+        step = self._solve(subproblem, model, radius, last_length, prox)
+        if step is None:
+            return None
+        length = float(np.max(np.abs(step.d), initial=0.0))
+        w = np.clip(step.w, -LARGEST, LARGEST)
+        assert form.box is not None
+        fraction = 1.0
+        while fraction > 1e-3:
+            trial = landing(x, fraction, model, step, *form.box)
+            point = form.at(trial)
+            if np.isfinite(point.f) and np.isfinite(point.c).all():
+                return trial, w if fraction == 1.0 else y + fraction * (w - y), length
+            fraction *= 0.25
+        return None
+
+    def _solve(
+        self, subproblem: AugmentedLagrangian, model: Model, radius: float, last_length: float, prox: float
+    ) -> Step | None:
+        """The model's step; with more regularisation or a smaller penalty where it looks degenerate."""
+        memory, y = subproblem.memory, subproblem.y
+        sets = memory.sets if memory.sets is not None else Sets.none(model.n, model.m)
+        step = solve(model, sets, prox=prox, last=memory.shift)
+        if step is not None and prox and float(np.max(np.abs(step.d), initial=0.0)) > 10.0 * last_length:
+            step = solve(model, sets, prox=1e-4) or step
+        known, penalty = max(1.0, float(np.max(np.abs(y), initial=0.0))), self.penalty
+        while step is not None and float(np.max(np.abs(step.w), initial=0.0)) > SUDDEN * known and penalty > 1.0:
+            penalty *= 1e-4
+            step = solve(subproblem.restated(model, penalty), step.sets)
+        if step is not None:
+            memory.sets, memory.shift = free_of_radius(step.sets, model, radius), step.shift
+        return step
