@@ -23,6 +23,7 @@ from auglag.algorithm.rules import (
     Short,
     ToleranceRule,
 )
+from auglag.algorithm.status import Status
 from auglag.certificate import Certificate
 from auglag.errors import (
     AuglagError,
@@ -45,7 +46,7 @@ from auglag.log import JsonLog
 from auglag.minimize import certify, minimize, scipy_method
 from auglag.problems.base import AbstractProblem
 from auglag.problems.functions import Problem
-from auglag.result import Result, Status
+from auglag.result import Result
 from auglag.strategy.budget import Budget
 from auglag.strategy.settings import PRESETS, VARIANTS
 from auglag.strategy.sqp import SQP

@@ -21,6 +21,7 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag._version import __version__
+from auglag.algorithm.status import Status
 from auglag.errors import AuglagError, InputError, OptionError
 from auglag.inner import SOLVERS
 from auglag.log import JsonLog
@@ -29,7 +30,7 @@ from auglag.problems.constraints import nearest
 from auglag.problems.nl import NlInfeasible, NlProblem, load
 from auglag.problems.nl.reader import read
 from auglag.problems.nl.solution import Solution, write
-from auglag.result import Result, Status
+from auglag.result import Result
 from auglag.strategy.budget import Budget
 from auglag.strategy.settings import PRESETS, VARIANTS
 

@@ -24,8 +24,8 @@ except ImportError as error:  # pragma: no cover - seen only without the extra
     raise ImportError(f"auglag.pyomo needs {error.name}: pip install 'auglag[pyomo]'") from None
 
 from auglag._version import __version__
+from auglag.algorithm.status import Status
 from auglag.ampl import CODES
-from auglag.result import Status
 
 #: What Pyomo's reader of `.sol` files cannot tell from the range of a code alone.
 _CONDITIONS = {

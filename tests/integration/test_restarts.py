@@ -8,10 +8,10 @@ from scipy.optimize import NonlinearConstraint
 
 import auglag
 from auglag import Budget
+from auglag.algorithm.status import Status
 from auglag.persist.checkpoint import load
 from auglag.problems import cutest
 from auglag.problems.standard_form import Scaling, StandardForm
-from auglag.result import Status
 from auglag.strategy.restarts import (
     EFFORT,
     FIRST_EFFORT,

@@ -2,20 +2,23 @@
 
     min f(x) + g(x)  subject to  c(x) = 0,        L_beta(x, y) = f(x) + y'c(x) + beta/2 ||c(x)||^2
 
-Inequalities reach this loop as equalities c(x) - s = 0 whose slacks s are minimised out inside the subproblem, or are
-part of x. The loop never looks inside x: it handles y, c and numbers. Everything the paper leaves open is an object.
+Inequalities reach these lines as equalities c(x) - s = 0 whose slacks s are minimised out inside the subproblem, or are
+part of x. Nothing here looks inside x: it handles y, c and numbers. What the paper leaves open is an object of `rules`.
+
+`Algorithm1` has the lines, `iteration` puts them in order around an inner solver, `augmented_lagrangian` is the loop.
+A training loop of a user's own, which solves the subproblem step by step itself, calls `ask` and `tell` directly.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, final
 
 from auglag._typing import Vector
 from auglag.algorithm.rules import DualRule, History, Iteration, PenaltyRule, ToleranceRule
+from auglag.algorithm.status import Status
 from auglag.errors import require_positive
 from auglag.inner.base import InnerResult, Subproblem
-from auglag.result import Status
 
 
 class OuterSubproblem(Subproblem, Protocol):
@@ -33,7 +36,7 @@ class OuterProblem(Protocol):
         """L_beta(., y) + g as a function of x alone."""
         ...
 
-    def record(self, k: int, beta: float, eta: float, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
+    def record(self, asked: Ask, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
         """The row of the history for this iteration, with R(x_{k+1}, yhat_{k+1})."""
         ...
 
@@ -62,62 +65,81 @@ class Watch(Protocol):
         ...
 
 
-class Accelerate(Protocol):
-    """Looks for a better (x_k, y_k) by other means; Algorithm 1 goes on from what it returns."""
-
-    def __call__(self, history: History, x: Vector, y: Vector) -> tuple[Vector, Vector, Status | None]:
-        """(x, y, None), or with a status if the search is over."""
-        ...
-
-
+@final
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Where Algorithm 1 ended, and why."""
+class Ask:
+    """What iteration k asks for: x with dist(-grad L_beta(x, y_k), dg(x)) <= eta, L_beta + g not above its start."""
+
+    k: int
+    beta: float
+    eta: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Algorithm1:
+    """The lines of Algorithm 1 with the rules that fill them in. All that evolves is (x, y) and the history."""
+
+    penalty: PenaltyRule
+    dual: DualRule
+    tolerance: ToleranceRule
+
+    def ask(self, history: History) -> Ask:
+        """Line 5 (of iteration k - 1; beta_1 at the start) and line 2: the penalty and the inner tolerance."""
+        beta = require_positive(self.penalty.next(history), f"{type(self.penalty).__name__}.next(history)")
+        eta = require_positive(self.tolerance.next(history), f"{type(self.tolerance).__name__}.next(history)")
+        return Ask(history.k, beta, min(1.0 / beta, eta))
+
+    def tell(self, history: History, row: Iteration, y: Vector, c: Vector) -> Vector:
+        """The row of iteration k joins the history; line 6: the multipliers for the next subproblem.
+
+        After a subproblem without a usable end they stay as they are, and the penalty rule answers with a larger beta.
+        """
+        history.iterations.append(row)
+        return self.dual.project(y + self.dual.step(history) * c, history) if row.usable else y
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Where one iteration leads."""
 
     x: Vector  #: x_{k+1}
-    y_hat: Vector  #: the multipliers that belong to it
     y: Vector  #: the multipliers for the next subproblem
-    status: Status
+    y_hat: Vector  #: the multipliers that belong to x_{k+1}
+    found: InnerResult  #: how the subproblem ended
+
+
+def iteration(
+    rules: Algorithm1, problem: OuterProblem, inner: Inner, x: Vector, y: Vector, history: History, *, limit: int
+) -> Turn:
+    """One iteration of Algorithm 1 from (x_k, y_k), with at most `limit` inner iterations."""
+    asked = rules.ask(history)  # lines 5 and 2
+    subproblem = problem.subproblem(y, asked.beta)
+    found = inner.solve(subproblem, x, asked.eta, limit=limit)  # line 3
+    c = subproblem.constraint(found.x)
+    y_hat = y + asked.beta * c  # line 4
+    row = problem.record(asked, found, c, y_hat)
+    return Turn(found.x if found.usable else x, rules.tell(history, row, y, c), y_hat, found)  # line 6
 
 
 def augmented_lagrangian(
+    rules: Algorithm1,
     problem: OuterProblem,
+    inner: Inner,
     x: Vector,
     y: Vector,
     history: History,
     *,
-    penalty: PenaltyRule,
-    dual: DualRule,
-    tolerance: ToleranceRule,
-    inner: Inner,
     stop: Stop,
     watch: Watch,
-    inner_limit: int,
-    accelerate: Accelerate | None = None,
-) -> Outcome:
+    limit: int,
+) -> Status:
     """Run Algorithm 1 from (x_k, y_k), k the length of the history, until `stop` says so."""
     while True:
-        k = history.k
-        beta = checked(penalty.next(history), penalty)  # line 5 (of iteration k - 1; beta_1 at the start)
-        eta = min(1.0 / beta, checked(tolerance.next(history), tolerance))  # line 2
-        if accelerate is not None:  # not in the paper: before the first and after every iteration
-            x, y, over = accelerate(history, x, y)
-            if over is not None:
-                return Outcome(x, y, y, over)
-        subproblem = problem.subproblem(y, beta)
-        found = inner.solve(subproblem, x, eta, limit=inner_limit)  # line 3
-        c = subproblem.constraint(found.x)
-        y_hat = y + beta * c  # line 4
-        history.iterations.append(problem.record(k, beta, eta, found, c, y_hat))
-        if found.usable:  # else: x and y stay, and the penalty rule answers with a larger beta
-            x = found.x
-            y = dual.project(y + dual.step(history) * c, history)  # line 6
-        watch(history, x, y, y_hat)
-        verdict = stop(history, found)  # line 4: quit when R(x_{k+1}, yhat_{k+1}) <= eps
+        turn = iteration(rules, problem, inner, x, y, history, limit=limit)
+        x, y = turn.x, turn.y
+        watch(history, x, y, turn.y_hat)
+        verdict = stop(history, turn.found)  # line 4: quit when R(x_{k+1}, yhat_{k+1}) <= eps
         if verdict is not None:
-            return Outcome(x, y_hat if found.usable else y, y, verdict)
-
-
-def checked(value: float, rule: PenaltyRule | ToleranceRule) -> float:
-    """What a rule returned, if it is usable."""
-    return require_positive(value, f"{type(rule).__name__}.next(history)")
+            return verdict

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import final
 
 from auglag.algorithm.rules import History
+from auglag.algorithm.status import Status
 from auglag.inner.base import InnerStatus
-from auglag.result import Status
 from auglag.strategy.budget import Budget
 
 #: A subproblem still unbounded at this penalty, or so many in a row, call for a look whether the problem is.

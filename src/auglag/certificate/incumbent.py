@@ -8,11 +8,11 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm.status import Status
 from auglag.certificate import Certificate, certificate
 from auglag.certificate.multipliers import best_multipliers
 from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.presolved import Presolved
-from auglag.result import Status
 from auglag.strategy.unboundedness import objective
 
 #: Least-squares multipliers are tried at the end only while their matrix has at most this many entries.

@@ -13,7 +13,7 @@ except ImportError as error:  # pragma: no cover - seen only without the extra
     sys.exit(f"the command line needs {error.name}: pip install 'auglag[cli]'")
 
 from auglag._version import __version__
-from auglag.result import Status
+from auglag.algorithm.status import Status
 
 #: Exit codes of `auglag solve`: 0 solved, and one for each kind of failure.
 EXIT_CODES = {

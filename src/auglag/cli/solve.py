@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from auglag.algorithm.status import Status
 from auglag.cli.base import EXIT_CODES, FAILED, PROBLEM, Params, Source, app, err
 from auglag.cli.params import numbers
 from auglag.errors import InputError
 from auglag.log import JsonLog
 from auglag.log.schema import plain
 from auglag.problems.named import load
-from auglag.result import Status
 
 
 @app.command()

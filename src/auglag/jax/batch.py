@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from auglag.algorithm.status import Status
 from auglag.errors import InputError
 from auglag.jax.certificate import Residuals
 from auglag.jax.method import PROGRAMS, key_of, method, program, sides_of
@@ -18,7 +19,6 @@ from auglag.jax.state import RUNNING, Sides, State
 from auglag.jax.statement import Statement, state
 from auglag.jax.structure import Shape, refuse_unknown, require_dtype, require_tol
 from auglag.jax.vectors import Array
-from auglag.result import Status
 
 #: When only one in so many instances is still running, those go on in a batch of their own.
 THINNING = 16

@@ -10,6 +10,7 @@ from typing import Any, final
 
 import jax.numpy as jnp
 
+from auglag.algorithm.status import Status
 from auglag.jax.evaluation import Evaluation
 from auglag.jax.rules import Rules
 from auglag.jax.state import RUNNING, Options, Pairs, Point, Record, Sides, State
@@ -17,7 +18,6 @@ from auglag.jax.steps import Steps
 from auglag.jax.subproblem import Subproblem
 from auglag.jax.vectors import Array, Vector, clip, each, maximum, minimum, norm, select, staged, total, where
 from auglag.problems.standard_form import LARGEST_GRADIENT, SMALLEST_SCALE
-from auglag.result import Status
 
 #: Subproblems in a row that stalled without a better residual before a run counts as stuck.
 STALLS = 6

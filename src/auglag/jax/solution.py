@@ -8,9 +8,9 @@ from typing import Any, final
 import jax
 import numpy as np
 
+from auglag.algorithm.status import Status
 from auglag.jax.state import Record
 from auglag.jax.vectors import Array
-from auglag.result import Status
 
 
 @final

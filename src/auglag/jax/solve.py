@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from auglag.algorithm.status import Status
 from auglag.errors import InputError
 from auglag.jax.batch import judged
 from auglag.jax.certificate import impossible, residuals
@@ -20,7 +21,6 @@ from auglag.jax.state import Sides
 from auglag.jax.statement import Statement, flat_x, state
 from auglag.jax.structure import refuse_unknown, require_dtype, require_tol
 from auglag.jax.vectors import Array
-from auglag.result import Status
 
 
 def solve(

@@ -6,13 +6,13 @@ from typing import Any, final
 
 import jax.numpy as jnp
 
+from auglag.algorithm.status import Status
 from auglag.algorithm.stopping import UNBOUNDED_PENALTY
 from auglag.jax.directions import free_step
 from auglag.jax.rules import Rules
 from auglag.jax.state import Options, Pairs, Point, State
 from auglag.jax.subproblem import Subproblem
 from auglag.jax.vectors import Array, Vector, clip, each, maximum, minimum, norm, staged, total, where
-from auglag.result import Status
 
 #: Trial steps beside the full one, relative to the current step length.
 SHORTER = (1.0, 0.25, 0.05)

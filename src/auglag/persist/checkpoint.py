@@ -1,144 +1,81 @@
-"""Saving a run after every outer iteration, and going on from there bit for bit. `.npz` with JSON inside, no pickle."""
+"""Saving the state of a run and going on from it bit for bit: one `.npz` file with JSON inside, no pickle.
+
+A state is a dataclass. It is saved field by field, whatever its fields hold: numbers, strings, enumerations, arrays,
+sparse arrays, PyTorch tensors, other dataclasses, and lists, tuples and dictionaries of these. A field that need not be
+saved says so: `field(metadata={"saved": False})`, and has a default. Only classes that the reader names are made.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
+import tokenize
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from auglag._typing import Vector
-from auglag.algorithm.rules import History, Iteration
 from auglag.errors import CheckpointError, InputError
 from auglag.persist.files import replacing
-from auglag.problems.base import Counts
 
-FORMAT = 6
-ARRAYS = ("x", "y", "best_x", "best_y", "sc", "start_x", "diverged", "least", "origin")
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class State:
-    """All that evolves in a run: the iterate, the multipliers, the history, the best point, and what was spent."""
-
-    fingerprint: dict[str, Any]  #: of problem and settings; a state only fits the run it came from
-    x: Vector
-    y: Vector
-    history: History
-    best_x: Vector
-    best_y: Vector
-    best_residual: float
-    sf: float
-    sc: Vector
-    start_x: Vector  #: x_1, from which scaling was taken
-    diverged: Vector  #: where the last subproblem fell below every bound; empty if it did not
-    counts: dict[str, int]
-    seconds: float
-    restorations: int
-    level: int  #: accuracy of finite differences
-    unbounded: float  #: relative depth at which a subproblem counts as unbounded
-    memory: dict[str, Any]  #: of solvers by models, see `auglag.kkt.Memory.arrays`
-    finishes: int  #: accelerations that met the tolerance but not their aim, in vain
-    finish_error: float  #: the smallest error of those
-    noted: float  #: the error of the last point that an acceleration kept far from the tolerance
-    inside: bool  #: interior points were tried in this attempt
-    origin: Vector  #: where this attempt's acceleration began; empty before
-    attempt: int  #: 0, or which restart this is
-    first: str | None  #: the status that the first attempt ended with; None while it lasts
-    earlier: list[Iteration]  #: the rows of the attempts before
-    least: Vector  #: the least violated point, where infeasibility was shown; else empty
-    finding: float  #: its violation
-    refined_now: bool  #: it was raised at x, whose derivatives are not known at that level yet
+#: Raised when a file written by an earlier version can no longer be read.
+FORMAT = 7
+#: What reading a file that was damaged, or that something else wrote, may raise.
+DAMAGE = (
+    zipfile.BadZipFile,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    EOFError,
+    OSError,
+    RecursionError,
+    MemoryError,
+    tokenize.TokenError,
+    SyntaxError,
+)
 
 
-def save(path: str | os.PathLike[str], state: State) -> None:
-    """Write a state in place of the one before."""
-    meta = {
-        "format": FORMAT,
-        "fingerprint": state.fingerprint,
-        "objective": state.history.objective,
-        "violation": state.history.violation,
-        "negligible": state.history.negligible,
-        "iterations": [asdict(it) for it in state.history.iterations],
-        "best_residual": state.best_residual,
-        "sf": state.sf,
-        "counts": state.counts,
-        "seconds": state.seconds,
-        "restorations": state.restorations,
-        "level": state.level,
-        "refined_now": state.refined_now,
-        "unbounded": state.unbounded,
-        "finishes": state.finishes,
-        "finish_error": state.finish_error,
-        "noted": state.noted,
-        "inside": state.inside,
-        "attempt": state.attempt,
-        "first": state.first,
-        "earlier": [asdict(it) for it in state.earlier],
-        "finding": state.finding,
-    }
-    kept = {f"memory_{name}": np.asarray(a, dtype=np.float64) for name, a in state.memory.items()}
-    write(path, meta, {name: getattr(state, name) for name in ARRAYS} | kept)
+def save(path: str | os.PathLike[str], kind: str, fingerprint: Mapping[str, Any], state: Any) -> None:
+    """Write a state in place of the one before; a process killed at any moment leaves the old file or the new one.
 
-
-def load(path: str | os.PathLike[str]) -> State:
-    """Read a state, or say what is wrong with the file."""
-    with opened(path, FORMAT) as (meta, data):
-        arrays = {name: np.array(data[name], dtype=np.float64) for name in ARRAYS}
-        kept = [name for name in data.files if name.startswith("memory_")]
-        memory = {name.removeprefix("memory_"): np.array(data[name], dtype=np.float64) for name in kept}
-        iterations = [Iteration(**it) for it in meta["iterations"]]
-        return State(
-            fingerprint=dict(meta["fingerprint"]),
-            history=History(meta["objective"], meta["violation"], meta["negligible"], iterations),
-            best_residual=float(meta["best_residual"]),
-            sf=float(meta["sf"]),
-            counts=Counts(**meta["counts"]).as_dict(),
-            seconds=float(meta["seconds"]),
-            restorations=int(meta["restorations"]),
-            level=int(meta["level"]),
-            refined_now=bool(meta["refined_now"]),
-            unbounded=float(meta["unbounded"]),
-            finishes=int(meta["finishes"]),
-            finish_error=float(meta["finish_error"]),
-            noted=float(meta["noted"]),
-            inside=bool(meta["inside"]),
-            attempt=int(meta["attempt"]),
-            first=None if meta["first"] is None else str(meta["first"]),
-            earlier=[Iteration(**it) for it in meta["earlier"]],
-            finding=float(meta["finding"]),
-            memory=memory,
-            **arrays,
-        )
-
-
-def write(path: str | os.PathLike[str], meta: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-    """JSON and arrays in one `.npz`, atomically: a process killed at any moment leaves the old file or the new one."""
-    named: dict[str, Any] = {"meta": np.array(json.dumps(meta)), **arrays}
+    `kind` is the front door the run came through, `fingerprint` what must be the same for the state to fit a run.
+    """
+    arrays: dict[str, Any] = {}
+    meta = {"format": FORMAT, "kind": kind, "fingerprint": fingerprint, "state": _pack(state, arrays)}
     with replacing(Path(path)) as file:
-        np.savez(file, **named)
+        np.savez(file, meta=np.array(json.dumps(meta)), **arrays)
 
 
-@contextmanager
-def opened(path: str | os.PathLike[str], form: int | str) -> Iterator[tuple[dict[str, Any], Any]]:
-    """(meta, arrays) of a checkpoint of this format; whatever goes wrong while they are read says what is wrong."""
+def load(
+    path: str | os.PathLike[str],
+    kind: str,
+    fingerprint: Mapping[str, Any],
+    classes: Iterable[type] = (),
+    *,
+    device: Any = None,
+) -> Any:
+    """The state that was saved by a run of this kind and fingerprint; tensors on `device`."""
     target = Path(path)
     if not target.exists():
         raise CheckpointError(f"resume must name an existing checkpoint, got {str(target)!r}, which does not exist")
     try:
         with open(target, "rb") as file, np.load(file, allow_pickle=False) as data:
             meta = json.loads(str(data["meta"]))
-            if meta.get("format") != form:
-                raise CheckpointError(f"{target} must have checkpoint format {form}, got {meta.get('format')!r}")
-            yield meta, data
-    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, EOFError, OSError) as error:
+            for name, demand in (("format", FORMAT), ("kind", kind)):
+                if meta.get(name) != demand:
+                    raise CheckpointError(f"{target} must have checkpoint {name} {demand}, got {meta.get(name)!r}")
+            require_same(dict(meta["fingerprint"]), json.loads(json.dumps(fingerprint)), path)
+            return _unpack(meta["state"], data, {cls.__name__: cls for cls in classes}, device)
+    except DAMAGE as error:
         reason = "not a file written by auglag" if "pickle" in str(error) else f"{type(error).__name__}: {error}"
         raise CheckpointError(f"{target} is not a usable checkpoint ({reason})") from None
 
@@ -150,6 +87,19 @@ def require_same(saved: Mapping[str, Any], now: Mapping[str, Any], path: object)
             raise CheckpointError(
                 f"{path} belongs to another run: {key} must be {saved.get(key)!r:.120} as saved, got {value!r:.120}"
             )
+
+
+# ---------------------------------------------------------------------------------------------------- for fingerprints
+
+
+def digest(*arrays: Vector) -> str:
+    """The bits of arrays in sixteen letters."""
+    return hashlib.sha256(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)).hexdigest()[:16]
+
+
+def described(settings: object) -> str:
+    """Settings in words that are the same in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(settings))
 
 
 def usable_path(path: Any, name: str) -> Path | None:
@@ -164,3 +114,82 @@ def usable_path(path: Any, name: str) -> Path | None:
     if not target.parent.is_dir():
         raise InputError(f"{name} must lie in an existing folder, got {str(target)!r}")
     return target
+
+
+# ----------------------------------------------------------------------------------------------------- values and JSON
+
+
+def _pack(value: Any, arrays: dict[str, Any]) -> Any:
+    """The value as JSON, arrays put aside: anything but numbers, strings and None becomes {kind: content}."""
+    if isinstance(value, Enum):
+        return {"enum": [type(value).__name__, value.name]}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return {"array": _aside(value, arrays)}
+    if sparse.issparse(value):
+        rows = sparse.csr_array(value)
+        parts = [_aside(part, arrays) for part in (rows.data, rows.indices, rows.indptr)]
+        return {"sparse": [*parts, list(rows.shape)]}
+    if is_dataclass(value) and not isinstance(value, type):
+        kept = {f.name: _pack(getattr(value, f.name), arrays) for f in fields(value) if f.metadata.get("saved", True)}
+        return {"class": [type(value).__name__, kept]}
+    if isinstance(value, Mapping):
+        return {"dict": [[_pack(k, arrays), _pack(v, arrays)] for k, v in value.items()]}
+    if isinstance(value, list | tuple):
+        return {"tuple" if isinstance(value, tuple) else "list": [_pack(v, arrays) for v in value]}
+    if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
+        return {"tensor": [*_tensor_aside(value, arrays), list(value.shape)]}
+    raise CheckpointError(f"a checkpoint holds numbers, strings, arrays and nests of them, got {type(value).__name__}")
+
+
+def _aside(array: Any, arrays: dict[str, Any]) -> str:
+    key = f"a{len(arrays)}"
+    arrays[key] = array
+    return key
+
+
+def _tensor_aside(tensor: Any, arrays: dict[str, Any]) -> tuple[str, str]:
+    import torch
+
+    raw = tensor.detach().cpu().contiguous().reshape(-1)
+    raw = raw.view(torch.uint8) if tensor.numel() else torch.zeros(0)
+    return _aside(raw.numpy(), arrays), str(tensor.dtype).removeprefix("torch.")
+
+
+def _unpack(value: Any, data: Any, classes: Mapping[str, type], device: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "list":
+        return [_unpack(v, data, classes, device) for v in content]
+    if kind == "tuple":
+        return tuple(_unpack(v, data, classes, device) for v in content)
+    if kind == "dict":
+        return {_unpack(k, data, classes, device): _unpack(v, data, classes, device) for k, v in content}
+    if kind == "array":
+        return np.array(data[content])
+    if kind == "class":
+        name, kept = content
+        return classes[name](**{key: _unpack(v, data, classes, device) for key, v in kept.items()})
+    if kind == "enum":
+        name, member = content
+        family: Any = classes[name]
+        return family[member]
+    if kind == "sparse":
+        *parts, shape = content
+        return sparse.csr_array(tuple(np.array(data[part]) for part in parts), shape=tuple(shape))
+    if kind == "tensor":
+        return _tensor(*content, data, device)
+    raise ValueError(f"unknown kind of value {kind!r}")
+
+
+def _tensor(key: str, dtype: str, shape: list[int], data: Any, device: Any) -> Any:
+    import torch
+
+    kind, raw = getattr(torch, dtype), data[key]
+    if raw.size == 0:
+        return torch.zeros(shape, dtype=kind, device=device)
+    return torch.from_numpy(raw.copy()).view(kind).reshape(shape).to(device)

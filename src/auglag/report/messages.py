@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm.status import Status
 from auglag.certificate import Certificate
 from auglag.errors import DerivativeError
 from auglag.inner import SOLVERS
-from auglag.result import Result, Status, row
+from auglag.result import Result, row
 from auglag.strategy.restarts import BEST, start_of
 
 if TYPE_CHECKING:

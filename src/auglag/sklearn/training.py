@@ -10,9 +10,9 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.algorithm.rules import Adaptive
+from auglag.algorithm.status import Status
 from auglag.errors import InputError, require_positive
 from auglag.prox import L1
-from auglag.result import Status
 from auglag.sklearn.arguments import require_count, require_nonnegative
 from auglag.stochastic import (
     SVRG,

@@ -9,7 +9,6 @@ from typing import Any, Protocol, TypeVar, final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.algorithm.outer import OuterSubproblem
 from auglag.inner.base import InnerResult, InnerStatus
 from auglag.stochastic.controllers import Controller
 from auglag.stochastic.full_batch import Ledger, Limits
@@ -17,6 +16,7 @@ from auglag.stochastic.fused import Backend
 from auglag.stochastic.lagrangian import ROUNDING, FullTest, StochasticLagrangian
 from auglag.stochastic.methods import Method
 from auglag.stochastic.sampling import SampledLagrangian, Sampling
+from auglag.strategy.old_outer import OuterSubproblem
 
 
 class Witness(Protocol):

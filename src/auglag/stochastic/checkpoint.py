@@ -11,10 +11,10 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.algorithm.rules import History, Iteration
-from auglag.persist.checkpoint import opened, write
 from auglag.stochastic.data import leaves
 from auglag.stochastic.linear import LinearBlock
 from auglag.stochastic.problem import StochasticProblem
+from auglag.strategy.old_checkpoint import opened, write
 
 FORMAT = "auglag-stochastic-3"
 ARRAYS = ("v", "y", "best_v", "best_y")

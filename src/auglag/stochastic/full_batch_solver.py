@@ -6,13 +6,13 @@ import math
 from typing import Any, final
 
 from auglag._typing import Vector
-from auglag.algorithm.outer import OuterSubproblem
 from auglag.errors import OutOfBudget
 from auglag.inner import LBFGSB, InnerResult, InnerSolver, InnerStatus, Traits, choose
 from auglag.stochastic.algorithm2 import Witness
 from auglag.stochastic.curvature import FullBatchSolver
 from auglag.stochastic.full_batch import Limits
 from auglag.stochastic.lagrangian import FullTest, StochasticLagrangian
+from auglag.strategy.old_outer import OuterSubproblem
 
 #: Pairs that L-BFGS remembers: rows are dear here and vectors cheap.
 MEMORY = 60

@@ -8,7 +8,6 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Matrix, Vector
-from auglag.algorithm.outer import OuterSubproblem
 from auglag.inner.base import InnerResult, InnerStatus
 from auglag.prox import SquaredL2
 from auglag.stochastic.algorithm2 import Witness
@@ -16,6 +15,7 @@ from auglag.stochastic.curvature import Curvature, GaussNewton, curvature
 from auglag.stochastic.full_batch import Limits
 from auglag.stochastic.lagrangian import ROUNDING, FullTest, StochasticLagrangian
 from auglag.stochastic.problem import StochasticProblem
+from auglag.strategy.old_outer import OuterSubproblem
 
 SMALLEST_DAMPING, LARGEST_DAMPING = 1e-12, 1e8
 #: Iterations on one subproblem after which the outer loop takes over again.

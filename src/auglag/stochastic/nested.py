@@ -15,16 +15,16 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.algorithm.outer import augmented_lagrangian
 from auglag.algorithm.rules import Adaptive, Always, History, PenaltyRule, ToleranceRule
+from auglag.algorithm.status import Status
 from auglag.inner.base import InnerResult
-from auglag.result import Status
 from auglag.stochastic.full_batch import FullBatch, Ledger
 from auglag.stochastic.lagrangian import FullTest, Geometry
 from auglag.stochastic.linear import LinearBlock
 from auglag.stochastic.problem import StochasticProblem
 from auglag.stochastic.settings import Settings, Tracking
 from auglag.stochastic.stage import InnerLoop, Stage
+from auglag.strategy.old_outer import augmented_lagrangian
 
 #: Shares of the rows, smallest first.
 SHARES = (1 / 64, 1 / 8)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from auglag.algorithm.status import Status
 from auglag.certificate import Certificate
-from auglag.result import Status
 from auglag.stochastic.estimate import EstimatedCertificate
 from auglag.stochastic.methods import Method
 

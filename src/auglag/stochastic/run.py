@@ -14,15 +14,14 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.algorithm.outer import augmented_lagrangian
 from auglag.algorithm.rules import History
+from auglag.algorithm.status import Status
 from auglag.algorithm.stopping import Stopping
 from auglag.certificate import Certificate, certificate
 from auglag.errors import CheckpointError, InputError, StoppedByCallback
 from auglag.inner.base import InnerResult, InnerStatus
 from auglag.log import JsonLog
-from auglag.persist.checkpoint import require_same
-from auglag.result import Status, row
+from auglag.result import row
 from auglag.stochastic import checkpoint as checkpoints
 from auglag.stochastic.algorithm2 import Algorithm2
 from auglag.stochastic.estimate import (
@@ -40,6 +39,8 @@ from auglag.stochastic.result import StochasticResult
 from auglag.stochastic.settings import Settings
 from auglag.stochastic.stage import InnerLoop, Stage
 from auglag.strategy.budget import Budget
+from auglag.strategy.old_checkpoint import require_same
+from auglag.strategy.old_outer import augmented_lagrangian
 
 #: After a certificate that failed, the next one is tried at this share of its R.
 LOOK_AGAIN = 0.9

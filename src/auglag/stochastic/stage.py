@@ -7,12 +7,12 @@ from typing import Any, Protocol, final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.algorithm.outer import OuterSubproblem
 from auglag.algorithm.rules import Iteration
 from auglag.inner.base import InnerResult
 from auglag.stochastic.algorithm2 import Witness
 from auglag.stochastic.full_batch import FullBatch
 from auglag.stochastic.lagrangian import FullTest, Geometry, StochasticLagrangian
+from auglag.strategy.old_outer import OuterSubproblem
 
 
 class InnerLoop(Protocol):

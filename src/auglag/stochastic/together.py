@@ -15,7 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
-from auglag.result import Status
+from auglag.algorithm.status import Status
 from auglag.stochastic.result import StochasticResult
 
 #: Arguments of the scans that all trials of a problem share.

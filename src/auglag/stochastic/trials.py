@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
+from auglag.algorithm.status import Status
 from auglag.errors import InputError
 from auglag.log import JsonLog
-from auglag.result import Status
 from auglag.stochastic.curvature import FullBatchSolver, GaussNewton
 from auglag.stochastic.fused import Backend
 from auglag.stochastic.methods import Method

@@ -10,10 +10,10 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.algorithm.rules import History, Iteration
+from auglag.algorithm.status import Status
 from auglag.inner import InnerStatus
 from auglag.inner.qp import curvature_for
 from auglag.interior import Arrival
-from auglag.result import Status
 from auglag.strategy.sqp import Attempt
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.algorithm.rules import Adaptive, Always, History, PenaltyRule, first_penalty
+from auglag.algorithm.status import Status
 from auglag.inner import InnerResult, InnerSolver
 from auglag.problems.base import AbstractProblem
 from auglag.problems.constraints import nearby
-from auglag.result import Status
 from auglag.strategy.restoration import least_violation
 
 if TYPE_CHECKING:
-    from auglag.algorithm.outer import OuterSubproblem
+    from auglag.strategy.old_outer import OuterSubproblem
     from auglag.strategy.run import Run
 
 #: Inner iterations that the first attempt (and one from a near point), each other, and the last may take.

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm.status import Status
 from auglag.errors import CheckpointError
 from auglag.kkt import Memory
-from auglag.persist.checkpoint import State
 from auglag.problems.base import Counts
-from auglag.result import Status
+from auglag.strategy.old_checkpoint import State
 from auglag.strategy.restoration import Restoration
 
 if TYPE_CHECKING:

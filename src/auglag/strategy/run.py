@@ -12,8 +12,8 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.algorithm.lagrangian import AugmentedLagrangian
-from auglag.algorithm.outer import Outcome, augmented_lagrangian
 from auglag.algorithm.rules import History, Iteration, PenaltyRule
+from auglag.algorithm.status import Status
 from auglag.algorithm.stopping import UNBOUNDED_PENALTY
 from auglag.certificate.incumbent import Incumbent
 from auglag.errors import OutOfBudget, StoppedByCallback
@@ -22,16 +22,17 @@ from auglag.inner.base import UNBOUNDED
 from auglag.inner.qp import DENSE, QPModel
 from auglag.kkt import Memory
 from auglag.log import JsonLog
-from auglag.persist import checkpoint as checkpoints
 from auglag.problems.base import AbstractProblem, Counts
 from auglag.problems.jacobians import kind
 from auglag.problems.presolved import Presolved
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.report.messages import report
-from auglag.result import Result, Status
+from auglag.result import Result
+from auglag.strategy import old_checkpoint as checkpoints
 from auglag.strategy import restarts, resuming, targets
 from auglag.strategy.accelerator import ACCELERATED, Accelerator
 from auglag.strategy.budget import Budget, Guard
+from auglag.strategy.old_outer import Outcome, augmented_lagrangian
 from auglag.strategy.restoration import Restoration, restore
 from auglag.strategy.settings import Settings
 from auglag.strategy.unboundedness import DEEPEST, Depth, objective

@@ -21,7 +21,6 @@ import numpy as np
 import torch
 
 from auglag._typing import Vector
-from auglag.algorithm.outer import checked
 from auglag.algorithm.rules import Adaptive, DualRule, Full, History, Iteration, PenaltyRule, PowerLaw, ToleranceRule
 from auglag.certificate import Certificate
 from auglag.errors import CheckpointError, InputError, require_positive
@@ -29,6 +28,7 @@ from auglag.stochastic.algorithm2 import InnerState
 from auglag.stochastic.controllers import AdaptiveEpochs, Controller
 from auglag.stochastic.full_batch import Ledger
 from auglag.stochastic.lagrangian import ROUNDING
+from auglag.strategy.old_outer import checked
 from auglag.torch.certify import certify_point
 from auglag.torch.constraints import Constraint
 from auglag.torch.data import as_source

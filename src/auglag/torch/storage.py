@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from auglag.errors import CheckpointError
-from auglag.persist.checkpoint import opened, write
+from auglag.strategy.old_checkpoint import opened, write
 
 FORMAT = "auglag-torch-1"
 
