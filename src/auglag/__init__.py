@@ -24,6 +24,7 @@ from auglag.algorithm.rules import (
     ToleranceRule,
 )
 from auglag.algorithm.status import Status
+from auglag.budget import Budget
 from auglag.certificate import Certificate
 from auglag.errors import (
     AuglagError,
@@ -47,7 +48,6 @@ from auglag.minimize import certify, minimize, scipy_method
 from auglag.problems.base import AbstractProblem
 from auglag.problems.functions import Problem
 from auglag.result import Result
-from auglag.strategy.budget import Budget
 from auglag.strategy.settings import PRESETS, VARIANTS
 from auglag.strategy.sqp import SQP
 

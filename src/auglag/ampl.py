@@ -22,6 +22,7 @@ import numpy as np
 from auglag._typing import Vector
 from auglag._version import __version__
 from auglag.algorithm.status import Status
+from auglag.budget import Budget
 from auglag.errors import AuglagError, InputError, OptionError
 from auglag.inner import SOLVERS
 from auglag.log import JsonLog
@@ -31,7 +32,6 @@ from auglag.problems.nl import NlInfeasible, NlProblem, load
 from auglag.problems.nl.reader import read
 from auglag.problems.nl.solution import Solution, write
 from auglag.result import Result
-from auglag.strategy.budget import Budget
 from auglag.strategy.settings import PRESETS, VARIANTS
 
 #: AMPL's solve_result_num: 0 solved, 100 solved?, 200 infeasible, 300 unbounded, 400 limit, 500 failure.

@@ -15,6 +15,7 @@ from scipy.optimize import OptimizeResult
 
 from auglag._typing import Vector
 from auglag.algorithm.rules import Adaptive, Always, DualRule, FromScale, History, PenaltyRule, ToleranceRule
+from auglag.budget import Budget, Meter
 from auglag.certificate import Certificate, certificate
 from auglag.errors import InputError, OptionError, require_positive
 from auglag.inner import InnerSolver
@@ -27,11 +28,12 @@ from auglag.problems.functions import Problem
 from auglag.problems.jacobians import real_array
 from auglag.report.progress import Table
 from auglag.result import Result
-from auglag.strategy.budget import Budget
-from auglag.strategy.presolving import presolved
-from auglag.strategy.run import Hooks, Run, WarmStart
+from auglag.strategy import driver
+from auglag.strategy.hooks import Hooks
+from auglag.strategy.presolve import presolved
 from auglag.strategy.settings import resolve, row_weights
 from auglag.strategy.sqp import SQP
+from auglag.strategy.state import Task, WarmStart
 
 
 def minimize(
@@ -183,8 +185,11 @@ def minimize(
     hooks = Hooks(_wrap(callback), table, table.end if table else None, checkpoint, resume, log)
     if start.beta is not None:
         settings = replace(settings, penalty=warm_penalty(settings.penalty, start.beta))
-    run = Run(problem, settings, start, tol, budget or Budget(), hooks, counts, conflict)
-    return run.solve() if log is None else log.around(run.solve, headers.deterministic(run))
+    limits = budget or Budget()
+    task = Task(problem, settings, start, tol, limits, hooks, Meter(problem.counts, limits, counts), conflict)
+    if log is None:
+        return driver.solve(task)
+    return log.around(lambda: driver.solve(task), headers.deterministic(task))
 
 
 def certify(

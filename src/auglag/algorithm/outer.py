@@ -98,6 +98,10 @@ class Algorithm1:
         history.iterations.append(row)
         return self.dual.project(y + self.dual.step(history) * c, history) if row.usable else y
 
+    def close(self, history: History, row: Iteration) -> None:
+        """A point that was found by other means, and ends the run, joins the history."""
+        history.iterations.append(row)
+
 
 @final
 @dataclass(frozen=True, slots=True)

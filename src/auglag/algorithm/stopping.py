@@ -8,8 +8,8 @@ from typing import final
 
 from auglag.algorithm.rules import History
 from auglag.algorithm.status import Status
+from auglag.budget import Budget
 from auglag.inner.base import InnerStatus
-from auglag.strategy.budget import Budget
 
 #: A subproblem still unbounded at this penalty, or so many in a row, call for a look whether the problem is.
 UNBOUNDED_PENALTY = 1e12

@@ -3,68 +3,86 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import final
-
-import numpy as np
 
 from auglag._typing import Vector
 from auglag.algorithm.status import Status
-from auglag.certificate import Certificate, certificate
+from auglag.certificate.kkt import Certificate, certificate
 from auglag.certificate.multipliers import best_multipliers
 from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.presolved import Presolved
-from auglag.strategy.unboundedness import objective
 
-#: Least-squares multipliers are tried at the end only while their matrix has at most this many entries.
+#: Least-squares multipliers are tried at the end only while their matrix has at most this many entries: beyond, they
+#: take longer than a step of the method.
 LARGEST_FIT = 100_000
 #: Without rows, residuals above this multiple of tol say less than the objective: at a kink they say nothing.
 NEARLY = 1e3
 
 
+def objective(problem: AbstractProblem, x: Vector) -> float:
+    """f + g."""
+    g = problem.g
+    return float(problem.at(x).f + (g.value(x) if g is not None else 0.0))
+
+
 @final
-class Incumbent:
+@dataclass(slots=True)
+class Best:
     """The point with the smallest residual, in the user's units, and the multipliers that belong to it."""
 
-    def __init__(self, problem: AbstractProblem, x: Vector, tol: float) -> None:
-        self.problem, self.tol = problem, tol
-        self.original = problem.original if isinstance(problem, Presolved) else problem
-        self.residual = math.inf
-        self.x, self.y = x, np.zeros(problem.m)
-        self.point: Point | None = None  #: its values, kept for the certificate
-        self.level = 0  #: accuracy of finite differences
+    x: Vector
+    y: Vector
+    residual: float = math.inf
+    level: int = 0  #: accuracy of the finite differences it was measured with
+    point: Point | None = field(default=None, metadata={"saved": False})  #: its values, kept for the certificate
 
-    def offer(self, residual: float, x: Vector, y: Vector) -> None:
+
+@final
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Measures points of a run on the original problem, and keeps its best one up to date."""
+
+    problem: AbstractProblem  #: that the run solves; perhaps presolved
+    tol: float
+
+    @property
+    def original(self) -> AbstractProblem:
+        """The user's problem, with all of its rows."""
+        return self.problem.original if isinstance(self.problem, Presolved) else self.problem
+
+    def offer(self, best: Best, residual: float, x: Vector, y: Vector) -> None:
         """Take a better point."""
-        if self._better(residual, x):
-            self.residual, self.x, self.y = residual, x.copy(), y
-            self.point = self.problem.at(self.x)
+        if self._better(best, residual, x):
+            best.residual, best.x, best.y = residual, x.copy(), y
+            best.point = self.problem.at(best.x)
 
-    def _better(self, residual: float, x: Vector) -> bool:
+    def _better(self, best: Best, residual: float, x: Vector) -> bool:
         """Whether its residual is smaller; without rows, as long as neither is near the tolerance, its objective."""
-        told = self.problem.m > 0 or not min(residual, self.residual) > NEARLY * self.tol
-        if told or not math.isfinite(self.residual + residual):
-            return residual < self.residual
-        return objective(self.problem, x) < objective(self.problem, self.x)
+        told = self.problem.m > 0 or not min(residual, best.residual) > NEARLY * self.tol
+        if told or not math.isfinite(best.residual + residual):
+            return residual < best.residual
+        return objective(self.problem, x) < objective(self.problem, best.x)
 
-    def replace(self, x: Vector) -> None:
+    def replace(self, best: Best, x: Vector) -> None:
         """Take a point for another reason than its residual, with the multipliers that fit it best."""
-        self.x, self.point = x, None
-        self.y = best_multipliers(self.problem.at(x))
+        best.x, best.point = x, None
+        best.y = best_multipliers(self.problem.at(x))
 
-    def refine(self, level: int) -> bool:
+    def refine(self, best: Best, level: int) -> bool:
         """Ask for more accurate derivatives; what was measured without them is not to stand in the way afterwards."""
-        if level <= self.level or not self.problem.refine(level):
+        if level <= best.level or not self.problem.refine(level):
             return False
-        self.level, self.residual = level, math.inf
-        if self.point is not None:
-            self.point.forget_derivatives()
+        best.level, best.residual = level, math.inf
+        if best.point is not None:
+            best.point.forget_derivatives()
         return True
 
-    def check(self) -> Certificate:
+    def check(self, best: Best) -> Certificate:
         """The certificate, from the values that are known at the point."""
-        if self.point is not None:
-            self.problem.remember(self.point)
-        return self.measure(self.x, self.y)
+        if best.point is not None:
+            self.problem.remember(best.point)
+        return self.measure(best.x, best.y)
 
     def measure(self, x: Vector, y: Vector | None) -> Certificate:
         """The certificate of any point, always on the original problem and with its multipliers."""
@@ -74,24 +92,25 @@ class Incumbent:
         self.original.remember(problem.source(problem.at(x)))
         return certificate(self.original, x, None if y is None else problem.user_y(x, y), enough=self.tol)
 
-    def solves(self) -> bool:
+    def solves(self, best: Best) -> bool:
         """Whether the certificate meets the tolerance."""
-        return self.check().meets(self.tol)
+        return self.check(best).meets(self.tol)
 
-    def certify(self, status: Status) -> tuple[Status, Certificate]:
-        """The certificate decides: success without it is not success, with it a failure is none."""
-        check = self.check()
+    def final(self, best: Best, status: Status) -> Certificate:
+        """The certificate of the point that is returned, with the best derivatives and multipliers there are.
+
+        After a limit nothing more is spent on a point that does not come near.
+        """
+        check = self.check(best)
         out_of_budget = status in (Status.TIME_LIMIT, Status.EVALUATION_LIMIT)
         if out_of_budget and not check.meets(self.tol):
-            return status, check  # nothing more is spent on a point that does not come near
-        if self.refine(2):
-            check = self.check()
-        if check.meets(self.tol):
-            return Status.SOLVED, check
-        if self.original.m and self.original.n * self.original.m <= LARGEST_FIT and status is not Status.NON_FINITE:
-            fitted = self.measure(self.x, None)
-            if fitted.meets(self.tol):
-                return Status.SOLVED, fitted
-            if not math.isfinite(check.residual) or fitted.residual < 0.5 * check.residual:
-                check = fitted
-        return (Status.UNCERTIFIED if status is Status.SOLVED else status), check
+            return check
+        if self.refine(best, 2):
+            check = self.check(best)
+        original = self.original
+        small = original.m and original.n * original.m <= LARGEST_FIT
+        if check.meets(self.tol) or not small or status is Status.NON_FINITE:
+            return check
+        fitted = self.measure(best.x, None)
+        better = not math.isfinite(check.residual) or fitted.residual < 0.5 * check.residual
+        return fitted if better or fitted.meets(self.tol) else check

@@ -41,9 +41,9 @@ def solve(
 
     Exit status: 0 solved, 2 bad usage, 3 infeasible, 4 unbounded, 5 a limit, 6 any other failure, 130 interrupted.
     """
+    from auglag.budget import Budget
     from auglag.log import figure
     from auglag.minimize import minimize
-    from auglag.strategy.budget import Budget
 
     if log is not None and not log.parent.is_dir():
         raise InputError(f"--log must lie in an existing folder, got {str(log)!r}")

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from auglag.budget import Budget
 from auglag.jax.problem import JaxProblem
 from auglag.log import JsonLog
 from auglag.minimize import minimize as minimize_on_the_host
 from auglag.result import Result
-from auglag.strategy.budget import Budget
 
 
 def minimize(

@@ -34,7 +34,7 @@ class Memory:
     shift: float = 0.0  #: the multiple of the identity that the last model's Hessian needed
     pairs: list[tuple[Vector, Vector, Any]] = field(default_factory=list)  #: (s, difference of grad f, of J)
     last: tuple[Vector, Vector, Any] | None = None  #: x, grad f, J at the last point seen
-    layout: Layout = field(default_factory=Layout)  #: of sparse systems; not saved, since any system makes it anew
+    layout: Layout = field(default_factory=Layout, metadata={"saved": False})  #: of sparse systems, which make it anew
 
     def see(self, x: Vector, gradient: Vector, jacobian: Any) -> None:
         """Learn from a new point."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from auglag.stochastic.run import Run as StochasticRun
-    from auglag.strategy.run import Run
+    from auglag.strategy.state import Task
     from auglag.torch.run import Run as TrainingRun
 
 
-def deterministic(run: Run) -> dict[str, Any]:
+def deterministic(run: Task) -> dict[str, Any]:
     """The arguments of `JsonLog.start` for a run of `auglag.minimize`."""
     problem, settings = run.original, run.settings
     inner = settings.inner

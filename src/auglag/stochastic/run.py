@@ -17,6 +17,7 @@ from auglag._typing import Vector
 from auglag.algorithm.rules import History
 from auglag.algorithm.status import Status
 from auglag.algorithm.stopping import Stopping
+from auglag.budget import Budget
 from auglag.certificate import Certificate, certificate
 from auglag.errors import CheckpointError, InputError, StoppedByCallback
 from auglag.inner.base import InnerResult, InnerStatus
@@ -38,7 +39,6 @@ from auglag.stochastic.reporting import advice, message
 from auglag.stochastic.result import StochasticResult
 from auglag.stochastic.settings import Settings
 from auglag.stochastic.stage import InnerLoop, Stage
-from auglag.strategy.budget import Budget
 from auglag.strategy.old_checkpoint import require_same
 from auglag.strategy.old_outer import augmented_lagrangian
 

@@ -19,11 +19,7 @@ from auglag.problems.base import AbstractProblem
 from auglag.problems.jacobians import row_norms
 from auglag.problems.standard_form import StandardForm
 from auglag.prox import Zero
-
-#: The violation counts as stationary when ||J'r|| (projected) is at most this times ||r||.
-STATIONARY = 1e-5
-#: How far, relative to max(1, |x|), the linearised constraints are trusted when infeasibility is to be confirmed.
-REACH = 1e6
+from auglag.strategy.tuning import Tuning
 
 
 @final
@@ -36,8 +32,18 @@ class Restoration:
     verdict: str  #: "feasible", "infeasible" (stationary from every start) or "unclear"
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class LeastViolation:
+    """Where the violation was minimised from one start."""
+
+    x: Vector  #: in the user's variables
+    violation: float  #: user's units
+    stationary: bool
+
+
 def restore(
-    form: StandardForm, inner: InnerSolver | str, starts: Sequence[Vector], tol: float, limit: int
+    form: StandardForm, inner: InnerSolver | str, starts: Sequence[Vector], tol: float, limit: int, tuning: Tuning
 ) -> Restoration:
     """min 1/2 ||c(x) - clip(c(x), cl, cu)||^2 over dom g from each start, and once more from a perturbed one.
 
@@ -47,26 +53,26 @@ def restore(
     """
     rng = np.random.default_rng(1)
     last = starts[-1]
-    spread = last + 0.3 * np.maximum(1.0, np.abs(last)) * rng.standard_normal(last.size)
+    spread = last + tuning.restoration_spread * np.maximum(1.0, np.abs(last)) * rng.standard_normal(last.size)
     best = Restoration(last, np.inf, "unclear")
     stationary = True
     for x in [*starts, np.clip(spread, form.problem.lower, form.problem.upper)]:
-        found = least_violation(form, inner, x, limit)
+        found = least_violation(form, inner, x, limit, tuning)
         if found is None:
             stationary = False
             continue
-        point, violation, settled = found
-        stationary &= settled
-        if violation < best.violation:
-            best = Restoration(point, violation, "unclear")
-        if violation <= tol:
-            return Restoration(point, violation, "feasible")
-    if stationary and best.violation > 10 * tol and not _linearly_reducible(form.problem, best.x):
+        stationary &= found.stationary
+        if found.violation < best.violation:
+            best = Restoration(found.x, found.violation, "unclear")
+        if found.violation <= tol:
+            return Restoration(found.x, found.violation, "feasible")
+    large = best.violation > tuning.violated * tol
+    if stationary and large and not _linearly_reducible(form.problem, best.x, tuning):
         return Restoration(best.x, best.violation, "infeasible")
     return best
 
 
-def _linearly_reducible(problem: AbstractProblem, x: Vector) -> bool:
+def _linearly_reducible(problem: AbstractProblem, x: Vector, tuning: Tuning) -> bool:
     """Whether a step d, as long as 1e6 max(1, |x|), takes a tenth off the violation of the linearised constraints.
 
     In badly scaled variables J'r is small long before the violation is stationary; this linear programme (minimise t
@@ -78,7 +84,7 @@ def _linearly_reducible(problem: AbstractProblem, x: Vector) -> bool:
     if not whole or isinstance(point.jac, LinearOperator):
         return False
     v = np.maximum(np.maximum(problem.cl - point.c, point.c - problem.cu), 0.0)
-    reach = REACH * np.maximum(1.0, np.abs(x))
+    reach = tuning.linear_reach * np.maximum(1.0, np.abs(x))
     jac = sparse.csr_array(point.jac) * reach
     unit = 1.0 / np.maximum(row_norms(jac), np.maximum(v, 1e-300))
     rows = sparse.csr_array(sparse.hstack([sparse.diags_array(unit) @ jac, -(v * unit)[:, None]]))
@@ -90,20 +96,21 @@ def _linearly_reducible(problem: AbstractProblem, x: Vector) -> bool:
     cost = np.append(np.zeros(problem.n), 1.0)
     matrix = sparse.vstack([rows[above], back[below]])
     found = linprog(cost, A_ub=sparse.csr_array(matrix), b_ub=sides, bounds=bounds, method="highs")
-    return bool(found.status == 0 and found.fun < 0.9)
+    return bool(found.status == 0 and found.fun < tuning.linear_left)
 
 
 def least_violation(
-    form: StandardForm, inner: InnerSolver | str, x: Vector, limit: int
-) -> tuple[Vector, float, bool] | None:
-    """(user's x, violation in the user's units, whether it is stationary), or None where c is not defined."""
+    form: StandardForm, inner: InnerSolver | str, x: Vector, limit: int, tuning: Tuning
+) -> LeastViolation | None:
+    """A local minimiser of the violation near the user's x; None where c is not defined."""
     problem = form.problem
     view = form.feasibility(x)
     start = view.start(x)
     if not np.isfinite(view.at(start).c).all():
         return None
     solver = choose("auto" if isinstance(inner, str) else inner, view.traits)
-    found = solver.solve(AugmentedLagrangian(view, np.zeros(view.m), 1.0), start, 1e-9, limit=limit)
+    subproblem = AugmentedLagrangian(view, np.zeros(view.m), 1.0)
+    found = solver.solve(subproblem, start, tuning.restoration_tol, limit=limit)
     if found.status is InnerStatus.BUDGET:
         raise OutOfBudget(found.limit)
     if found.status is InnerStatus.INTERRUPTED:
@@ -114,4 +121,4 @@ def least_violation(
     point = view.user_x(found.x).copy()
     c = problem.at(point).c
     violation = float(np.linalg.norm(c - np.clip(c, problem.cl, problem.cu)))
-    return point, violation, found.residual <= STATIONARY * float(np.linalg.norm(scaled))
+    return LeastViolation(point, violation, found.residual <= tuning.stationary * float(np.linalg.norm(scaled)))

@@ -32,14 +32,13 @@ BLOWN_UP = 1e4
 
 @final
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """The best point of one acceleration."""
+class Candidate:
+    """The best point of one call."""
 
     x: Vector
     y: Vector
     error: float  #: `StandardForm.error` there
-    before: float  #: and at the start
-    steps: int
+    steps: int  #: of the whole call
 
 
 @final
@@ -75,11 +74,11 @@ class SQP:
         target: float,
         patience: int,
         seen: Callable[[Vector, Vector, float], bool],
-    ) -> Attempt:
+    ) -> Candidate:
         """Steps from (x, y) until the error is at most `target` and `seen` agrees, or no longer falls."""
         curvature = curvature_for(form.traits)
         first = form.error(x, y)
-        best = Attempt(x, y, first, first, 0)
+        best = Candidate(x, y, first, 0)
         bad, last_length, prox = 0, np.inf, PROX
         if seen(x, y, first) and first <= target:
             return best
@@ -91,14 +90,14 @@ class SQP:
             error = form.error(x, y)
             bad = 0 if error <= 0.9 * best.error else bad + 1
             if error < best.error:
-                best = Attempt(x, y, error, first, count)
+                best = Candidate(x, y, error, count)
             if (seen(x, y, error) and error <= target) or not error <= BLOWN_UP * max(1.0, first):
                 break
             if bad > patience:
                 if best.error > CLOSE or prox == 0.0:
                     break
                 x, y, bad, prox = best.x, best.y, 0, 0.0
-        return Attempt(best.x, best.y, best.error, first, count)
+        return Candidate(best.x, best.y, best.error, count)
 
     def _step(
         self,

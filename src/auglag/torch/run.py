@@ -16,13 +16,13 @@ from auglag._typing import Vector
 from auglag.algorithm.rules import History, Iteration, ToleranceRule
 from auglag.algorithm.status import Status
 from auglag.algorithm.stopping import Stopping
+from auglag.budget import Budget
 from auglag.errors import CheckpointError, InputError, StoppedByCallback
 from auglag.inner.base import InnerResult, InnerStatus
 from auglag.log import JsonLog, headers
 from auglag.result import row
 from auglag.stochastic.full_batch import Ledger, Limits
 from auglag.stochastic.run import Caps
-from auglag.strategy.budget import Budget
 from auglag.strategy.old_checkpoint import require_same
 from auglag.strategy.old_outer import augmented_lagrangian
 from auglag.torch import storage

@@ -9,9 +9,9 @@ from auglag._version import __version__
 from auglag.algorithm.rules import Adaptive, Always, PenaltyRule, PowerLaw
 from auglag.bench.baselines.base import Answer, Baseline
 from auglag.bench.counted import CountedProblem
+from auglag.budget import Budget
 from auglag.inner import LBFGSB
 from auglag.minimize import minimize
-from auglag.strategy.budget import Budget
 from auglag.strategy.settings import PRESETS, resolve
 
 #: Columns of the history that are kept.

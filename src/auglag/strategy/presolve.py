@@ -9,8 +9,8 @@ import numpy as np
 from auglag.problems.base import AbstractProblem
 from auglag.problems.presolve import reduction
 from auglag.problems.presolved import Presolved
-from auglag.strategy.run import WarmStart
 from auglag.strategy.settings import Settings
+from auglag.strategy.state import WarmStart
 
 
 def presolved(

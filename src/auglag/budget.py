@@ -81,3 +81,23 @@ class Guard:
             if max(used.nfev, used.constr_nfev) >= self._evaluations:
                 self.fired = True
                 raise OutOfBudget("evaluations")
+
+
+@final
+class Meter:
+    """What a run has used: calls of the user's functions and seconds, those before a resume included."""
+
+    def __init__(self, counts: Counts, budget: Budget, start: Counts) -> None:
+        """`counts` goes on counting; it was `start` before the run."""
+        self._counts, self._budget = counts, budget
+        self._before, self._start = Counts(), start
+        self.guard = Guard(budget, self.used)
+
+    def used(self) -> Counts:
+        """Calls made by this run."""
+        return self._before.plus(self._counts.since(self._start))
+
+    def resumed(self, counts: Counts, seconds: float) -> None:
+        """Charge what an interrupted run had used, and nothing of what was done since to take it up."""
+        self._before, self._start = counts, self._counts.copy()
+        self.guard = Guard(self._budget, self.used, seconds)

@@ -1,0 +1,429 @@
+"""One run of `minimize`: begin, walk over the phases that `plan` names, finish with a certificate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.algorithm.lagrangian import AugmentedLagrangian
+from auglag.algorithm.outer import Ask, iteration
+from auglag.algorithm.rules import History, Iteration
+from auglag.algorithm.status import Status
+from auglag.certificate.incumbent import objective
+from auglag.inner import InnerResult, InnerStatus
+from auglag.kkt import Memory
+from auglag.kkt.sparse import Layout
+from auglag.persist import checkpoint
+from auglag.report.messages import Ending, result_of
+from auglag.result import Result
+from auglag.strategy import newton, plan, restarts, restoration, unboundedness
+from auglag.strategy.hooks import status_of
+from auglag.strategy.sqp import Candidate
+from auglag.strategy.state import (
+    CLASSES,
+    Between,
+    Context,
+    Newtons,
+    State,
+    Task,
+    restored,
+    scaling_at,
+)
+
+#: The status of a row of the history that Newton's method ended.
+ACCELERATED = "ACCELERATED"
+
+
+def solve(task: Task) -> Result:
+    """From the start to the result."""
+    run = Run(task, State.at_start(task))
+    try:
+        status = status_of(run.course)
+    finally:
+        task.original.guard = None
+    state, judge = run.state, task.judge
+    if _shown_infeasible(task, state, status):
+        status = Status.INFEASIBLE
+    check = judge.final(state.best, status)
+    status = status.certified(check.meets(task.tol))
+    result = result_of(
+        Ending(
+            problem=task.original,
+            settings=task.settings,
+            tol=task.tol,
+            status=status,
+            check=check,
+            x=state.best.x,
+            iterations=state.iterations,
+            counts=task.meter.used(),
+            seconds=task.meter.guard.seconds,
+            penalty=_last_penalty(run),
+            attempt=state.attempt,
+            last=state.history.iterations,
+            begun=bool(state.history.iterations) or state.newtons.origin is not None,
+            conflict=task.conflict,
+            evidence=state.doubts.evidence,
+            traits=run.context.form.traits if run.context is not None else None,
+            inner=run.context.inner.name if run.context is not None else str(task.settings.inner),
+            tuning=task.tuning,
+        )
+    )
+    if task.hooks.say is not None:
+        task.hooks.say(result.message)
+    return result
+
+
+def _shown_infeasible(task: Task, state: State, status: Status) -> bool:
+    """A proof of local infeasibility stands if no restart found a solution, whatever ended the last one."""
+    least = state.doubts.least
+    if least is None or status not in (*plan.AVOIDABLE, Status.TIME_LIMIT, Status.EVALUATION_LIMIT):
+        return False
+    if task.judge.solves(state.best):
+        return False
+    task.judge.replace(state.best, least.x)
+    return True
+
+
+def _last_penalty(run: Run) -> float:
+    state, beta = run.state, run.task.start.beta
+    if state.iterations:
+        return state.iterations[-1].beta
+    if beta is not None:
+        return beta
+    known = run.context is not None and math.isfinite(state.history.objective)
+    return run.context.rules.penalty.next(state.history) if known and run.context is not None else 1.0
+
+
+@final
+@dataclass(slots=True)
+class Run:
+    """The walk: the task, the state, and the context of the attempt once the first point is known."""
+
+    task: Task
+    state: State
+    context: Context | None = None
+
+    def course(self) -> Status:
+        """Begin or resume, then attempt after attempt."""
+        task = self.task
+        if task.conflict:
+            return Status.INFEASIBLE
+        if task.hooks.resume is not None:
+            saved = checkpoint.load(task.hooks.resume, "minimize", task.fingerprint(), CLASSES)
+            self.context, self.state = restored(task, saved)
+            self.state.between.verdict = verdict_on_saved(self.context, self.state)
+        else:
+            x = restarts.defined_near(task.problem, task.start.x)
+            if x is None:
+                return Status.NON_FINITE
+            self.state.start_x, self.state.scaling = x, scaling_at(task, x)
+            self.context = context = Context.of(task, self.state)
+            z, given = context.form.start(x), task.start.y
+            y = context.form.own_y(given) if given is not None else np.zeros(context.form.m)
+            if starts_solved(context, self.state, z, y):
+                return Status.SOLVED
+            begin(context, self.state, z, y, task.settings.negligible * task.tol)
+        task.original.guard = task.meter.guard
+        return self.attempts(self.context)
+
+    def attempts(self, context: Context) -> Status:
+        """From x0, and where that leads nowhere from other starts, as many as the settings allow."""
+        state, tuning, judge = self.state, self.task.tuning, self.task.judge
+        while True:
+            status = attempt(context, state)
+            state.first_end = status if state.first_end is None else state.first_end
+            if status not in plan.AVOIDABLE or judge.solves(state.best):
+                return status
+            following = plan.next_attempt(state.attempt, context.restarts, aftermath(context, state, status), tuning)
+            if following is None or context.rows_left(state) <= 0:
+                return state.first_end if state.first_end is not Status.ITERATION_LIMIT else status
+            self.context = context = begin_again(context, state, following)
+            if not math.isfinite(state.history.objective + state.history.violation):
+                return Status.NON_FINITE  # functions that were defined at the start no longer are
+
+
+# ------------------------------------------------------------------------------------------------------- an attempt
+
+
+def attempt(context: Context, state: State) -> Status:
+    """One attempt: phase after phase, as the plan says, until it is over."""
+    while True:
+        match plan.next_phase(context.standing(state), context.task.tuning):
+            case plan.AttemptOver(status):
+                return status
+            case plan.CheckUnbounded():
+                check_unbounded(context, state)
+            case plan.Restore():
+                restore(context, state)
+            case plan.Measure():
+                measure(context, state)
+            case plan.Interior() as phase:
+                state.between.arrival = newton.by_interior_points(context, state, phase)
+            case plan.Newton() as phase:
+                consider(context, state, newton.by_newton(context, state, phase))
+            case plan.Subproblem(limit):
+                subproblem(context, state, limit)
+
+
+def subproblem(context: Context, state: State, limit: int) -> None:
+    """Algorithm 1's next iteration, and the stopping test."""
+    turn = iteration(context.rules, Posed(context, state), context.inner, state.x, state.y, state.history, limit=limit)
+    state.between = Between()
+    state.x, state.y = turn.x, turn.y
+    watch(context, state, turn.y_hat)
+    state.between.verdict = stop(context, state, turn.found.status, turn.found.limit)
+
+
+def measure(context: Context, state: State) -> None:
+    """The KKT error at (x, y), before other ways than Algorithm 1's are thought of."""
+    newtons = state.newtons
+    newtons.steps = 0
+    newtons.origin = state.x if newtons.origin is None else newtons.origin
+    state.between.error = context.form.error(state.x, state.y)
+
+
+def consider(context: Context, state: State, found: Candidate) -> None:
+    """What becomes of a candidate of Newton's method: the end of the attempt, the next iterate, or nothing."""
+    task, tuning, newtons, between = context.task, context.task.tuning, state.newtons, state.between
+    before = math.inf if between.error is None else between.error
+    between.tried = True
+    newtons.tried_at, newtons.steps = before, found.steps
+    newtons.failures = 0 if found.error < tuning.newton_success * before else newtons.failures + 1
+    if found.error <= context.target or state.best.residual <= task.tol:
+        newtons.in_vain += found.error > tuning.newton_success * newtons.nearest
+        newtons.nearest = min(newtons.nearest, found.error)
+        if finished(context, state, found):
+            return
+    if plan.adopts(found.error, before, tuning):
+        state.x, state.y = found.x, found.y
+    elif not state.history.iterations and _lower(context, state, found.x):
+        state.x = found.x
+
+
+def finished(context: Context, state: State, found: Candidate) -> bool:
+    """Whether a candidate that came to tol ends the attempt; its point is then a row of the history."""
+    judge, best, newtons = context.task.judge, state.best, state.newtons
+    if judge.refine(best, 2) and not judge.solves(best):
+        return False
+    solved = judge.solves(best)
+    if not plan.finishes(found.error, context.target, newtons.in_vain, context.task.tuning, solved=solved):
+        return False
+    context.rules.close(state.history, _row(context, state, found))
+    state.x, state.y, state.between = found.x, found.y, Between()
+    watch(context, state, found.y)
+    state.between.verdict = Status.SOLVED if solved else Status.STUCK
+    return True
+
+
+def _lower(context: Context, state: State, x: Vector) -> bool:
+    """Whether the first augmented Lagrangian is lower at a new starting point."""
+    beta = context.rules.penalty.next(state.history)
+    first = Posed(context, state).subproblem(state.y, beta)
+    return first.value(x) < first.value(state.x)
+
+
+def _row(context: Context, state: State, found: Candidate) -> Iteration:
+    """The row of the history of a candidate that ends an attempt."""
+    check, form = context.task.judge.check(state.best), context.form
+    return Iteration(
+        k=state.history.k,
+        beta=context.rules.penalty.next(state.history),
+        eta=context.task.tol,
+        usable=True,
+        violation=float(np.linalg.norm(form.distance(found.x))),
+        stationarity=check.stationarity * form.scaling.sf,
+        residual=check.residual,
+        user_violation=math.hypot(check.violation, check.complementarity),
+        objective=check.objective,
+        multiplier_norm=float(np.linalg.norm(check.multipliers)),
+        inner_status=ACCELERATED,
+        inner_iterations=found.steps,
+        evaluations=found.steps,
+        acceleration_steps=found.steps,
+        attempt=state.attempt,
+    )
+
+
+def check_unbounded(context: Context, state: State) -> None:
+    """Settle whether the objective falls without end; if it does not, subproblems may fall deeper."""
+    task, doubts = context.task, state.doubts
+    state.between.settled = "bounded"
+    if doubts.diverged is None:
+        return
+    fall = unboundedness.look(
+        context.form,
+        task.settings.inner,
+        start=state.start_x,
+        diverged=doubts.diverged,
+        depth=doubts.depth,
+        tol=task.tol,
+        limit=task.budget.inner_limit,
+        tuning=task.tuning,
+    )
+    doubts.evidence = doubts.evidence if fall.evidence is None else fall.evidence
+    if fall.endless:
+        state.between.settled = "unbounded"
+    elif fall.evidence is not None:
+        doubts.depth *= task.tuning.deeper
+
+
+def restore(context: Context, state: State) -> None:
+    """Settle whether there is a feasible point; a suspicion goes on from it, where one is found."""
+    task, form, doubts = context.task, context.form, state.doubts
+    starts = [form.user_x(state.x), state.start_x]
+    found = restoration.restore(form, task.settings.inner, starts, task.tol, task.budget.inner_limit, task.tuning)
+    doubts.restorations += 1
+    state.between.settled = found.verdict
+    if found.verdict == "infeasible":
+        if doubts.least is None or found.violation < doubts.least.violation:
+            doubts.least = found
+    elif found.verdict == "feasible" and state.between.verdict is Status.INFEASIBLE:
+        state.x, state.y = form.start(found.x), np.zeros(form.m)
+
+
+# ------------------------------------------------------------------------------------------- what the outer loop asks
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Posed:
+    """The problem as Algorithm 1 sees it."""
+
+    context: Context
+    state: State
+
+    def subproblem(self, y: Vector, beta: float) -> AugmentedLagrangian:
+        """L_beta(., y) + g."""
+        state = self.state
+        return AugmentedLagrangian(self.context.form, y, beta, unbounded=state.doubts.depth, memory=state.memory)
+
+    def record(self, asked: Ask, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
+        """The row of the history, with R in the user's units."""
+        context, state = self.context, self.state
+        residual, violation = context.form.user_residual(found.residual, c)
+        x = context.form.user_x(found.x)
+        state.doubts.diverged = x.copy() if found.status is InnerStatus.UNBOUNDED else None
+        return Iteration(
+            k=asked.k,
+            beta=asked.beta,
+            eta=asked.eta,
+            usable=found.usable,
+            violation=float(np.linalg.norm(c)),
+            stationarity=found.residual,
+            residual=residual,
+            user_violation=violation,
+            objective=objective(context.task.problem, x),
+            multiplier_norm=float(np.linalg.norm(context.user_y(found.x, y_hat, known=found.usable))),
+            inner_status=found.status.name,
+            inner_iterations=found.iterations,
+            evaluations=found.evaluations,
+            undefined=found.undefined,
+            acceleration_steps=state.newtons.steps,
+            attempt=state.attempt,
+        )
+
+
+def watch(context: Context, state: State, y_hat: Vector) -> None:
+    """Keep the best point, save, print, and let the caller look."""
+    task, form, hooks, last = context.task, context.form, context.task.hooks, state.history.last
+    if last.usable:
+        task.judge.offer(state.best, last.residual, form.user_x(state.x), form.user_y(y_hat))
+    # Near the solution, or where the inner solver fails, differences have to be central.
+    near = last.residual <= task.tuning.near_tol * task.tol or last.inner_status == InnerStatus.STALLED.name
+    state.refined_now = task.judge.refine(state.best, int(near))
+    cut_short = last.inner_status in (InnerStatus.BUDGET.name, InnerStatus.INTERRUPTED.name)
+    if hooks.checkpoint is not None and not cut_short:  # such an iteration is done again on resuming
+        state.counts, state.seconds = task.meter.used(), task.meter.guard.seconds
+        state.memory.layout = Layout()  # not saved: made anew here as after resuming, to the same last digit
+        checkpoint.save(hooks.checkpoint, "minimize", task.fingerprint(), state)
+    if hooks.table is not None:
+        hooks.table(state.history)
+    if hooks.log is not None:
+        every = context.user_y(state.x, y_hat)
+        hooks.log.outer(last, every, task.meter.guard.seconds, task.meter.used().as_dict())
+    if last.usable and hooks.callback is not None:
+        hooks.call(state.history, form.user_x(state.x).copy(), context.user_y(state.x, y_hat))
+
+
+def stop(context: Context, state: State, status: InnerStatus, limit: str = "") -> Status | None:
+    """The verdict on the last iteration; one that rests on poor derivatives is looked at again."""
+    judge, best, standing = context.task.judge, state.best, context.standing(state)
+    verdict = context.stopping(state)(state.history, status, limit)
+    spent = plan.effort_left(standing, context.task.tuning) <= 0 or context.rows_left(state) <= 0
+    if verdict is None and spent:
+        return Status.ITERATION_LIMIT
+    if verdict is Status.STUCK and (state.refined_now or judge.refine(best, 2)):
+        return None  # with better derivatives the iteration deserves another look
+    if verdict is Status.SOLVED and (state.refined_now or judge.refine(best, 2)):
+        judge.refine(best, 2)
+        return verdict if judge.solves(best) else None
+    return verdict
+
+
+# ------------------------------------------------------------------------------------------------ starts and restarts
+
+
+def starts_solved(context: Context, state: State, z: Vector, y: Vector) -> bool:
+    """Whether the start already meets the tolerance: then there is nothing to do."""
+    task, judge, best = context.task, context.task.judge, state.best
+    x, y_user = context.form.user_x(z), context.form.user_y(y)
+    check = judge.measure(x, y_user)
+    if task.start.y is not None and not check.meets(task.tol) and task.problem.refine(2):
+        check = judge.measure(x, y_user)  # an earlier result was certified with the best differences
+        task.problem.refine(best.level)
+    if math.isfinite(check.residual):
+        best.x, best.y, best.residual = x.copy(), y_user, check.residual
+    return check.meets(task.tol)
+
+
+def begin(context: Context, state: State, z: Vector, y: Vector, negligible: float) -> None:
+    """Put the iterate at (z, y), in the form's variables and units, with nothing in the history."""
+    form = context.form
+    state.x, state.y = z, y
+    violation = float(np.linalg.norm(form.distance(state.x)))
+    state.history = History(form.at(state.x).f, violation, negligible)
+
+
+def verdict_on_saved(context: Context, state: State) -> Status | None:
+    """What the interrupted run was to say of its last iteration, had it lived."""
+    if not state.history.iterations:
+        return None
+    ended = state.history.last.inner_status
+    if ended == ACCELERATED:
+        return Status.SOLVED if context.task.judge.solves(state.best) else Status.STUCK
+    return stop(context, state, InnerStatus[ended])
+
+
+def aftermath(context: Context, state: State, status: Status) -> plan.Aftermath:
+    """How an attempt left things."""
+    problem, tol = context.task.problem, context.task.tol
+    c = problem.at(state.start_x).c
+    feasible = bool(np.all(np.abs(c - np.clip(c, problem.cl, problem.cu)) <= tol))
+    return plan.Aftermath(status, state.best.residual, tol, feasible, constrained=problem.m > 0)
+
+
+def begin_again(context: Context, state: State, attempt: int) -> Context:
+    """The next start: x and multipliers, with nothing else kept from before but the best point."""
+    task, tuning, settings = context.task, context.task.tuning, context.task.settings
+    state.earlier += state.history.iterations
+    state.attempt = attempt
+    start = tuning.start_of(attempt, settings.restarts)
+    if start is None or start.near:
+        x, onwards = state.best.x, True
+    else:
+        x, onwards = restarts.place(start, context.form, settings.inner, state.start_x, attempt, tuning), False
+    if not restarts.defined(task.problem, x):
+        x = state.start_x
+    if settings.scaling:  # where f has fallen far, its gradient at x0 says nothing any more
+        state.scaling = scaling_at(task, x if onwards else state.start_x)
+    context = context.again(state)
+    largest = tuning.start_multipliers
+    y = np.clip(context.form.own_y(state.best.y), -largest, largest) if onwards else np.zeros(context.form.m)
+    begin(context, state, context.form.start(x), y, state.history.negligible)
+    state.memory, state.newtons, state.between = Memory(), Newtons(), Between()
+    state.doubts.restorations, state.doubts.depth = 0, tuning.depth
+    return context

@@ -1,0 +1,321 @@
+"""What a run is about (`Task`), what holds during one attempt (`Context`), and everything that evolves (`State`)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.algorithm.outer import Algorithm1
+from auglag.algorithm.rules import Constant, Geometric, History, Iteration, ToleranceRule
+from auglag.algorithm.status import Status
+from auglag.algorithm.stopping import EXTRA, MORE, Stopping
+from auglag.budget import Budget, Meter
+from auglag.certificate.incumbent import Best, Judge
+from auglag.errors import CheckpointError
+from auglag.inner import LBFGSB, InnerSolver, QPModel, accelerated, choose
+from auglag.inner.qp import DENSE, curvature_for
+from auglag.interior import Arrival, Barrier
+from auglag.kkt import Curvature, Memory, Sets
+from auglag.persist import checkpoint
+from auglag.problems.base import AbstractProblem, Counts
+from auglag.problems.jacobians import kind
+from auglag.problems.presolved import Presolved
+from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.strategy.hooks import Hooks
+from auglag.strategy.plan import Standing, suspicion
+from auglag.strategy.restarts import penalty_of
+from auglag.strategy.restoration import Restoration
+from auglag.strategy.settings import Settings
+from auglag.strategy.sqp import SQP
+from auglag.strategy.tuning import TUNING, Tuning
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class WarmStart:
+    """Where to start: x, multipliers in the user's units, and the first penalty (None: as the rule says)."""
+
+    x: Vector
+    y: Vector | None = None
+    beta: float | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run: the problem, the method, and what it may spend."""
+
+    problem: AbstractProblem  #: perhaps presolved
+    settings: Settings
+    start: WarmStart
+    tol: float
+    budget: Budget
+    hooks: Hooks
+    meter: Meter
+    conflict: str = ""  #: why no point satisfies all rows, where that is obvious
+    tuning: Tuning = TUNING
+
+    @property
+    def judge(self) -> Judge:
+        """Measures points on the original problem."""
+        return Judge(self.problem, self.tol)
+
+    @property
+    def original(self) -> AbstractProblem:
+        """The user's problem, with all of its rows."""
+        return self.judge.original
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What must be the same for a saved state to fit."""
+        problem = self.original
+        return {
+            "n": problem.n,
+            "m": problem.m,
+            "tol": self.tol,
+            "settings": checkpoint.described(self.settings),
+            "x0": problem.x0.tolist() if problem.n <= 10 else checkpoint.digest(problem.x0),
+            "bounds": checkpoint.digest(problem.lower, problem.upper),
+            "constraint sides": checkpoint.digest(problem.cl, problem.cu),
+        }
+
+
+@final
+@dataclass(slots=True)
+class Newtons:
+    """What is remembered of Newton's method and interior points during one attempt."""
+
+    origin: Vector | None = None  #: where the attempt began; None until Newton's method is first thought of
+    failures: int = 0  #: calls in a row that did not halve the error
+    tried_at: float = math.inf  #: the error that the last call began with
+    steps: int = 0  #: of the calls before the subproblem to come
+    inside: bool = False  #: interior points were tried
+    in_vain: int = 0  #: calls that came to tol but not to their aim, and no nearer to it than the one before
+    nearest: float = math.inf  #: the smallest error of those
+    kept: float = math.inf  #: the error of the last point that was kept though it is far from tol
+
+
+@final
+@dataclass(slots=True)
+class Doubts:
+    """What is known of the two doubts: that the objective falls without end, that there is no feasible point."""
+
+    depth: float  #: relative depth below which a subproblem counts as unbounded
+    diverged: Vector | None = None  #: where the last subproblem fell below it, in the user's variables
+    evidence: tuple[float, float] | None = None  #: objective and violation of the point that was found in the search
+    restorations: int = 0  #: made in this attempt
+    least: Restoration | None = None  #: the least violated point, where infeasibility was shown
+
+
+@final
+@dataclass(slots=True)
+class Between:
+    """What was found since the last subproblem."""
+
+    verdict: Status | None = None  #: of the stopping test
+    settled: str = ""  #: what restoration or the look for an endless fall found
+    error: float | None = None  #: the KKT error at (x, y), once it was asked for
+    arrival: Arrival | None = None  #: where interior points ended
+    tried: bool = False  #: Newton's method was called
+
+
+@final
+@dataclass(slots=True)
+class State:
+    """Everything that evolves. A checkpoint is this, field by field, right after an outer iteration."""
+
+    x: Vector  #: in the variables of the form: the free ones, then explicit slacks
+    y: Vector  #: for the next subproblem, scaled
+    best: Best
+    start_x: Vector  #: the user's x_1
+    scaling: Scaling
+    history: History  #: of this attempt
+    doubts: Doubts
+    newtons: Newtons = field(default_factory=Newtons)
+    memory: Memory = field(default_factory=Memory)  #: curvature and active sets, which one step hands to the next
+    attempt: int = 0  #: 0 from x0, then the number of the restart
+    earlier: list[Iteration] = field(default_factory=list)  #: the rows of earlier attempts
+    first_end: Status | None = None  #: how attempt 0 ended
+    refined_now: bool = False  #: the last iteration raised the accuracy of differences
+    counts: Counts = field(default_factory=Counts)  #: calls made so far; up to date in a checkpoint only, as is
+    seconds: float = 0.0  #: the time taken
+    between: Between = field(default_factory=Between, metadata={"saved": False})
+
+    @staticmethod
+    def at_start(task: Task) -> State:
+        """Before anything was evaluated."""
+        x, m = task.start.x, task.problem.m
+        best, nothing = Best(x, np.zeros(m)), History(math.nan, math.nan)
+        return State(x, np.zeros(m), best, x, Scaling.none(m), nothing, Doubts(task.tuning.depth))
+
+    @property
+    def iterations(self) -> list[Iteration]:
+        """The rows of all attempts."""
+        return self.earlier + self.history.iterations
+
+
+#: What a checkpoint may hold.
+CLASSES = (
+    Best, Counts, Doubts, History, Iteration, Memory, Newtons, Restoration, Scaling, Sets, State, Status,
+)  # fmt: skip
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What holds during one attempt: the task, its scaled form, the inner solver, and the rules of Algorithm 1."""
+
+    task: Task
+    form: StandardForm
+    inner: InnerSolver
+    rules: Algorithm1
+    newton: bool  #: Newton's method is tried between subproblems, and other starts after them
+    models: bool  #: the inner solver's steps are Newton's too, so that high accuracy costs little
+    curvature: Curvature
+    aim: float  #: the fraction of tol that the loop aims at
+
+    @staticmethod
+    def of(task: Task, state: State) -> Context:
+        """For the state's scaling and attempt, with matrices as the problem returns them at the start."""
+        problem, settings, x = task.problem, task.settings, state.start_x
+        form = StandardForm(problem, state.scaling, slacks=settings.slacks)
+        if problem.m:
+            form.jacobian = kind(problem.at(x).jac)
+        elif problem.has_hess and problem.n > DENSE:  # then the Hessian says whether matrices are sparse
+            form.jacobian = kind(problem.at(x).hess(np.zeros(0)))
+        inner = choose(settings.inner, form.traits, models=settings.acceleration is not None)
+        named = isinstance(inner, LBFGSB) and settings.inner != "auto"  # who names it wants it alone
+        newton = settings.acceleration is not None and not named and accelerated(inner, form.traits)
+        models = newton and isinstance(inner, QPModel)
+        aim = min(settings.aim, task.tuning.newton_aim) if models else settings.aim
+        if not problem.m:  # the inner tolerance is the tolerance; Newton's last steps cost little
+            aim = task.tuning.newton_aim if isinstance(inner, QPModel) else 1.0
+        rules = _rules(task, state, aim)
+        return Context(task, form, inner, rules, newton, models, curvature_for(form.traits), aim)
+
+    def again(self, state: State) -> Context:
+        """For another attempt, whose scaling and first penalty may be others."""
+        form = self.form
+        if state.scaling is not form.scaling:
+            form = StandardForm(self.task.problem, state.scaling, slacks=self.task.settings.slacks)
+            form.jacobian = self.form.jacobian
+        return replace(self, form=form, rules=_rules(self.task, state, self.aim))
+
+    @property
+    def sqp(self) -> SQP:
+        """Newton's method on the KKT conditions, used where `newton` says so."""
+        return self.task.settings.acceleration or SQP()
+
+    @property
+    def barrier(self) -> Barrier:
+        """Interior points, used where the plan says so."""
+        return self.sqp.barrier or Barrier()
+
+    @property
+    def restarts(self) -> int:
+        """How many starts there may be beside x0."""
+        return min(self.task.settings.restarts, self.task.tuning.most_restarts) if self.models else 0
+
+    @property
+    def target(self) -> float:
+        """The error that Newton's method aims at."""
+        tol, tuning = self.task.tol, self.task.tuning
+        return max(tuning.newton_aim * tol, min(tol, tuning.newton_least))
+
+    def rows_left(self, state: State) -> float:
+        """Outer iterations that the budget leaves."""
+        return self.task.budget.outer_limit - len(state.iterations)
+
+    def user_y(self, z: Vector, y: Vector, *, known: bool = True) -> Vector:
+        """The user's multipliers of all rows; of those that are kept alone, where derivatives may not be known yet."""
+        own, problem = self.form.user_y(y), self.task.problem
+        return problem.user_y(self.form.user_x(z), own) if known and isinstance(problem, Presolved) else own
+
+    def standing(self, state: State) -> Standing:
+        """How things stand, for `plan.next_phase`."""
+        task, between, newtons = self.task, state.between, state.newtons
+        history = state.history
+        last = history.last if history.iterations else None
+        violated = last is not None and task.problem.m > 0 and last.user_violation > task.tuning.violated * task.tol
+        return Standing(
+            constrained=task.problem.m > 0,
+            sparse=not self.curvature.dense,
+            exact=self.curvature.exact,
+            newton=self.newton,
+            patience=self.sqp.patience,
+            models=self.models,
+            interior=self.sqp.barrier is not None,
+            restoration=task.settings.restoration,
+            restarts=self.restarts,
+            attempt=state.attempt,
+            inner_limit=task.budget.inner_limit,
+            k=history.k,
+            verdict=between.verdict,
+            ended=last.inner_status if last is not None else "",
+            beta=last.beta if last is not None else 0.0,
+            violated=violated and not task.meter.guard.fired,
+            depth=state.doubts.depth,
+            restorations=state.doubts.restorations,
+            settled=between.settled,
+            iterations=history.inner_iterations,
+            error=between.error,
+            failures=newtons.failures,
+            tried_at=newtons.tried_at,
+            tried=between.tried,
+            inside=newtons.inside,
+            arrived=between.arrival is not None,
+            nearer=between.arrival is not None and between.error is not None and between.arrival.error < between.error,
+        )
+
+    def stopping(self, state: State) -> Stopping:
+        """The test after every iteration."""
+        task, extra = self.task, MORE if self.models else EXTRA
+        doubt, largest = suspicion(self.standing(state), task.tuning), task.settings.largest_penalty
+        return Stopping(task.tol, task.budget, task.problem.m > 0, self.aim, largest, extra, doubt)
+
+
+def scaling_at(task: Task, x: Vector) -> Scaling:
+    """The scaling of f and of the rows at the user's x, as the settings say."""
+    settings, problem = task.settings, task.problem
+    scaling = Scaling.from_gradients(problem.at(x)) if settings.scaling else Scaling.none(problem.m)
+    return Scaling(scaling.sf, scaling.sc * np.sqrt(settings.weights)) if settings.weights else scaling
+
+
+def _rules(task: Task, state: State, aim: float) -> Algorithm1:
+    """The rules of an attempt: the settings', with a larger first penalty where its start asks for one."""
+    settings = task.settings
+    start = task.tuning.start_of(state.attempt, settings.restarts) if state.attempt else None
+    return Algorithm1(penalty_of(settings.penalty, start), settings.dual, _tolerance(task, aim, state.scaling.sf))
+
+
+def _tolerance(task: Task, aim: float, sf: float) -> ToleranceRule:
+    """The rule given, or a geometric sequence that ends where the stopping test is sure to be met."""
+    tuning = task.tuning
+    target = tuning.tolerance_share * aim * (task.tol * min(1.0, sf))
+    if task.problem.m == 0:
+        return Constant(target)
+    if task.settings.tolerance is not None:
+        return task.settings.tolerance
+    return Geometric(first=max(tuning.tolerance_first, target), ratio=tuning.tolerance_ratio, floor=target)
+
+
+def restored(task: Task, saved: State) -> tuple[Context, State]:
+    """The context of a state from a checkpoint, with everything in place to go on."""
+    context = Context.of(task, saved)
+    form, problem, best = context.form, task.problem, saved.best
+    if (saved.x.shape, saved.y.shape) != ((form.n,), (form.m,)):
+        raise CheckpointError(
+            f"{task.hooks.resume} is not a usable checkpoint of this run: it must hold {form.n} variables "
+            f"and {form.m} multipliers, got {saved.x.size} and {saved.y.size}"
+        )
+    problem.refine(best.level)
+    best.point = problem.at(best.x)
+    for point in (best.point, problem.at(form.user_x(saved.x))):  # known before: not counted again
+        _ = point.f, point.c
+        if not saved.refined_now:
+            _ = point.grad, point.jac if problem.m else None
+    task.meter.resumed(saved.counts, saved.seconds)
+    return context, saved
