@@ -9,21 +9,11 @@ from scipy.optimize import NonlinearConstraint
 import auglag
 from auglag import Budget
 from auglag.algorithm.status import Status
-from auglag.persist.checkpoint import load
 from auglag.problems import cutest
 from auglag.problems.standard_form import Scaling, StandardForm
-from auglag.strategy.restarts import (
-    EFFORT,
-    FIRST_EFFORT,
-    LAST_EFFORT,
-    MOST,
-    STARTS,
-    Standing,
-    effort,
-    following,
-    start_of,
-)
-from auglag.strategy.run import Run
+from auglag.strategy import driver
+from auglag.strategy.plan import Aftermath, next_attempt
+from auglag.strategy.tuning import TUNING
 
 
 def pocket(x0, **options):
@@ -128,9 +118,8 @@ def test_a_run_resumed_in_a_restart_knows_how_the_first_attempt_ended(tmp_path, 
         return path.exists() and np.load(path)["meta"].item().count('"attempt": 4') > 1
 
     pocket(-0.85, checkpoint=path, callback=stop)
-    assert load(path).first == "INFEASIBLE"
     seen = []
-    monkeypatch.setattr(Run, "_iterate", lambda run, z, y, verdict: seen.append(run.first) or Status.INTERRUPTED)
+    monkeypatch.setattr(driver, "attempt", lambda context, state: seen.append(state.first_end) or Status.INTERRUPTED)
     pocket(-0.85, resume=path)
     assert seen == [Status.INFEASIBLE]
 
@@ -148,21 +137,26 @@ def test_restarts_must_be_a_whole_number(value):
 
 
 def test_the_order_of_starts():
-    far = Standing(Status.STUCK, residual=1.0, tol=1e-8, feasible=False)
+    far, most = Aftermath(Status.STUCK, residual=1.0, tol=1e-8, feasible=False), TUNING.most_restarts
+
+    def following(attempt, restarts, after):
+        return next_attempt(attempt, restarts, after, TUNING)
+
     assert following(0, 0, far) is None
-    assert STARTS[0].near
-    assert [following(k, MOST, far) for k in range(MOST + 1)] == [2, *range(2, MOST + 1), None]
-    assert following(0, MOST, replace(far, residual=1e-4)) == 1  # near a solution it goes on from there
-    assert [following(k, MOST, replace(far, residual=5e-8)) for k in (0, 1)] == [1, None]  # nearly there: no more
-    assert following(0, MOST, replace(far, feasible=True)) == 3  # the least violated point near x0 is x0
+    assert TUNING.starts[0].near
+    assert [following(k, most, far) for k in range(most + 1)] == [2, *range(2, most + 1), None]
+    assert following(0, most, replace(far, residual=1e-4)) == 1  # near a solution it goes on from there
+    assert [following(k, most, replace(far, residual=5e-8)) for k in (0, 1)] == [1, None]  # nearly there: no more
+    assert following(0, most, replace(far, feasible=True)) == 3  # the least violated point near x0 is x0
     infeasible = replace(far, status=Status.INFEASIBLE)
-    elsewhere = following(0, MOST, infeasible)
+    elsewhere = following(0, most, infeasible)
     assert elsewhere is not None
-    assert STARTS[elsewhere - 1].spread > 0
-    assert following(MOST - 1, MOST, infeasible) is None
-    assert start_of(MOST, MOST) is None
-    assert [effort(k, MOST) for k in (0, 1, 2, MOST)] == [FIRST_EFFORT, FIRST_EFFORT, EFFORT, LAST_EFFORT]
-    assert effort(0, 0) == np.inf
+    assert TUNING.starts[elsewhere - 1].spread > 0
+    assert following(most - 1, most, infeasible) is None
+    assert TUNING.start_of(most, most) is None
+    efforts = [TUNING.effort(k, most) for k in (0, 1, 2, most)]
+    assert efforts == [TUNING.effort_first, TUNING.effort_first, TUNING.effort_other, TUNING.effort_last]
+    assert TUNING.effort(0, 0) == np.inf
 
 
 def test_a_point_near_a_solution_is_gone_on_from_with_f_scaled_anew():

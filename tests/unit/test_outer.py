@@ -10,7 +10,7 @@ import pytest
 
 from auglag import Adaptive, Always, Full, InputError, PowerLaw, Short, Status
 from auglag._typing import Vector
-from auglag.algorithm.outer import Outcome, augmented_lagrangian
+from auglag.algorithm.outer import Algorithm1, Ask, augmented_lagrangian
 from auglag.algorithm.rules import DualRule, History, Iteration, PenaltyRule, ToleranceRule
 from auglag.inner.base import InnerResult, InnerStatus
 
@@ -32,12 +32,12 @@ class Problem:
     def subproblem(self, y: Vector, beta: float) -> Subproblem:
         return Subproblem(y.copy(), beta)
 
-    def record(self, k: int, beta: float, eta: float, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
+    def record(self, asked: Ask, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
         violation = float(np.linalg.norm(c))
         return Iteration(
-            k=k,
-            beta=beta,
-            eta=eta,
+            k=asked.k,
+            beta=asked.beta,
+            eta=asked.eta,
             usable=found.usable,
             violation=violation,
             stationarity=found.residual,
@@ -68,10 +68,22 @@ class Script:
 
 @dataclass
 class Run:
-    outcome: Outcome
+    status: Status
     script: Script
     history: History
     seen: list[tuple[Vector, Vector, Vector]]  #: x, y, y_hat as `watch` saw them
+
+    @property
+    def x(self) -> Vector:
+        return self.seen[-1][0]
+
+    @property
+    def y(self) -> Vector:
+        return self.seen[-1][1]
+
+    @property
+    def y_hat(self) -> Vector:
+        return self.seen[-1][2]
 
     @property
     def betas(self) -> list[float]:
@@ -110,20 +122,10 @@ def run(
     def watch(history: History, x: Vector, y: Vector, y_hat: Vector) -> None:
         seen.append((x.copy(), y.copy(), y_hat.copy()))
 
-    outcome = augmented_lagrangian(
-        Problem(),
-        first,
-        np.array([y, 0.0]),
-        history,
-        penalty=penalty,
-        dual=dual,
-        tolerance=tolerance or PowerLaw(),
-        inner=script,
-        stop=stop,
-        watch=watch,
-        inner_limit=77,
-    )
-    return Run(outcome, script, history, seen)
+    rules = Algorithm1(penalty, dual, tolerance or PowerLaw())
+    y1 = np.array([y, 0.0])
+    status = augmented_lagrangian(rules, Problem(), script, first, y1, history, stop=stop, watch=watch, limit=77)
+    return Run(status, script, history, seen)
 
 
 #: ||c|| = 4, then 2 (halved: enough for tau = 1/2), 1.5 (not), 0.3 (enough).
@@ -168,9 +170,7 @@ def test_the_four_variants_by_hand(
     # whatever the dual rule, the pair that is judged and returned has yhat = y_k + beta_k c(x_{k+1})
     for k, (_, _, y_hat) in enumerate(found.seen):
         assert y_hat[0] == pytest.approx(duals[k] + betas[k] * POINTS[k][0], abs=1e-5)
-    np.testing.assert_array_equal(found.outcome.y_hat, found.seen[-1][2])
-    np.testing.assert_array_equal(found.outcome.x, POINTS[-1])
-    np.testing.assert_array_equal(found.outcome.y, found.seen[-1][1])
+    np.testing.assert_array_equal(found.x, POINTS[-1])
 
 
 def test_every_subproblem_starts_where_the_last_one_ended_and_knows_its_limit() -> None:
@@ -188,16 +188,16 @@ def test_the_inner_tolerance_is_the_smaller_of_the_rule_and_one_over_beta() -> N
 
 def test_it_quits_at_the_first_pair_within_the_tolerance_before_raising_beta() -> None:
     found = run(POINTS, penalty=Adaptive(initial=1.0, gamma=10.0, tau=0.5), dual=Full(), eps=2.0)
-    assert found.outcome.status is Status.SOLVED
+    assert found.status is Status.SOLVED
     assert len(found.script.asked) == 2  # R = 1/2 + 1.5
     assert found.history.k == 3
-    np.testing.assert_array_equal(found.outcome.y_hat, [2 + 1 * 1.5, 0.0])
+    np.testing.assert_array_equal(found.y_hat, [2 + 1 * 1.5, 0.0])
 
 
 def test_the_kept_multipliers_are_clipped_and_the_returned_ones_are_not() -> None:
     found = run(POINTS, penalty=Adaptive(initial=1.0, gamma=10.0, tau=0.5), dual=Full(y_max=3.0))
     assert found.duals == pytest.approx([0, 2, 3, 3])
-    assert found.outcome.y_hat[0] == pytest.approx(3 + 10 * 0.3)
+    assert found.y_hat[0] == pytest.approx(3 + 10 * 0.3)
 
 
 def test_the_projection_on_a_ball_keeps_the_direction() -> None:
@@ -227,22 +227,22 @@ def test_an_unusable_answer_leaves_x_and_y_alone_and_raises_beta() -> None:
 
 
 @pytest.mark.parametrize("status", [InnerStatus.UNBOUNDED, InnerStatus.UNDEFINED, InnerStatus.EDGE])
-def test_a_run_that_ends_on_an_unusable_answer_returns_the_last_good_pair(status: InnerStatus) -> None:
+def test_a_run_that_ends_on_an_unusable_answer_keeps_the_last_good_pair(status: InnerStatus) -> None:
     found = run(
         [[2.0, 0.0], [1e9, 0.0]],
         penalty=Always(initial=1.0, gamma=10.0),
         dual=Full(),
         statuses=[InnerStatus.CONVERGED, status],
     )
-    np.testing.assert_array_equal(found.outcome.x, [2.0, 0.0])
-    np.testing.assert_array_equal(found.outcome.y_hat, [2.0, 0.0])
+    np.testing.assert_array_equal(found.x, [2.0, 0.0])
+    np.testing.assert_array_equal(found.y, [2.0, 0.0])
 
 
 @pytest.mark.parametrize("status", [InnerStatus.STALLED, InnerStatus.LIMIT, InnerStatus.BUDGET])
 def test_an_unfinished_answer_is_used_all_the_same(status: InnerStatus) -> None:
     found = run([[2.0, 0.0]], penalty=Always(initial=1.0, gamma=10.0), dual=Full(), statuses=[status])
-    np.testing.assert_array_equal(found.outcome.x, [2.0, 0.0])
-    np.testing.assert_array_equal(found.outcome.y_hat, [2.0, 0.0])
+    np.testing.assert_array_equal(found.x, [2.0, 0.0])
+    np.testing.assert_array_equal(found.y_hat, [2.0, 0.0])
 
 
 def test_a_run_goes_on_from_a_history_as_if_never_interrupted() -> None:
@@ -251,21 +251,32 @@ def test_a_run_goes_on_from_a_history_as_if_never_interrupted() -> None:
     half = run(POINTS[:2], penalty=penalty, dual=dual)
     script, history = Script([np.array(POINTS[2])]), half.history
     x, y, _ = half.seen[-1]
-    rest = augmented_lagrangian(
+    rest = []
+    augmented_lagrangian(
+        Algorithm1(penalty, dual, PowerLaw()),
         Problem(),
+        script,
         x,
         y,
         history,
-        penalty=penalty,
-        dual=dual,
-        tolerance=PowerLaw(),
-        inner=script,
         stop=lambda history, found: Status.STOPPED,
-        watch=lambda *_: None,
-        inner_limit=1,
+        watch=lambda history, x, y, y_hat: rest.append(y_hat),
+        limit=1,
     )
     assert history.iterations == whole.history.iterations
-    np.testing.assert_array_equal(rest.y_hat, whole.outcome.y_hat)
+    np.testing.assert_array_equal(rest[-1], whole.y_hat)
+
+
+def test_a_loop_of_ones_own_asks_and_tells_and_gets_the_same_sequence() -> None:
+    rules = Algorithm1(Adaptive(initial=1.0, gamma=10.0, tau=0.5), Full(), PowerLaw())
+    whole = run(POINTS, penalty=rules.penalty, dual=rules.dual)
+    history, y = History(0.0, 4.0), np.zeros(2)
+    for point in POINTS:
+        asked, c = rules.ask(history), np.array(point)
+        found = InnerResult(c, 0.0, asked.eta, 1, 2, InnerStatus.CONVERGED)
+        y = rules.tell(history, Problem().record(asked, found, c, y + asked.beta * c), y, c)
+    assert history.iterations == whole.history.iterations
+    np.testing.assert_array_equal(y, whole.y)
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
