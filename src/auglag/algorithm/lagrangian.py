@@ -107,8 +107,7 @@ class AugmentedLagrangian:
 
         None where a derivative is not finite. The radius bounds the largest entry of the step.
         """
-        form, box = self.form, self.form.box
-        assert box is not None
+        form, box = self.form, self.form.bounds
         point = form.at(x)
         model = Model(
             hessian=curvature.hessian(point, x, w, self.memory),

@@ -99,6 +99,13 @@ class StandardForm:
         return add_bounds(g, lower, upper)
 
     @property
+    def bounds(self) -> tuple[Vector, Vector]:
+        """(lower, upper), for methods that take bounds and no other g."""
+        if self.box is None:
+            raise InputError(f"this method takes bounds, but not g={type(self.problem.g).__name__}")
+        return self.box
+
+    @property
     def n(self) -> int:
         """Number of variables of the form."""
         return self.n_x + self.slack_rows.size

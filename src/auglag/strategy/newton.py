@@ -31,6 +31,7 @@ def by_newton(context: Context, state: State, phase: Newton) -> Candidate:
         y,
         target=context.target,
         patience=phase.patience,
+        tuning=context.task.tuning,
         seen=lambda x, y, error: keep(context, state, x, y, error),
     )
     return replace(found, steps=found.steps + before)

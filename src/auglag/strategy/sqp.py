@@ -19,15 +19,7 @@ from auglag.inner.qp import curvature_for, free_of_radius, landing
 from auglag.interior import Barrier
 from auglag.kkt import PROX, Curvature, Memory, Model, Sets, Step, solve
 from auglag.problems.standard_form import StandardForm
-
-#: Multipliers beyond this multiple of the last ones come from dependent rows; the penalty is then lowered.
-SUDDEN = 1e5
-#: No multiplier handed to the next step is larger.
-LARGEST = 1e10
-#: Below this error the steps are Newton's; where they get no further, they go on without the model's little convexity.
-CLOSE = 1e-4
-#: An error this much above the first (and above 1) ends the attempt.
-BLOWN_UP = 1e4
+from auglag.strategy.tuning import TUNING, Tuning
 
 
 @final
@@ -47,8 +39,8 @@ class SQP:
     """Sequential quadratic programming with a watchdog on the KKT error in the user's units.
 
     Each step solves the model of the augmented Lagrangian with a very large penalty, which is the usual quadratic
-    programme except that it always has a solution. An error that does not fall below 0.9 times the best is
-    tolerated `patience` times in a row.
+    programme except that it always has a solution. An error that does not fall below 0.9 times the best is tolerated
+    `patience` times in a row: a watchdog (Chamberlain, Powell, Lemarechal and Pedersen 1982).
     """
 
     penalty: float = 1e8
@@ -74,6 +66,7 @@ class SQP:
         target: float,
         patience: int,
         seen: Callable[[Vector, Vector, float], bool],
+        tuning: Tuning = TUNING,
     ) -> Candidate:
         """Steps from (x, y) until the error is at most `target` and `seen` agrees, or no longer falls."""
         curvature = curvature_for(form.traits)
@@ -83,18 +76,19 @@ class SQP:
         if seen(x, y, first) and first <= target:
             return best
         for count in range(1, self.steps + 1):
-            found = self._step(form, memory, curvature, x, y, last_length if best.error < CLOSE else np.inf, prox)
+            known_length = last_length if best.error < tuning.newton_close else np.inf
+            found = self._step(form, memory, curvature, x, y, known_length, prox, tuning)
             if found is None:
                 break
             x, y, last_length = found
             error = form.error(x, y)
-            bad = 0 if error <= 0.9 * best.error else bad + 1
+            bad = 0 if error <= tuning.newton_less * best.error else bad + 1
             if error < best.error:
                 best = Candidate(x, y, error, count)
-            if (seen(x, y, error) and error <= target) or not error <= BLOWN_UP * max(1.0, first):
+            if (seen(x, y, error) and error <= target) or not error <= tuning.newton_blown_up * max(1.0, first):
                 break
             if bad > patience:
-                if best.error > CLOSE or prox == 0.0:
+                if best.error > tuning.newton_close or prox == 0.0:
                     break
                 x, y, bad, prox = best.x, best.y, 0, 0.0
         return Candidate(best.x, best.y, best.error, count)
@@ -108,40 +102,50 @@ class SQP:
         y: Vector,
         last_length: float,
         prox: float,
+        tuning: Tuning,
     ) -> tuple[Vector, Vector, float] | None:
         """(x, y, length of the step): a full step, shorter only where functions are not defined at its end."""
-        radius = 1e3 * max(1.0, float(np.max(np.abs(x), initial=0.0)))
+        radius = tuning.newton_radius * max(1.0, float(np.max(np.abs(x), initial=0.0)))
         subproblem = AugmentedLagrangian(form, y, self.penalty, memory=memory)
         model = subproblem.model(x, y, curvature, radius)
         if model is None:
             return None
-        step = self._solve(subproblem, model, radius, last_length, prox)
+        step = self._solve(subproblem, model, radius, last_length, prox, tuning)
         if step is None:
             return None
         length = float(np.max(np.abs(step.d), initial=0.0))
-        w = np.clip(step.w, -LARGEST, LARGEST)
-        assert form.box is not None
+        w = np.clip(step.w, -tuning.newton_multipliers, tuning.newton_multipliers)
         fraction = 1.0
-        while fraction > 1e-3:
-            trial = landing(x, fraction, model, step, *form.box)
+        while fraction > tuning.newton_shortest:
+            trial = landing(x, fraction, model, step, *form.bounds)
             point = form.at(trial)
             if np.isfinite(point.f) and np.isfinite(point.c).all():
                 return trial, w if fraction == 1.0 else y + fraction * (w - y), length
-            fraction *= 0.25
+            fraction *= tuning.newton_shorter
         return None
 
     def _solve(
-        self, subproblem: AugmentedLagrangian, model: Model, radius: float, last_length: float, prox: float
+        self,
+        subproblem: AugmentedLagrangian,
+        model: Model,
+        radius: float,
+        last_length: float,
+        prox: float,
+        tuning: Tuning,
     ) -> Step | None:
         """The model's step; with more regularisation or a smaller penalty where it looks degenerate."""
         memory, y = subproblem.memory, subproblem.y
         sets = memory.sets if memory.sets is not None else Sets.none(model.n, model.m)
         step = solve(model, sets, prox=prox, last=memory.shift)
-        if step is not None and prox and float(np.max(np.abs(step.d), initial=0.0)) > 10.0 * last_length:
-            step = solve(model, sets, prox=1e-4) or step
+        if step is not None and prox and float(np.max(np.abs(step.d), initial=0.0)) > tuning.newton_leap * last_length:
+            step = solve(model, sets, prox=tuning.newton_leap_prox) or step
         known, penalty = max(1.0, float(np.max(np.abs(y), initial=0.0))), self.penalty
-        while step is not None and float(np.max(np.abs(step.w), initial=0.0)) > SUDDEN * known and penalty > 1.0:
-            penalty *= 1e-4
+        while (
+            step is not None
+            and float(np.max(np.abs(step.w), initial=0.0)) > tuning.newton_sudden * known
+            and penalty > 1.0
+        ):
+            penalty *= tuning.newton_softer
             step = solve(subproblem.restated(model, penalty), step.sets)
         if step is not None:
             memory.sets, memory.shift = free_of_radius(step.sets, model, radius), step.shift

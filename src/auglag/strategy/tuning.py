@@ -87,6 +87,31 @@ class Tuning:
     #: kept: each costs a certificate.
     kept_error: float = 0.1
 
+    # A step of Newton's method (`sqp.py`)
+
+    #: An error above this part of the best one so far is no progress.
+    newton_less: float = 0.9
+    #: An error this much above the first (and above 1) ends the call: the steps diverge.
+    newton_blown_up: float = 1e4
+    #: Below this error steps are Newton's alone; where they get no further, they go on without the model's proximal
+    #: term, and a step that grows suddenly is suspect. Chosen by trial.
+    newton_close: float = 1e-4
+    #: No entry of a step is longer than this times max(1, |x|).
+    newton_radius: float = 1e3
+    #: A full step to where a function is not defined is cut by this factor, down to this length.
+    newton_shorter: float = 0.25
+    newton_shortest: float = 1e-3
+    #: A step this much longer than the last one, close to a solution, comes from a nearly singular system: it is solved
+    #: again with this proximal term, relative to the Hessian.
+    newton_leap: float = 10.0
+    newton_leap_prox: float = 1e-4
+    #: Multipliers beyond this multiple of the last ones come from dependent rows: the model's penalty is then lowered
+    #: by this factor, which bounds them.
+    newton_sudden: float = 1e5
+    newton_softer: float = 1e-4
+    #: No multiplier handed to the next step is larger.
+    newton_multipliers: float = 1e10
+
     # Interior points
 
     #: On large sparse problems they go first, unless the error is already below this: Newton's method alone is then

@@ -1,0 +1,283 @@
+"""The parts of a run by themselves: the best point, restoration, the look for an endless fall, the last words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import NonlinearConstraint
+
+import auglag
+from auglag import Budget, Status
+from auglag.budget import Meter
+from auglag.certificate.incumbent import Best, Judge
+from auglag.errors import OutOfBudget, StoppedByCallback
+from auglag.problems.base import Counts
+from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.report.messages import Ending, advice, message
+from auglag.strategy import driver, plan
+from auglag.strategy.hooks import Hooks, status_of
+from auglag.strategy.restarts import defined_near, penalty_of, place
+from auglag.strategy.restoration import least_violation, restore
+from auglag.strategy.settings import PRESETS, resolve
+from auglag.strategy.state import Context, State, Task, WarmStart, scaling_at
+from auglag.strategy.tuning import TUNING
+from auglag.strategy.unboundedness import look
+
+
+def circle(**options: Any) -> auglag.Problem:
+    """min x0 + x1 on the unit circle: -sqrt 2 at (-1, -1) / sqrt 2, with the multiplier 1 / sqrt 2."""
+    return auglag.Problem(
+        lambda x: x[0] + x[1],
+        [1.0, 0.5],
+        jac=lambda x: np.ones(2),
+        constraints=NonlinearConstraint(lambda x: x @ x, 1.0, 1.0, jac=lambda x: 2 * x[None, :]),
+        **options,
+    )
+
+
+SOLUTION, MULTIPLIER = -np.ones(2) / np.sqrt(2), np.array([1 / np.sqrt(2)])
+
+
+def no_point() -> auglag.Problem:
+    """x'x = -1: the violation is least, 1, at 0."""
+    return auglag.Problem(
+        lambda x: x[0],
+        [0.3, 0.4],
+        jac=lambda x: np.array([1.0, 0.0]),
+        constraints=NonlinearConstraint(lambda x: x @ x, -1.0, -1.0, jac=lambda x: 2 * x[None, :]),
+    )
+
+
+def form_of(problem: auglag.Problem) -> StandardForm:
+    return StandardForm(problem, Scaling.none(problem.m))
+
+
+def task_of(problem: auglag.Problem, **options: Any) -> Task:
+    budget, hooks = Budget(), Hooks()
+    meter = Meter(problem.counts, budget, Counts())
+    return Task(problem, resolve(**options), WarmStart(problem.x0), 1e-8, budget, hooks, meter)
+
+
+def begun(task: Task) -> tuple[Context, State]:
+    state = State.at_start(task)
+    state.scaling = scaling_at(task, state.start_x)
+    context = Context.of(task, state)
+    driver.begin(context, state, context.form.start(state.start_x), np.zeros(context.form.m), 0.0)
+    return context, state
+
+
+# --------------------------------------------------------------------------------------------------- the best point
+
+
+def test_a_better_residual_is_taken_and_a_worse_one_is_not() -> None:
+    judge, best = Judge(circle(), 1e-6), Best(np.zeros(2), np.zeros(1))
+    judge.offer(best, 1.0, np.ones(2), np.ones(1))
+    judge.offer(best, 2.0, np.zeros(2), np.zeros(1))
+    assert (best.residual, best.x.tolist()) == (1.0, [1.0, 1.0])
+
+
+def test_without_rows_far_from_the_tolerance_the_objective_decides() -> None:
+    problem = auglag.Problem(lambda x: x @ x, [1.0], jac=lambda x: 2 * x)
+    judge, best = Judge(problem, 1e-6), Best(np.ones(1), np.zeros(0), residual=0.5)
+    judge.offer(best, 0.1, np.array([3.0]), np.zeros(0))
+    assert best.x.tolist() == [1.0]
+    judge.offer(best, 0.9, np.array([0.5]), np.zeros(0))
+    assert best.x.tolist() == [0.5]
+
+
+def test_the_certificate_decides_what_a_run_may_say() -> None:
+    judge = Judge(circle(), 1e-6)
+    good, bad = Best(SOLUTION, MULTIPLIER), Best(np.array([0.6, 0.8]), MULTIPLIER)
+    assert judge.solves(good)
+    assert not judge.solves(bad)
+    assert Status.STUCK.certified(judge.final(good, Status.STUCK).meets(1e-6)) is Status.SOLVED
+    assert Status.SOLVED.certified(judge.final(bad, Status.SOLVED).meets(1e-6)) is Status.UNCERTIFIED
+
+
+def test_multipliers_are_fitted_at_the_end_where_those_of_the_run_are_poor() -> None:
+    assert Judge(circle(), 1e-6).final(Best(SOLUTION, np.zeros(1)), Status.STUCK).meets(1e-6)
+
+
+def test_after_a_limit_nothing_more_is_spent_on_a_point_that_does_not_come_near() -> None:
+    problem = circle()
+    judge, best = Judge(problem, 1e-6), Best(np.array([0.6, 0.8]), MULTIPLIER)
+    judge.check(best)
+    before = problem.counts.copy()
+    judge.final(best, Status.TIME_LIMIT)
+    assert problem.counts == before
+
+
+# ---------------------------------------------------------------------------------------------------- restoration
+
+
+def test_restoration_finds_a_feasible_point() -> None:
+    found = restore(form_of(circle()), "auto", [np.array([3.0, 1.0])], 1e-8, 500, TUNING)
+    assert found.verdict == "feasible"
+    assert found.x @ found.x == pytest.approx(1.0)
+
+
+def test_restoration_shows_that_there_is_none_and_returns_the_least_violation() -> None:
+    found = restore(form_of(no_point()), "auto", [np.array([0.3, 0.4])], 1e-8, 500, TUNING)
+    assert found.verdict == "infeasible"
+    assert found.violation == pytest.approx(1.0)
+    np.testing.assert_allclose(found.x, 0.0, atol=1e-4)
+
+
+def test_where_the_constraints_are_not_defined_nothing_is_learnt() -> None:
+    problem = auglag.Problem(
+        lambda x: x[0], [1.0], constraints=NonlinearConstraint(lambda x: np.log(x), 0.0, 0.0), bounds=[(-5, 5)]
+    )
+    with np.errstate(invalid="ignore"):
+        assert least_violation(form_of(problem), "auto", np.array([-1.0]), 50, TUNING) is None
+        found = restore(form_of(problem), "auto", [np.array([-1.0])], 1e-8, 50, TUNING)
+    assert found.verdict != "infeasible"
+
+
+# -------------------------------------------------------------------------------------------------- an endless fall
+
+
+def fall(problem: auglag.Problem, diverged: list[float], depth: float = 1e10) -> bool:
+    found = look(
+        form_of(problem),
+        "auto",
+        start=problem.x0,
+        diverged=np.array(diverged),
+        depth=depth,
+        tol=1e-8,
+        limit=200,
+        tuning=TUNING,
+    )
+    return found.endless
+
+
+def test_a_fall_without_end_is_told_from_a_deep_minimum() -> None:
+    assert fall(auglag.Problem(lambda x: -x[0], [0.0], jac=lambda x: -np.ones(1)), [1e11])
+    deep = auglag.Problem(lambda x: -x[0] + 1e-13 * x[0] ** 2, [0.0], jac=lambda x: -np.ones(1) + 2e-13 * x)
+    assert not fall(deep, [2e12])
+
+
+def test_constraints_that_end_a_fall_further_on_are_seen() -> None:
+    row = NonlinearConstraint(lambda x: x, -np.inf, 1e15, jac=lambda x: np.eye(1))
+    problem = auglag.Problem(lambda x: -x[0], [0.0], jac=lambda x: -np.ones(1), constraints=row)
+    assert not fall(problem, [1e11])
+
+
+# ------------------------------------------------------------------------------------------------- starts, contexts
+
+
+def test_a_start_away_from_x0_is_random_but_the_same_every_time() -> None:
+    form, start = form_of(circle()), TUNING.starts[3]
+    first, again = (place(start, form, "auto", np.ones(2), 4, TUNING) for _ in range(2))
+    assert first.tolist() == again.tolist() != [1.0, 1.0]
+    feasible = place(TUNING.starts[1], form, "auto", np.array([2.0, 1.0]), 2, TUNING)
+    assert feasible @ feasible == pytest.approx(1.0)
+
+
+def test_a_start_with_a_larger_penalty_multiplies_the_first_one_only() -> None:
+    rule = auglag.Adaptive(initial=2.0)
+    raised = penalty_of(rule, TUNING.starts[2])
+    history = auglag.History(1.0, 1.0)
+    assert raised.next(history) == 20.0
+    assert penalty_of(rule, None) is rule
+
+
+def test_a_start_where_nothing_is_defined_has_no_point_near_it() -> None:
+    assert defined_near(auglag.Problem(lambda x: np.nan, [1.0]), np.ones(1)) is None
+    assert defined_near(circle(), np.ones(2)).tolist() == [1.0, 1.0]
+
+
+def test_what_holds_in_an_attempt_follows_from_problem_and_settings() -> None:
+    context, state = begun(task_of(circle()))
+    assert context.newton
+    assert context.models
+    assert context.restarts == 6
+    assert context.aim == TUNING.newton_aim
+    alone, _ = begun(task_of(circle(), preset="paper"))
+    assert not alone.newton
+    assert alone.restarts == 0
+    assert alone.aim == 1.0
+    again = context.again(replace(state, attempt=3))
+    assert again.form is context.form
+    assert again.rules.penalty.next(state.history) == 10 * context.rules.penalty.next(state.history)
+
+
+def test_the_first_things_a_run_does_are_those_of_the_plan() -> None:
+    context, state = begun(task_of(circle()))
+    assert plan.next_phase(context.standing(state), TUNING) == plan.Measure()
+    driver.measure(context, state)
+    assert plan.next_phase(context.standing(state), TUNING) == plan.Newton(2)
+    driver.subproblem(context, state, 50)
+    assert len(state.history.iterations) == 1
+    assert state.between.error is None  # it belongs to the point before
+
+
+# --------------------------------------------------------------------------------------------------- hooks and words
+
+
+@pytest.mark.parametrize(
+    ("signal", "status"),
+    [
+        (OutOfBudget("seconds"), Status.TIME_LIMIT),
+        (OutOfBudget("evaluations"), Status.EVALUATION_LIMIT),
+        (KeyboardInterrupt(), Status.INTERRUPTED),
+        (StoppedByCallback(), Status.STOPPED),
+    ],
+)
+def test_a_run_that_is_cut_short_says_by_what(signal: BaseException, status: Status) -> None:
+    def course() -> Status:
+        raise signal
+
+    assert status_of(course) is status
+
+
+def test_a_callback_stops_a_run_by_true_or_by_stop_iteration() -> None:
+    def raises(_: int) -> None:
+        raise StopIteration
+
+    Hooks(callback=lambda _: None).call(1)
+    for callback in (lambda _: True, raises):
+        with pytest.raises(StoppedByCallback):
+            Hooks(callback=callback).call(1)
+
+
+def test_a_resumed_run_is_charged_what_was_spent_before() -> None:
+    problem = circle()
+    meter = Meter(problem.counts, Budget(evaluations=10), Counts())
+    problem.at(np.ones(2)).f
+    meter.resumed(Counts(nfev=9), seconds=2.0)
+    assert meter.used().nfev == 9
+    assert meter.guard.seconds >= 2.0
+    problem.at(np.zeros(2)).f
+    with pytest.raises(OutOfBudget):
+        meter.guard()
+
+
+def ending(status: Status, **changes: Any) -> Ending:
+    problem = no_point()
+    check = Judge(problem, 1e-6).measure(np.zeros(2), np.zeros(1))
+    base = Ending(
+        problem=problem, settings=PRESETS["default"], tuning=TUNING, tol=1e-6, status=status, check=check,
+        x=np.zeros(2), iterations=(), last=(), attempt=0, begun=True, conflict="", evidence=None, inner="qp",
+        traits=None, penalty=1.0, counts=Counts(), seconds=0.0,
+    )  # fmt: skip
+    return replace(base, **changes)
+
+
+@pytest.mark.parametrize(
+    ("end", "words", "tip"),
+    [
+        (ending(Status.INFEASIBLE), "The least violation found is 1; most violated", "infeasibility was only shown"),
+        (ending(Status.INFEASIBLE, conflict="Row 1 wants more."), "no x satisfies all constraints. Row 1", "check the"),
+        (ending(Status.UNBOUNDED, evidence=(-1e12, 0.0)), "f + g is -1e+12 at a point whose", "check the sign of fun"),
+        (ending(Status.TIME_LIMIT), "Residual 2.00e+00 > tol 1e-06", "a larger Budget"),
+        (ending(Status.NON_FINITE), "At x0: the gradient is not finite", "an x0 at which fun"),
+        (ending(Status.UNCERTIFIED), "Residual", "return the same values when called twice"),
+        (ending(Status.STUCK, begun=False), "Residual", ""),
+    ],
+)
+def test_the_last_words_name_what_matters_and_what_to_try(end: Ending, words: str, tip: str) -> None:
+    assert words in message(end)
+    assert tip in " ".join(advice(end))
