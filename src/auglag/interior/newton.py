@@ -10,9 +10,9 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.interior.space import QUIET, Iterate, Space, largest
-from auglag.kkt.factorisation import Factor, System
+from auglag.kkt import linear
 from auglag.kkt.hessian import Hessian
-from auglag.kkt.sparse import Layout
+from auglag.kkt.linear import Analyses, Factor
 
 #: The first shift of a Hessian with the wrong inertia, how it grows, and how it shrinks for the next step.
 FIRST, QUICKLY, SLOWLY, BACK, HOPELESS = 1e-4, 100.0, 8.0, 3.0, 1e30
@@ -68,10 +68,10 @@ class Newton:
 class Systems:
     """Makes Newton systems; remembers the last shift that was needed, and the pattern of the matrix."""
 
-    def __init__(self, space: Space, layout: Layout) -> None:
+    def __init__(self, space: Space, analyses: Analyses) -> None:
         self.space, self.last, self.soft = space, 0.0, SOFT
         self.dependent = False  #: rows were met that exclude each other to first order
-        self._layout = layout
+        self._analyses = analyses
 
     def newton(
         self, it: Iterate, h: Hessian, j: Any, mu: float, residuals: tuple[Vector, Vector]
@@ -86,7 +86,7 @@ class Systems:
         asked for along the step for these residuals instead.
         """
         space = self.space
-        system, weights = System(h, j, self._layout), space.weights(it)
+        system, weights = linear.system(h, j, self._analyses), space.weights(it)
         condensed = not h.is_sparse and space.m > space.n  # which loses the more digits the harder the rows are
         shift = 0.0
         while True:
@@ -128,7 +128,7 @@ class Systems:
         blank = sparse.csc_array((space.n, space.n)) if sparse.issparse(j) else np.zeros((space.n, space.n))
         second = np.full(space.m, 1e-8)
         second[space.rows] += 1.0
-        factor = System(Hessian(blank), j).factor(1.0, second)
+        factor = linear.system(Hessian(blank), j).factor(1.0, second)
         diagonal = np.ones(space.n + space.rows.size)
         dual = np.concatenate([gradient, np.zeros(space.rows.size)]) - it.z + it.u
         _, y = Newton(space, it, factor, diagonal, 0.0).solve(dual, np.zeros(space.m))

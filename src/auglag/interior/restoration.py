@@ -11,8 +11,8 @@ from auglag._typing import Vector
 from auglag.interior.filter import Filter
 from auglag.interior.newton import Newton
 from auglag.interior.space import Iterate, Space
+from auglag.kkt import linear
 from auglag.kkt.curvature import Curvature
-from auglag.kkt.factorisation import System
 from auglag.kkt.hessian import Hessian
 
 #: Steps, and the part of the violation that has to go.
@@ -48,7 +48,7 @@ def restored(space: Space, it: Iterate, seen: Filter, curvature: Curvature, mu: 
         h = sparse.csc_array((space.n, space.n)) if sparse.issparse(j) else np.zeros((space.n, space.n))
         second = np.full(space.m, 1.0 / weight)
         second[space.rows] += 1.0 / weights[space.n :]
-        newton = Newton(space, it, System(Hessian(h), j).factor(weights[: space.n], second), weights, 0.0)
+        newton = Newton(space, it, linear.system(Hessian(h), j).factor(weights[: space.n], second), weights, 0.0)
         slope = zeta * d2 * (it.v - first.v)
         p, q = space.gaps(it.v)
         slope = slope - np.where(space.has_low, mu / p, 0.0) + np.where(space.has_high, mu / q, 0.0)

@@ -11,14 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from auglag._typing import Vector
+from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
+from auglag.kkt.linear import Analyses
 from auglag.kkt.model import Sets
-from auglag.kkt.sparse import Layout
-
-#: Pairs kept for the quasi-Newton Hessian.
-PAIRS = 60
-#: An update whose denominator is below this (relative) is left out.
-SKIP = 1e-8
 
 
 @final
@@ -34,33 +30,24 @@ class Memory:
     shift: float = 0.0  #: the multiple of the identity that the last model's Hessian needed
     pairs: list[tuple[Vector, Vector, Any]] = field(default_factory=list)  #: (s, difference of grad f, of J)
     last: tuple[Vector, Vector, Any] | None = None  #: x, grad f, J at the last point seen
-    layout: Layout = field(default_factory=Layout)  #: of sparse systems; not saved, since any system makes it anew
+    #: What linear solvers know of the pattern of the systems; not saved, since any system finds it anew.
+    layout: Analyses = field(default_factory=Analyses)
 
     def see(self, x: Vector, gradient: Vector, jacobian: Any) -> None:
         """Learn from a new point."""
         if self.last is not None:
-            s = x - self.last[0]
-            if float(np.linalg.norm(s)) > 1e-14 * max(1.0, float(np.linalg.norm(x))):
+            s, t = x - self.last[0], tuning.TUNING
+            if float(np.linalg.norm(s)) > t.shortest_step * max(1.0, float(np.linalg.norm(x))):
                 self.pairs.append((s, gradient - self.last[1], _packed(jacobian - self.last[2])))
-                del self.pairs[:-PAIRS]
+                del self.pairs[: -t.pairs]
         self.last = (x.copy(), gradient, jacobian)
-
-    def forget(self) -> None:
-        """Drop what was learnt of the curvature (its units have changed)."""
-        self.pairs, self.last = [], None
-
-    def rescale(self, factor: float) -> None:
-        """f is multiplied by `factor` from here on."""
-        self.pairs = [(s, factor * dg, dj) for s, dg, dj in self.pairs]
-        if self.last is not None:
-            self.last = (self.last[0], factor * self.last[1], self.last[2])
 
     def arrays(self) -> dict[str, Any]:
         """Everything as arrays of numbers, for a checkpoint.
 
         The layout is dropped: a run that goes on makes it anew as one that is resumed does, to the same last digit.
         """
-        self.layout = Layout()
+        self.layout = Analyses()
         out: dict[str, Any] = {
             "numbers": np.array(
                 [math.nan if self.radius is None else self.radius, self.failures, self.tried_at, self.shift]
@@ -130,7 +117,8 @@ def _packed(difference: Any) -> Any:
     """
     if sparse.issparse(difference):
         return difference
-    if difference.size > 2000 and np.count_nonzero(difference) < 0.2 * difference.size:
+    t = tuning.TUNING
+    if difference.size > t.packed_entries and np.count_nonzero(difference) < t.packed_density * difference.size:
         return sparse.csr_array(difference)
     return np.ascontiguousarray(difference)
 
@@ -141,12 +129,12 @@ def structured_sr1(memory: Memory, w: Vector, gradient: Vector, as_dense: bool) 
     beta J'J is exact in the model, so that only the Lagrangian's curvature is learnt; and since (s, dg, dJ) are kept
     apart, dg + dJ'w is the right difference for any w. The start is a multiple of the identity from the newest pair.
     """
-    n = gradient.size
+    n, t = gradient.size, tuning.TUNING
     pairs = [(s, dg + (dj.T @ w if w.size else 0.0)) for s, dg, dj in memory.pairs]
     if not pairs:
-        return _multiple(max(1e-3, min(1.0, float(np.max(np.abs(gradient), initial=0.0)))), n, as_dense)
+        return _multiple(max(t.first_curvature, min(1.0, float(np.max(np.abs(gradient), initial=0.0)))), n, as_dense)
     s, r = pairs[-1]
-    first = min(max(abs(float(s @ r)) / float(s @ s), 1e-6), 1e6)
+    first = min(max(abs(float(s @ r)) / float(s @ s), t.least_curvature), t.largest_curvature)
     vectors, signs = np.zeros((len(pairs), n)), np.zeros(len(pairs))
     used = 0
     for s, r in pairs:
@@ -154,7 +142,7 @@ def structured_sr1(memory: Memory, w: Vector, gradient: Vector, as_dense: bool) 
         if used:
             u -= vectors[:used].T @ (signs[:used] * (vectors[:used] @ s))
         denominator = float(u @ s)
-        if abs(denominator) > SKIP * float(np.linalg.norm(s)) * float(np.linalg.norm(u)):
+        if abs(denominator) > t.skipped_update * float(np.linalg.norm(s)) * float(np.linalg.norm(u)):
             vectors[used], signs[used] = u / math.sqrt(abs(denominator)), math.copysign(1.0, denominator)
             used += 1
     if not np.isfinite(vectors[:used]).all():

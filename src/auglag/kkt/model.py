@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.kkt.hessian import Hessian
-from auglag.kkt.sparse import Layout
+from auglag.kkt.linear import Analyses
 
 Side = NDArray[np.int8]
 
@@ -37,7 +37,8 @@ class Model:
     lower: Vector
     upper: Vector
     equal: NDArray[np.bool_]  #: rows with cl = cu, which are always active
-    layout: Layout | None = None  #: of [[H, J'], [J, 0]], where models share one
+    #: What linear solvers know of the pattern of [[H, J'], [J, 0]]; models of one pattern share it.
+    layout: Analyses = field(default_factory=Analyses)
 
     @property
     def n(self) -> int:
