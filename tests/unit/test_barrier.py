@@ -11,7 +11,7 @@ import auglag
 from auglag.inner.qp import curvature_for
 from auglag.interior import Barrier
 from auglag.interior.filter import Filter
-from auglag.interior.restoration import restored
+from auglag.interior.restoration import restore
 from auglag.interior.space import Iterate, Space
 from auglag.kkt import Memory
 from auglag.problems import hock_schittkowski as hs
@@ -141,7 +141,7 @@ def test_restoration_reduces_the_violation_inside_the_sides():
     form = form_of(problem)
     space = Space(form)
     start = space.start(problem.x0, np.zeros(1), 0.1, 1e-2)
-    found = restored(space, start, Filter(1e6), curvature_for(form.traits), 1e-3)
+    found = restore(space, start, Filter(1e6), curvature_for(form.traits), 1e-3)
     assert found is not None
     assert np.abs(space.primal(found.v)).sum() <= 0.9 * np.abs(space.primal(start.v)).sum()
     assert (found.v[:2] > 0.5).all()
