@@ -66,20 +66,20 @@ class QPModel(InnerSolver):
                 f"inner='qp' needs a subproblem that has models (auglag.inner.modelled.ModelledSubproblem), got "
                 f"{type(subproblem).__name__}; inner='lbfgsb' needs values and gradients only"
             )
-        walk = _Walk(oracle, subproblem, x, value, gradient)
+        state = _Solve(oracle, subproblem, x, value, gradient)
         try:
             while oracle.iterations < limit:
                 oracle.iterations += 1
-                end = walk.step()
+                end = state.step()
                 if end is not None:
                     return end
             return InnerStatus.LIMIT
         finally:
-            walk.memory.radius = walk.radius
-            walk.memory.multipliers = walk.w
+            state.memory.radius = state.radius
+            state.memory.multipliers = state.w
 
 
-class _Walk:
+class _Solve:
     """The iterate of one solve."""
 
     def __init__(

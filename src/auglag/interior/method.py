@@ -20,8 +20,9 @@ from auglag.interior.filter import Filter
 from auglag.interior.newton import Systems
 from auglag.interior.restoration import restore
 from auglag.interior.search import Search
-from auglag.interior.space import Iterate, Space, largest, reach
+from auglag.interior.space import Iterate, Space
 from auglag.kkt import Memory, Sets
+from auglag.kkt.sides import largest, reach
 from auglag.problems.standard_form import StandardForm
 
 

@@ -10,10 +10,11 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.interior import tuning
-from auglag.interior.space import QUIET, Iterate, Space, largest
+from auglag.interior.space import Iterate, Space
 from auglag.kkt import linear
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear import Analyses, Factor
+from auglag.kkt.sides import QUIET, largest
 
 
 @final
@@ -31,8 +32,8 @@ class Direction:
 class Newton:
     """The factorised system at one iterate."""
 
-    def __init__(self, space: Space, it: Iterate, factor: Factor, diagonal: Vector, shift: float) -> None:
-        self.space, self.it, self._factor, self.diagonal, self.shift = space, it, factor, diagonal, shift
+    def __init__(self, space: Space, it: Iterate, factor: Factor, diagonal: Vector) -> None:
+        self.space, self.it, self._factor, self.diagonal = space, it, factor, diagonal
         self._inverse = 1.0 / np.maximum(diagonal[space.n :], 1e-30)
 
     @QUIET
@@ -91,7 +92,7 @@ class Systems:
             factor = system.factor(diagonal[: space.n], second, self.soft)
             found: Newton | None = None
             if factor.negative == space.m:
-                found = Newton(space, it, factor, diagonal, shift)
+                found = Newton(space, it, factor, diagonal)
                 step = found.solve(*residuals)
                 if not (condensed or self.contradicting or h.is_sparse) and _contradicting(step[1], residuals[1]):
                     self.contradicting = True
@@ -99,7 +100,7 @@ class Systems:
             elif self.soft <= t.hard and not factor.trusted():
                 exact = system.pivoted(diagonal[: space.n], second)
                 if exact is not None:
-                    found = Newton(space, it, exact, diagonal, shift)
+                    found = Newton(space, it, exact, diagonal)
                     step = found.solve(*residuals)
                     found = found if _convex_along(found, h, step) else None
             if found is not None:
@@ -125,7 +126,7 @@ class Systems:
         factor = linear.system(Hessian(blank), j).factor(1.0, second)
         diagonal = np.ones(space.n + space.rows.size)
         dual = np.concatenate([gradient, np.zeros(space.rows.size)]) - it.z + it.u
-        _, y = Newton(space, it, factor, diagonal, 0.0).solve(dual, np.zeros(space.m))
+        _, y = Newton(space, it, factor, diagonal).solve(dual, np.zeros(space.m))
         return y if np.isfinite(y).all() and largest(y) <= t.largest_first_multiplier else np.zeros(space.m)
 
 

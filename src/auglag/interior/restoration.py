@@ -46,7 +46,7 @@ def restore(space: Space, it: Iterate, known: Filter, curvature: Curvature, mu: 
         h = sparse.csc_array((space.n, space.n)) if sparse.issparse(j) else np.zeros((space.n, space.n))
         second = np.full(space.m, 1.0 / weight)
         second[space.rows] += 1.0 / weights[space.n :]
-        newton = Newton(space, it, linear.system(Hessian(h), j).factor(weights[: space.n], second), weights, 0.0)
+        newton = Newton(space, it, linear.system(Hessian(h), j).factor(weights[: space.n], second), weights)
         slope = zeta * d2 * (it.v - first.v)
         p, q = space.gaps(it.v)
         slope = slope - np.where(space.has_low, mu / p, 0.0) + np.where(space.has_high, mu / q, 0.0)

@@ -6,16 +6,13 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.interior import tuning
 from auglag.kkt.model import Sets
+from auglag.kkt.sides import QUIET, active_sets, largest, reach
 from auglag.problems.standard_form import StandardForm
-
-#: Between sides a rounding error apart there is no room: what comes out is not finite, and the run ends.
-QUIET = np.errstate(divide="ignore", over="ignore", invalid="ignore")
 
 
 @final
@@ -134,25 +131,9 @@ class Space:
     def sets(self, it: Iterate) -> Sets:
         """The active sets: a row or variable is at a side if the multiplier of the side is larger than the distance."""
         p, q = self.gaps(it.v)
-        high = self.has_high & (it.u > q)
-        side = high.astype(np.int8) - (self.has_low & (it.z > p) & ~high).astype(np.int8)
-        rows = np.ones(self.m, np.int8)
-        rows[self.rows] = side[self.n :]
-        return Sets(rows, side[: self.n])
+        return active_sets(self.has_low & (it.z > p), self.has_high & (it.u > q), self.rows, self.m)
 
     def longest(self, it: Iterate, dv: Vector, fraction: float) -> float:
         """The largest step length at most 1 that keeps v inside, up to a fraction of the way to the sides."""
         p, q = self.gaps(it.v)
         return min(reach(p, dv, self.has_low, fraction), reach(q, -dv, self.has_high, fraction))
-
-
-def largest(v: Vector) -> float:
-    """The max norm."""
-    return float(np.max(np.abs(v), initial=0.0))
-
-
-@QUIET
-def reach(gap: Vector, change: Vector, where: NDArray[np.bool_], fraction: float) -> float:
-    """The largest a <= 1 with gap + a change >= (1 - fraction) gap."""
-    down = where & (change < 0)
-    return float(np.min(-fraction * gap[down] / change[down], initial=1.0))

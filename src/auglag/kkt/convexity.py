@@ -1,4 +1,4 @@
-"""Making a Hessian convex where the constraints leave room, by turning negative curvature around."""
+"""Making a Hessian convex where the constraints leave room: negative eigenvalues become their absolute values."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def _on_soft_directions(h: Any, j: Any, beta: float, size: float) -> tuple[Any, 
     """(H + beta J'J on the directions that the rows do not hold, a basis of them).
 
     Rows hold a right singular vector of J where its beta sigma^2 is far above |H|: no curvature of H can matter there,
-    and left in, beta J'J would drown what does. Of large matrices, all directions with a smaller beta.
+    and left in, the rounding errors of beta J'J would hide what does. For large matrices, H + beta J'J with a smaller
+    beta on all directions, and None.
     """
     if not j.size:
         return h, None

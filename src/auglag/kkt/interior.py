@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auglag._typing import Vector
 from auglag.kkt import linear, tuning
 from auglag.kkt.convexity import diagonal_size, flipped, larger_shift
 from auglag.kkt.linear import Factor
-from auglag.kkt.model import Model, Sets, Step
+from auglag.kkt.model import Model, Step
+from auglag.kkt.sides import active_sets, largest, reach
 
 
 @final
@@ -27,7 +27,7 @@ class _Interior:
         self.high = np.concatenate([model.upper, model.cu[self.rows]])
         self.has_low, self.has_high = np.isfinite(self.low), np.isfinite(self.high)
         self.v = self._inside(np.concatenate([np.zeros(model.n), model.t[self.rows]]))
-        t, slope = tuning.TUNING, _largest(model.gradient)
+        t, slope = tuning.TUNING, largest(model.gradient)
         self.scale = max(1.0, slope)
         first = max(t.first_multiplier, t.first_multiplier_slope * slope)
         self.z, self.u = np.where(self.has_low, first, 0.0), np.where(self.has_high, first, 0.0)
@@ -97,7 +97,7 @@ def interior_point(model: Model, shift: float, *, hint: float = 0.0) -> tuple[St
         p, q = it.gaps()
         mu = float(p[it.has_low] @ it.z[it.has_low] + q[it.has_high] @ it.u[it.has_high]) / it.sides
         dual, primal = it.residuals()
-        error = max(_largest(dual) / it.scale, _largest(primal), mu / it.scale)
+        error = max(largest(dual) / it.scale, largest(primal), mu / it.scale)
         if not np.isfinite(error):
             return None
         long, idle = len(errors) > t.interior_long, t.interior_idle
@@ -107,12 +107,9 @@ def interior_point(model: Model, shift: float, *, hint: float = 0.0) -> tuple[St
         if not _advance(it, p, q, mu):
             return None
     p, q = it.gaps()
-    side = (it.has_high & (it.u > q)).astype(np.int8) - (it.has_low & (it.z > p) & ~(it.has_high & (it.u > q)))
-    rows = np.ones(model.m, np.int8)
-    rows[it.rows] = side[model.n :]
+    sets = active_sets(it.has_low & (it.z > p), it.has_high & (it.u > q), it.rows, model.m)
     d = np.clip(it.v[: model.n], model.lower, model.upper)
-    step = Step(d, it.w, Sets(rows, side[: model.n].astype(np.int8)), it.shift, exact=False)
-    return step, replace(model, hessian=it.h)
+    return Step(d, it.w, sets, it.shift), replace(model, hessian=it.h)
 
 
 def _advance(it: _Interior, p: Vector, q: Vector, mu: float) -> bool:
@@ -140,7 +137,7 @@ def _advance(it: _Interior, p: Vector, q: Vector, mu: float) -> bool:
 
     def lengths(step: Vector, dz: Vector, du: Vector) -> float:
         pairs = ((p, step, it.has_low), (q, -step, it.has_high), (it.z, dz, it.has_low), (it.u, du, it.has_high))
-        return min(_longest(*pair) for pair in pairs)
+        return min(reach(*pair) for pair in pairs)
 
     step, _, dz, du = direction(0.0, zero, zero)
     a = lengths(step, dz, du)
@@ -156,13 +153,3 @@ def _advance(it: _Interior, p: Vector, q: Vector, mu: float) -> bool:
     it.z = np.where(it.has_low, np.maximum(it.z + a * dz, 1e-300), 0.0)
     it.u = np.where(it.has_high, np.maximum(it.u + a * du, 1e-300), 0.0)
     return True
-
-
-def _largest(v: Vector) -> float:
-    return float(np.max(np.abs(v), initial=0.0))
-
-
-def _longest(v: Vector, dv: Vector, where: NDArray[np.bool_]) -> float:
-    """The largest a <= 1 with v + a dv >= 0."""
-    down = where & (dv < 0)
-    return float(np.min(-v[down] / dv[down], initial=1.0))

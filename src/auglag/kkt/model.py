@@ -62,12 +62,6 @@ class Model:
         parts = (entries, self.gradient, self.t)
         return self.hessian.finite() and all(math.isfinite(float(np.sum(part))) for part in parts)
 
-    def value(self, d: Vector) -> float:
-        """The model at d."""
-        t = self.t + self.jacobian @ d
-        gap = t - np.clip(t, self.cl, self.cu)
-        return float(self.gradient @ d + 0.5 * (d @ (self.hessian @ d)) + 0.5 * self.beta * (gap @ gap))
-
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -93,4 +87,3 @@ class Step:
     sets: Sets
     shift: float  #: the multiple of the identity that was added to H
     plain: bool = True  #: with the Hessian as it is, but for the smallest shift
-    exact: bool = True  #: found by the active-set method, so that bounds are met exactly
