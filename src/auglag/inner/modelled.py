@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from auglag._typing import Vector
-from auglag.inner.base import Subproblem, Traits
+from auglag.inner.base import Traits
 from auglag.kkt import Curvature, Memory, Model
 
 
@@ -19,7 +19,7 @@ class HasTraits(Protocol):
 
 
 @runtime_checkable
-class ModelledSubproblem(Subproblem, Protocol):
+class ModelledSubproblem(Protocol):
     """An augmented Lagrangian that can be expanded around a point with its kinks kept (`auglag.kkt.Model`)."""
 
     memory: Memory  #: what one step hands to the next, over subproblems
