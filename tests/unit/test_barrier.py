@@ -11,11 +11,9 @@ import auglag
 from auglag.inner.qp import curvature_for
 from auglag.interior import Barrier
 from auglag.interior.filter import Filter
-from auglag.interior.restoration import restored
+from auglag.interior.restoration import restore
 from auglag.interior.space import Iterate, Space
 from auglag.kkt import Memory
-from auglag.kkt.hessian import Hessian
-from auglag.kkt.sparse import HeldSystem, Layout, SparseSystem
 from auglag.problems import hock_schittkowski as hs
 from auglag.problems.functions import Problem
 from auglag.problems.jacobians import kind
@@ -143,7 +141,7 @@ def test_restoration_reduces_the_violation_inside_the_sides():
     form = form_of(problem)
     space = Space(form)
     start = space.start(problem.x0, np.zeros(1), 0.1, 1e-2)
-    found = restored(space, start, Filter(1e6), curvature_for(form.traits), 1e-3)
+    found = restore(space, start, Filter(1e6), curvature_for(form.traits), 1e-3)
     assert found is not None
     assert np.abs(space.primal(found.v)).sum() <= 0.9 * np.abs(space.primal(start.v)).sum()
     assert (found.v[:2] > 0.5).all()
@@ -192,40 +190,6 @@ def test_sides_without_room_and_sides_beyond_measure_end_the_walk_without_a_warn
 def test_a_number_of_steps_that_is_none_is_refused():
     with pytest.raises(auglag.InputError, match=r"Barrier\.steps must be"):
         Barrier(steps=0)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_layout_serves_matrices_of_the_same_pattern_and_takes_on_others(seed):
-    rng = np.random.default_rng(seed)
-    n, m, layout = 30, 12, Layout()
-    patterns = [(rng.random((n, n)) < 0.1, rng.random((m, n)) < 0.2) for _ in range(2)]
-    for kind_of in (0, 0, 0, 1, 1, 0):
-        h_at, j_at = patterns[kind_of]
-        h = np.where(h_at | h_at.T, rng.standard_normal((n, n)), 0.0)
-        h, j = h + h.T + 20 * np.diag(np.arange(n) % 3 > 0), np.where(j_at, rng.standard_normal((m, n)), 0.0)
-        system = SparseSystem(Hessian(sparse.csc_array(h)), sparse.csr_array(j), layout)
-        first, second = rng.random(n) + 20.0, rng.random(m) + 0.1
-        full = np.block([[h + np.diag(first), j.T], [j, -np.diag(second)]])
-        for _ in range(2):  # the second time in the order that the first found
-            factor = system.factor(first, second, 1e-9)
-            b = rng.standard_normal(n + m)
-            np.testing.assert_allclose(full @ factor.solve(b), b, atol=1e-9)
-            assert factor.negative == np.count_nonzero(np.linalg.eigvalsh(full) < 0)
-
-
-def test_a_system_with_variables_held_has_the_factors_of_the_others():
-    rng = np.random.default_rng(3)
-    n, m, layout = 40, 15, Layout()
-    h = np.where(rng.random((n, n)) < 0.1, rng.standard_normal((n, n)), 0.0)
-    h, j = h + h.T + np.eye(n), np.where(rng.random((m, n)) < 0.2, rng.standard_normal((m, n)), 0.0)
-    for _ in range(4):
-        free, active = np.flatnonzero(rng.random(n) < 0.7), np.flatnonzero(rng.random(m) < 0.6)
-        factor = HeldSystem(sparse.csc_array(h), sparse.csr_array(j), free, active, layout).factor(0.5, 0.1)
-        hff, jaf = h[np.ix_(free, free)] + 0.5 * np.eye(free.size), j[np.ix_(active, free)]
-        full = np.block([[hff, jaf.T], [jaf, -0.1 * np.eye(active.size)]])
-        b = rng.standard_normal(free.size + active.size)
-        np.testing.assert_allclose(full @ factor.solve(b), b, atol=1e-10)
-        assert factor.negative == np.count_nonzero(np.linalg.eigvalsh(full) < 0)
 
 
 @pytest.mark.parametrize("lower", [-np.inf, 0.5])

@@ -13,9 +13,11 @@ from scipy.optimize import rosen, rosen_der
 from auglag.errors import InputError
 from auglag.inner.base import InnerResult, InnerSolver, InnerStatus, Traits
 from auglag.inner.first_order import Point
+from auglag.inner.lbfgsb import LBFGSB
 from auglag.inner.panoc import Panoc
 from auglag.inner.proximal_gradient import ProximalGradient, SpectralProximalGradient
 from auglag.inner.proximal_point import ProximalPoint
+from auglag.inner.qp import QPModel
 from auglag.prox import L1, Box, ElasticNet, L2Norm, NonNegative, ProxTerm, Simplex, Zero
 
 Smooth = Callable[[np.ndarray], tuple[float, np.ndarray]]
@@ -313,9 +315,9 @@ def test_a_change_lost_in_the_values_is_found_from_the_gradients() -> None:
             lambda: SpectralProximalGradient(sufficient_decrease=1.0),
             r"SpectralProximalGradient.sufficient_decrease must lie in \(0, 1\), got 1.0",
         ),
-        (lambda: ProximalGradient(0.0), "ProximalGradient.lipschitz must be a positive number, got 0.0"),
-        (lambda: ProximalGradient(math.nan), "ProximalGradient.lipschitz must be a positive number, got nan"),
-        (lambda: ProximalPoint(-1.0), "ProximalPoint.weak_convexity must be a positive number, got -1.0"),
+        (lambda: ProximalGradient(0.0), "ProximalGradient.lipschitz must be positive and finite, got 0.0"),
+        (lambda: ProximalGradient(math.nan), "ProximalGradient.lipschitz must be positive and finite, got nan"),
+        (lambda: ProximalPoint(-1.0), "ProximalPoint.weak_convexity must be positive and finite, got -1.0"),
         (lambda: ProximalPoint(fraction=1.0), r"ProximalPoint.fraction must lie in \(0, 1\), got 1.0"),
     ],
 )
@@ -327,3 +329,13 @@ def test_refuses_options_that_make_no_sense(make: Callable[[], InnerSolver], mes
 def test_names_and_what_they_accept() -> None:
     assert [solver.name for solver in SOLVERS] == ["proximal-gradient", "spectral", "panoc", "proximal-point"]
     assert all(solver.refuses(Traits(g, 20)) is None for solver in SOLVERS for g in TERMS)
+
+
+def test_a_solver_by_models_says_that_it_needs_them() -> None:
+    with pytest.raises(InputError, match=r"inner='qp' needs a subproblem that has models .*, got Problem; inner='lbf"):
+        QPModel().solve(Problem(quadratic(3, 10.0), Box(0.0, 1.0)), np.zeros(3), 1e-8)
+
+
+def test_a_solver_for_bounds_says_that_it_takes_no_other_term() -> None:
+    with pytest.raises(InputError, match="this inner solver handles bounds but not g=L1"):
+        LBFGSB().solve(Problem(quadratic(3, 10.0), L1(1.0)), np.ones(3), 1e-8)

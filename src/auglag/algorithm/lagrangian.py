@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.inner.base import UNBOUNDED
+from auglag.inner import tuning
 from auglag.kkt import Curvature, Memory, Model
 from auglag.problems.standard_form import StandardForm
 
@@ -34,12 +34,13 @@ class AugmentedLagrangian:
         y: Vector,
         beta: float,
         *,
-        unbounded: float = UNBOUNDED,
+        unbounded: float | None = None,
         memory: Memory | None = None,
     ) -> None:
         self.form, self.y, self.beta = form, y, beta
         self.memory = Memory() if memory is None else memory  #: what solvers by models hand on to the next subproblem
-        self.unbounded = unbounded  #: how low, relative to the start, values may fall
+        #: How low, relative to the start, values may fall.
+        self.unbounded = tuning.TUNING.unbounded if unbounded is None else unbounded
         self.g = form.g
         self._constant = float(y @ y) / (2.0 * beta)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from auglag.errors import InputError
+from auglag.inner import tuning
 from auglag.inner.base import InnerResult, InnerSolver, InnerStatus, Oracle, Subproblem, Traits
 from auglag.inner.lbfgsb import LBFGSB
 from auglag.inner.newton import NewtonCG
 from auglag.inner.panoc import Panoc
 from auglag.inner.proximal_gradient import ProximalGradient, SpectralProximalGradient
 from auglag.inner.proximal_point import ProximalPoint
-from auglag.inner.qp import LARGEST_LEARNT, QPModel, curvature_for
+from auglag.inner.qp import QPModel, curvature_for
 
 #: name -> solver with its default options; `inner="auto"` takes the first of AUTO that accepts the problem.
 SOLVERS: dict[str, InnerSolver] = {
@@ -25,8 +26,6 @@ SOLVERS: dict[str, InnerSolver] = {
     )
 }
 AUTO = ("qp", "newton-cg", "lbfgsb", "panoc")
-#: Up to so many variables a Hessian is learnt from first derivatives; fewer rows than this part of n are few.
-LARGEST_LEARNT_ALONE, FEW_ROWS = 100, 0.1
 
 
 def choose(inner: InnerSolver | str, traits: Traits, models: bool = True) -> InnerSolver:
@@ -49,17 +48,18 @@ def choose(inner: InnerSolver | str, traits: Traits, models: bool = True) -> Inn
 def _models_pay(traits: Traits) -> bool:
     """Whether models are worth their price: with Hessians always.
 
-    A learnt Hessian pays through the constraints, since a few pairs know little of what they leave free; and up to a
-    size at which it makes the models dear. Interior points (`accelerated`) stay cheap.
+    A learnt Hessian pays where constraints determine much of the solution, since a few pairs know little of the rest;
+    and up to a size at which it makes the models expensive. Interior points (`accelerated`) stay cheap.
     """
-    if traits.has_hess or traits.n <= LARGEST_LEARNT_ALONE:
+    t = tuning.TUNING
+    if traits.has_hess or traits.n <= t.largest_learnt_alone:
         return True
-    return not few_rows(traits) and traits.n <= LARGEST_LEARNT
+    return not few_rows(traits) and traits.n <= t.largest_learnt
 
 
 def few_rows(traits: Traits) -> bool:
-    """Whether there are so few rows that they hold next to nothing."""
-    return traits.m < FEW_ROWS * traits.n
+    """Whether there are so few rows that they determine next to nothing of the solution."""
+    return traits.m < tuning.TUNING.few_rows * traits.n
 
 
 def accelerated(solver: InnerSolver, traits: Traits) -> bool:

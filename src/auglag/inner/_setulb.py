@@ -16,12 +16,12 @@ import scipy
 from scipy.optimize import Bounds, minimize
 
 from auglag._typing import Vector
+from auglag.inner import tuning
 
 Visit = Callable[[Vector], tuple[float, Vector]]
 
 #: (major, minor) of the SciPy versions whose routine has the calling sequence used below.
 TESTED = ((1, 15), (1, 16), (1, 17))
-MAX_LINE_SEARCH = 30
 _EVALUATE, _NEW_ITERATE = 3, 1  # the routine's requests
 
 
@@ -77,12 +77,12 @@ def directly(
     work, index = np.zeros(2 * m * n + 5 * n + 11 * m * m + 8 * m), np.zeros(3 * n, dtype=np.int32)
     task, line_task = np.zeros(2, dtype=np.int32), np.zeros(2, dtype=np.int32)
     flags, integers, reals = np.zeros(4, dtype=np.int32), np.zeros(44, dtype=np.int32), np.zeros(29)
-    assert SETULB is not None
+    searches = tuning.TUNING.lbfgsb_line_search
     factor = ftol / np.finfo(float).eps  # the routine takes it in units of the rounding error
     while True:
         # fmt: off
         SETULB(m, x, lower, upper, kinds, value, gradient, factor, 0.0, work, index, task, flags, integers, reals,
-               MAX_LINE_SEARCH, line_task)
+               searches, line_task)
         # fmt: on
         if task[0] == _EVALUATE:
             value, gradient = visit(x)
@@ -104,9 +104,8 @@ def through_minimize(
         if not count():
             raise StopIteration
 
-    # fmt: off
-    options = {"maxcor": memory, "ftol": ftol, "gtol": 0.0, "maxiter": 10**9, "maxfun": 10**9, "maxls": MAX_LINE_SEARCH}
-    # fmt: on
+    searches = tuning.TUNING.lbfgsb_line_search
+    options = {"maxcor": memory, "ftol": ftol, "gtol": 0.0, "maxiter": 10**9, "maxfun": 10**9, "maxls": searches}
     bounds = None if box is None else Bounds(*box)
     done = minimize(visit, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=callback, options=options)
     return np.asarray(done.x)

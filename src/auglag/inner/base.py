@@ -11,20 +11,10 @@ from typing import Any, Protocol, final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.errors import OutOfBudget
+from auglag.errors import InputError, OutOfBudget
+from auglag.inner import tuning
 from auglag.prox.base import ProxTerm
 from auglag.prox.transforms import ScaledSeparable, ScaledTerm
-
-#: A subproblem whose value falls below -UNBOUNDED * max(1, |value at the start|) is taken to have no lower bound. One
-#: that may really go that low has an attribute `unbounded` with a larger number.
-UNBOUNDED = 1e10
-#: So does one whose values fall while its gradient grows by this factor: it runs into a singularity, as log(x) at 0.
-EXPLODED = 1e9
-MANY_EXPLODED = 20
-#: A solve with at least so many undefined points, more than half of all, runs against the edge of the domain.
-MOSTLY_UNDEFINED = 50
-#: A limit on iterations is a limit on evaluations, too, at this rate.
-EVALUATIONS_PER_ITERATION = 5
 
 
 class Subproblem(Protocol):
@@ -140,7 +130,7 @@ class Oracle:
         self.g = subproblem.g
         self.tol = tol
         self.evaluations = 0
-        self.exploded = 0  #: points below the start with a gradient beyond every measure
+        self.singular = 0  #: points below the start with a gradient as large as beside a singularity
         self.undefined = 0  #: evaluations at which phi was not finite
         self.iterations = 0
         self.start_value = math.inf  #: phi + g at the starting point
@@ -168,32 +158,39 @@ class Oracle:
                 self.best = (x.copy(), value, math.inf)
                 raise Diverged
             self.undefined += 1
-            if self.undefined >= MOSTLY_UNDEFINED and 2 * self.undefined > self.evaluations:
+            if self.undefined >= tuning.TUNING.undefined_points and 2 * self.undefined > self.evaluations:
                 raise AtEdge
             return math.inf, gradient
         return value, gradient
 
     def begin(self, x: Vector) -> tuple[float, Vector]:
         """Evaluate the starting point, which must lie in dom g; may already be accepted."""
+        t = tuning.TUNING
         self.box = self.g.box(x.size)  # if g is just bounds, it is 0 wherever `consider` is called
         value, gradient = self.visit(x)
         if value < math.inf:
             self.start_value = value + self.g.value(x)
-            self.noise = 1e-13 * max(1.0, abs(self.start_value))
+            self.noise = t.start_noise * max(1.0, abs(self.start_value))
             compact = self.box is not None and bool(np.isfinite(self.box).all())
-            level = getattr(self.subproblem, "unbounded", UNBOUNDED)
+            level = getattr(self.subproblem, "unbounded", t.unbounded)
             self.floor = -math.inf if compact else -level * max(1.0, abs(self.start_value))
             self.ceiling = math.inf
-            self.ceiling = EXPLODED * max(1.0, self.consider(x, value, gradient))
+            self.ceiling = t.singular_growth * max(1.0, self.consider(x, value, gradient))
         return value, gradient
+
+    def bounds(self) -> tuple[Vector, Vector]:
+        """The bounds that g stands for; an error where it is more than bounds, which `refuses` should have said."""
+        if self.box is None:
+            raise InputError(f"this inner solver handles bounds but not g={type(self.g).__name__}")
+        return self.box
 
     def consider(self, x: Vector, value: float, gradient: Vector) -> float:
         """Measure the residual at x in dom g (value and gradient of phi known there); return it, or end the solve."""
         total = value if self.box is not None else value + self.g.value(x)
         residual = self.g.subdiff_distance(x, -gradient)
         if residual > self.ceiling and total < self.start_value:
-            self.exploded += 1  # a single trial point beside a singularity proves nothing
-        if total < self.floor or self.exploded > MANY_EXPLODED:
+            self.singular += 1  # a single trial point beside a singularity proves nothing
+        if total < self.floor or self.singular > tuning.TUNING.singular_points:
             self.best = (x.copy(), total, residual)
             raise Diverged
         if total <= self.start_value + self.noise:
@@ -211,10 +208,10 @@ class Oracle:
         A smooth method needs thousands of steps to walk down a valley with no end. One look that does not fall ends the
         probe, so that it costs one evaluation where all is well.
         """
-        domain, direction = self.g.domain(), new - old
+        t, domain, direction = tuning.TUNING, self.g.domain(), new - old
         last, reach = self.value(new) + self.g.value(new), 1.0
-        for _ in range(60):
-            reach *= 4.0
+        for _ in range(t.probe_strides):
+            reach *= t.probe_growth
             trial = domain.prox(new + reach * direction, 1.0)
             total = self.value(trial) + self.g.value(trial)
             if not total < last:
@@ -253,7 +250,8 @@ class InnerSolver(ABC):
     @final
     def solve(self, subproblem: Subproblem, x: Vector, tol: float, *, limit: int = 10_000) -> InnerResult:
         """Find x with dist(-grad phi(x), dg(x)) <= tol, or the best point there is, and say which."""
-        oracle = Oracle(subproblem, tol, EVALUATIONS_PER_ITERATION * limit + 100)
+        t = tuning.TUNING
+        oracle = Oracle(subproblem, tol, t.evaluations_per_iteration * limit + t.evaluations_extra)
         why = ""
         try:
             x = subproblem.g.domain().prox(x, 1.0)
@@ -280,3 +278,9 @@ class InnerSolver(ABC):
         return InnerResult(
             x, total, residual, oracle.iterations, oracle.evaluations, status, limit=why, undefined=oracle.undefined
         )
+
+
+def require_count(owner: object, name: str, value: int) -> None:
+    """Raise unless `value` is a positive integer."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InputError(f"{type(owner).__name__}.{name} must be a positive integer, got {value!r}")

@@ -8,15 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.errors import InputError
+from auglag.inner import tuning
 from auglag.inner.base import Oracle
-
-#: The round-off assumed in a computed value of phi, relative to max(1, |phi|).
-ROUND_OFF = 1e-13
-#: Differences of phi below this, relative to max(1, |phi|), are only believed as far as the gradients confirm them.
-DOUBT = 1e-11
-#: How often a step may be shrunk within one iteration.
-SHRINKS = 60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,12 +23,12 @@ class Point:
     @property
     def noise(self) -> float:
         """The round-off in `value`."""
-        return ROUND_OFF * max(1.0, abs(self.value))
+        return tuning.TUNING.round_off * max(1.0, abs(self.value))
 
     @property
     def doubt(self) -> float:
         """The size of the differences of values that may be more round-off than `noise` allows for."""
-        return DOUBT * max(1.0, abs(self.value))
+        return tuning.TUNING.doubt * max(1.0, abs(self.value))
 
     def change(self, there: Point) -> float:
         """phi(there) - phi(here), to the accuracy that values and gradients together allow.
@@ -88,14 +81,15 @@ def try_bound(oracle: Oracle, here: Point, x: Vector, lipschitz: float) -> Trial
 def initial_lipschitz(oracle: Oracle, here: Point) -> float:
     """A first estimate of the Lipschitz constant of grad phi near x, from values of phi alone.
 
-    The modulus of the second difference of phi along the projected steepest descent direction, over a length of
-    1e-3 max(1, ||x||). Not below 1e-6 ||grad phi|| / max(1, ||x||), so that no first step is longer than a million
-    times the scale of x; usually an underestimate, which backtracking then corrects.
+    The modulus of the second difference of phi along the projected steepest descent direction, over a short length. Not
+    below a small multiple of ||grad phi|| / max(1, ||x||), so that the first step is not far beyond the scale of x;
+    usually an underestimate, which backtracking then corrects.
     """
+    t = tuning.TUNING
     scale, slope = max(1.0, float(np.linalg.norm(here.x))), float(np.linalg.norm(here.gradient))
-    least = max(1e-6 * slope / scale, 1e-300)
-    length = 1e-3 * scale
-    for _ in range(8):
+    least = max(t.lipschitz_least * slope / scale, 1e-300)
+    length = t.lipschitz_length * scale
+    for _ in range(t.lipschitz_trials):
         u = oracle.g.domain().prox(here.x - (length / max(slope, 1e-300)) * here.gradient, 1.0)
         d = u - here.x
         if not d.any():
@@ -103,32 +97,41 @@ def initial_lipschitz(oracle: Oracle, here: Point) -> float:
         value = oracle.value(u)
         if value < math.inf:
             return max(abs(2.0 * (value - here.value - float(here.gradient @ d)) / max(float(d @ d), 1e-300)), least)
-        length *= 0.1
+        length *= t.lipschitz_shorter
     return max(slope / scale, least)
 
 
 def raised(lipschitz: float, curvature: float) -> float:
-    """The next L to try when the curvature met on a step was above L: at least twice, at most ten times as large."""
-    return 4.0 * lipschitz if curvature == math.inf else min(max(2.0 * lipschitz, 1.05 * curvature), 10.0 * lipschitz)
+    """The next L to try when the curvature met on a step was above L."""
+    t = tuning.TUNING
+    if curvature == math.inf:
+        return t.raise_undefined * lipschitz
+    return min(max(t.raise_least * lipschitz, t.raise_margin * curvature), t.raise_most * lipschitz)
 
 
 class Progress:
-    """Notices that a solve has come to rest: neither a smaller residual nor a lower value for many iterations."""
+    """Notices that a solve has come to rest: neither a smaller residual nor a lower value for many iterations.
 
-    def __init__(self, oracle: Oracle, patience: int = 200) -> None:
+    A solve that has, or that has no step, begins again from its point with a new estimate of L, unless nothing has
+    improved since it last did.
+    """
+
+    def __init__(self, oracle: Oracle, patience: int | None = None) -> None:
         self.oracle = oracle
-        self.patience = patience
+        self.patience = tuning.TUNING.rest_patience if patience is None else patience
         self.residual = math.inf
         self.value = math.inf
-        self.idle = 0
+        self.idle = 0  #: iterations since the last improvement
+        self.improved = False  #: since the start, or since the solve began again
 
     def at_rest(self) -> bool:
         """To be called once an iteration."""
         best, lowest = self.oracle.best, self.oracle.lowest
         residual = best[2] if best else math.inf
         value = lowest[1] if lowest else math.inf
-        if residual < 0.999 * self.residual or value < self.value - self.oracle.noise:
+        if residual < tuning.TUNING.rest_less * self.residual or value < self.value - self.oracle.noise:
             self.residual, self.value, self.idle = min(residual, self.residual), min(value, self.value), 0
+            self.improved = True
         else:
             self.idle += 1
         return self.resting
@@ -138,18 +141,8 @@ class Progress:
         """What the last call found."""
         return self.idle >= self.patience
 
-    def restart(self) -> None:
-        """Begin to count anew."""
-        self.idle = 0
-
-
-def require_positive(owner: object, name: str, value: float | None) -> None:
-    """Raise unless `value` is None or a positive finite number."""
-    if value is not None and not 0.0 < value < math.inf:
-        raise InputError(f"{type(owner).__name__}.{name} must be a positive number, got {value!r}")
-
-
-def require_count(owner: object, name: str, value: int) -> None:
-    """Raise unless `value` is a positive integer."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"{type(owner).__name__}.{name} must be a positive integer, got {value!r}")
+    def begins_again(self) -> bool:
+        """Whether to begin again: False if nothing has improved since the last time. Counts anew from here on."""
+        again = self.improved
+        self.idle, self.improved = 0, False
+        return again

@@ -10,13 +10,9 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.errors import InputError
+from auglag.inner import tuning
 from auglag.inner._setulb import drive
-from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
-
-#: Restarts in a row without progress before the solve is called stalled.
-PATIENCE = 3
-#: Iterations between two looks far ahead for a subproblem without a lower bound.
-PROBE_EVERY = 20
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits, require_count
 
 
 @final
@@ -39,8 +35,7 @@ class LBFGSB(InnerSolver):
     ftol: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.memory, int) and self.memory > 0):
-            raise InputError(f"LBFGSB.memory must be a positive integer, got {self.memory!r}")
+        require_count(self, "memory", self.memory)
         if not 0.0 <= self.ftol < 1.0:
             raise InputError(f"LBFGSB.ftol must lie in [0, 1), got {self.ftol!r}")
 
@@ -58,15 +53,14 @@ class LBFGSB(InnerSolver):
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
         """Run SciPy's L-BFGS-B, again and again where it stops too early."""
-        box = oracle.box
-        assert box is not None
+        box, t = oracle.bounds(), tuning.TUNING
         bounded = np.isfinite(box[0]).any() or np.isfinite(box[1]).any()
         search = _Search(oracle, box if bounded else None)
         search.start(x, value, gradient, exact=True)
 
         def count() -> bool:
             oracle.iterations += 1
-            if oracle.iterations % PROBE_EVERY == 0:
+            if oracle.iterations % t.lbfgsb_probe_every == 0:
                 search.probe()
             return oracle.iterations < limit
 
@@ -78,9 +72,9 @@ class LBFGSB(InnerSolver):
             search.snap(last)
             if self.ftol and oracle.iterations < limit:
                 return InnerStatus.STALLED
-            progress = search.best_residual < 0.5 * residual or search.lowest < lowest - oracle.noise
+            progress = search.best_residual < t.lbfgsb_less * residual or search.lowest < lowest - oracle.noise
             failures = 0 if progress else failures + 1
-            if failures >= PATIENCE:
+            if failures >= t.lbfgsb_patience:
                 return InnerStatus.STALLED
             search.restart(exact=progress and search.exact)
         return InnerStatus.LIMIT
@@ -147,7 +141,8 @@ class _Search:
         """
         x, value, gradient = self.base
         slope = float(gradient @ (z - x))
-        return value + abs(slope) + 1e-3 * max(1.0, abs(value)), -gradient if slope < 0 else gradient
+        above = tuning.TUNING.lbfgsb_above * max(1.0, abs(value))
+        return value + abs(slope) + above, -gradient if slope < 0 else gradient
 
     def snap(self, x: Vector) -> None:
         """Try x with the variables that hang just off a bound they are pushed against moved onto it."""
@@ -155,7 +150,7 @@ class _Search:
             return
         lower, upper = self.box
         _, gradient = self.oracle.subproblem.value_and_gradient(np.clip(x, lower, upper))
-        near = 1e-8 * np.maximum(1.0, np.abs(x))
+        near = tuning.TUNING.lbfgsb_snap * np.maximum(1.0, np.abs(x))
         snapped = np.where((gradient > 0) & (x - lower <= near), lower, x)
         snapped = np.where((gradient < 0) & (upper - x <= near), upper, snapped)
         if (snapped != x).any():

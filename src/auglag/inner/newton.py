@@ -10,11 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auglag._typing import Vector
-from auglag.errors import InputError
-from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
-
-#: Iterations in a row that change neither value nor residual before the solve is called stalled.
-PATIENCE = 4
+from auglag.inner import tuning
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits, require_count
 
 
 @final
@@ -30,8 +27,7 @@ class NewtonCG(InnerSolver):
     max_cg: int = 500
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.max_cg, int) and self.max_cg > 0):
-            raise InputError(f"NewtonCG.max_cg must be a positive integer, got {self.max_cg!r}")
+        require_count(self, "max_cg", self.max_cg)
 
     @property
     def name(self) -> str:
@@ -57,8 +53,7 @@ class NewtonCG(InnerSolver):
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
         """Newton steps until the oracle accepts."""
-        box = oracle.box
-        assert box is not None
+        box, t = oracle.bounds(), tuning.TUNING
         lower, upper = box
         radius = max(1.0, float(np.linalg.norm(x)))
         best, idle = math.inf, 0
@@ -68,19 +63,19 @@ class NewtonCG(InnerSolver):
             step, model, at_edge = self._step(oracle, x, gradient, free, radius)
             found = self._search(oracle, x, value, gradient, step, model, box)
             if found is None:
-                radius = 0.1 * min(radius, float(np.linalg.norm(step)))
-                if radius <= 1e-15 * max(1.0, float(np.linalg.norm(x))):
+                radius = t.cg_cut * min(radius, float(np.linalg.norm(step)))
+                if radius <= t.cg_least_radius * max(1.0, float(np.linalg.norm(x))):
                     return InnerStatus.STALLED
                 continue
             new_x, new_value, new_gradient, length = found
             residual = oracle.consider(new_x, new_value, new_gradient)
             if length == 1.0 and at_edge:
-                radius *= 4.0
-            elif length < 0.25:
-                radius = max(2.0 * length * float(np.linalg.norm(step)), 1e-14)
-            idle = 0 if value - new_value > oracle.noise or residual < 0.9 * best else idle + 1
+                radius *= t.cg_grow
+            elif length < t.cg_short:
+                radius = max(t.cg_after_short * length * float(np.linalg.norm(step)), t.cg_radius_floor)
+            idle = 0 if value - new_value > oracle.noise or residual < t.cg_less * best else idle + 1
             best = min(best, residual)
-            if idle >= PATIENCE:
+            if idle >= t.cg_patience:
                 return InnerStatus.STALLED
             x, value, gradient = new_x, new_value, new_gradient
         return InnerStatus.LIMIT
@@ -89,20 +84,20 @@ class NewtonCG(InnerSolver):
         self, oracle: Oracle, x: Vector, gradient: Vector, free: NDArray[np.bool_], radius: float
     ) -> tuple[Vector, float, bool]:
         """Steihaug's CG on the free variables: (step, change of the quadratic model, whether it ends at the edge)."""
-        hessp = oracle.subproblem.hessp
+        hessp, t = oracle.subproblem.hessp, tuning.TUNING
         residual = np.where(free, -gradient, 0.0)
         norm0 = float(np.linalg.norm(residual))
-        tolerance = min(1e-4, norm0) * norm0
+        tolerance = min(t.cg_forcing, norm0) * norm0
         step, direction, rr = np.zeros_like(x), residual.copy(), norm0**2
         model = 0.0
-        for _ in range(min(self.max_cg, 2 * int(free.sum()) + 10)):
+        for _ in range(min(self.max_cg, 2 * int(free.sum()) + t.cg_extra)):
             product = np.where(free, hessp(x, direction), 0.0)
             curvature = float(direction @ product)
-            alpha = rr / curvature if curvature > 1e-14 * float(direction @ direction) else math.inf
+            alpha = rr / curvature if curvature > t.cg_flat * float(direction @ direction) else math.inf
             if alpha == math.inf or np.linalg.norm(step + alpha * direction) >= radius:
-                t = _to_edge(step, direction, radius)
-                model += t * float(-residual @ direction) + 0.5 * t * t * curvature
-                return step + t * direction, model, True
+                a = _to_edge(step, direction, radius)
+                model += a * float(-residual @ direction) + 0.5 * a * a * curvature
+                return step + a * direction, model, True
             step = step + alpha * direction
             model -= 0.5 * alpha * rr
             residual = residual - alpha * product
@@ -124,14 +119,15 @@ class NewtonCG(InnerSolver):
         box: tuple[Vector, Vector],
     ) -> tuple[Vector, float, Vector, float] | None:
         """Sufficient decrease along the projection arc; where values are noise, a smaller residual will do."""
-        length, noise = 1.0, 1e-15 * max(1.0, abs(value))
+        t = tuning.TUNING
+        length, noise = 1.0, t.cg_noise * max(1.0, abs(value))
         start = oracle.g.subdiff_distance(x, -gradient)
-        for _ in range(40):
+        for _ in range(t.cg_trials):
             trial = np.minimum(np.maximum(x + length * step, box[0]), box[1])
-            decrease = 1e-4 * float(gradient @ (trial - x))
+            decrease = t.cg_decrease * float(gradient @ (trial - x))
             new_value = oracle.value(trial)
-            if new_value < math.inf and new_value <= value + min(decrease, 0.0) + 10 * noise:
-                if new_value > value - 100 * noise:  # too close to call by values
+            if new_value < math.inf and new_value <= value + min(decrease, 0.0) + t.cg_tolerated * noise:
+                if new_value > value - t.cg_doubtful * noise:  # too close to call by values
                     new_value, new_gradient = oracle.visit(trial)
                     if oracle.g.subdiff_distance(trial, -new_gradient) < start or new_value < value:
                         return trial, new_value, new_gradient, length
@@ -139,7 +135,7 @@ class NewtonCG(InnerSolver):
                     new_value, new_gradient = oracle.visit(trial)
                     if new_value < math.inf:
                         return trial, new_value, new_gradient, length
-            length *= 0.5 if length > 0.1 else 0.25
+            length *= 0.5 if length > t.cg_halve_above else 0.25
         return None
 
 

@@ -12,27 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auglag._typing import Vector
-from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
+from auglag.inner import tuning
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits, require_count
 from auglag.inner.first_order import (
-    SHRINKS,
     Point,
     Progress,
     initial_lipschitz,
     raised,
-    require_count,
     try_bound,
     visit,
 )
 from auglag.prox.base import ProxTerm, SeparableTerm
-
-#: gamma L, the part of the step 1/L that is taken; below one, so that a forward-backward step decreases the envelope.
-FRACTION = 0.95
-#: The decrease asked of a line search, in units of ||x - xbar||^2 / gamma; less than (1 - FRACTION) / 2.
-DECREASE = 0.01
-#: The line search tries t = 1, 1/2, ..., 1 / 2^HALVINGS, then the plain forward-backward step.
-HALVINGS = 6
-#: How often the equations of the direction are solved anew with more coordinates on the boundary of dom g.
-ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,8 +30,8 @@ class _ForwardBackward:
     """The forward-backward step xbar = prox_{gamma g}(x - gamma grad phi(x)) from a point, and what belongs to it.
 
     The envelope is  phi(x) + model,  model = grad phi(x)'(xbar - x) + ||xbar - x||^2 / (2 gamma) + g(xbar), and
-    satisfies  phi(xbar) + g(xbar) + (1 - FRACTION) / (2 gamma) ||x - xbar||^2 <= envelope <= phi(x) + g(x)  where the
-    quadratic upper bound with L = FRACTION / gamma holds between x and xbar.
+    satisfies  phi(xbar) + g(xbar) + (1 - a) / (2 gamma) ||x - xbar||^2 <= envelope <= phi(x) + g(x)  where the
+    quadratic upper bound with L = a / gamma holds between x and xbar; a is `Tuning.panoc_fraction`.
     """
 
     here: Point
@@ -61,19 +51,24 @@ def _forward_backward(oracle: Oracle, here: Point, gamma: float) -> _ForwardBack
 
     Only values of phi are asked for, as long as they can tell.
     """
-    there = None
-    for _ in range(SHRINKS):
+    there, t = None, tuning.TUNING
+    for _ in range(t.shrinks):
         bar = oracle.g.prox(here.x - gamma * here.gradient, gamma)
         d = bar - here.x
         if not d.any():
             break
-        trial = try_bound(oracle, here, bar, FRACTION / gamma)
+        trial = try_bound(oracle, here, bar, t.panoc_fraction / gamma)
         there = trial.there
-        if trial.curvature <= FRACTION / gamma:
+        if trial.curvature <= t.panoc_fraction / gamma:
             break
-        gamma = FRACTION / raised(FRACTION / gamma, trial.curvature)
+        gamma = t.panoc_fraction / raised(t.panoc_fraction / gamma, trial.curvature)
     model = float(here.gradient @ d) + 0.5 * float(d @ d) / gamma + oracle.g.value(bar)
     return _ForwardBackward(here, gamma, bar, model, there)
+
+
+def _first(oracle: Oracle, here: Point) -> _ForwardBackward:
+    """The forward-backward step with a step size estimated from phi near the point."""
+    return _forward_backward(oracle, here, tuning.TUNING.panoc_fraction / initial_lipschitz(oracle, here))
 
 
 class _Memory:
@@ -99,7 +94,7 @@ class _Memory:
         s = new.here.x - old.here.x
         r = new.here.gradient - old.here.gradient if separable else new.residual - old.residual
         length = float(np.linalg.norm(s))
-        if float(s @ r) > 1e-10 * length * float(np.linalg.norm(r)):
+        if float(s @ r) > tuning.TUNING.panoc_cautious * length * float(np.linalg.norm(r)):
             self.pairs.append((s / length, r / length))
 
     def target(self, at: _ForwardBackward) -> Vector | None:
@@ -142,7 +137,7 @@ class _Compact:
 
     def sound(self, s: Vector, r: Vector) -> bool:
         """Whether the secant equation B s = r of the last pair holds in spite of round-off."""
-        return float(np.linalg.norm(self.times(s) - r)) <= 1e-6 * float(np.linalg.norm(r))
+        return float(np.linalg.norm(self.times(s) - r)) <= tuning.TUNING.panoc_secant_error * float(np.linalg.norm(r))
 
     def times(self, d: Vector) -> Vector:
         """B d."""
@@ -166,10 +161,11 @@ def _minimise_model(hessian: _Compact, g: SeparableTerm, at: _ForwardBackward) -
     x, gradient, theta = at.here.x, at.here.gradient, hessian.theta
     u, step = x - at.gamma * gradient, at.gamma
     p, z, kept = at.bar, at.bar, np.empty(0, dtype=np.bool_)
-    for _ in range(ROUNDS):
+    t = tuning.TUNING
+    for _ in range(t.panoc_rounds):
         lo, hi = g.subdiff_interval(p)
         free = lo == hi
-        if np.array_equal(free, kept) and np.allclose(p, z, rtol=1e-9, atol=0.0):
+        if np.array_equal(free, kept) and np.allclose(p, z, rtol=t.panoc_settled, atol=0.0):
             return z
         slope, bend = np.where(free, lo, 0.0), _bend(g, u, step)
         rhs = -(gradient + slope + bend * (x - p)) - hessian.times(np.where(free, 0.0, p - x))
@@ -182,9 +178,10 @@ def _minimise_model(hessian: _Compact, g: SeparableTerm, at: _ForwardBackward) -
 
 def _bend(g: SeparableTerm, u: Vector, step: float) -> Vector:
     """g'' at prox(u), from the slope 1 / (1 + step g'') of the prox; of no use at kinks."""
-    shift = 1e-6 * (1.0 + np.abs(u))
-    rate = np.clip((g.prox(u + shift, step) - g.prox(u, step)) / shift, 1e-8, 1.0)
-    return np.asarray(np.where(rate > 1.0 - 1e-8, 0.0, (1.0 / rate - 1.0) / step))
+    least = tuning.TUNING.panoc_least_slope
+    shift = tuning.TUNING.panoc_bend_length * (1.0 + np.abs(u))
+    rate = np.clip((g.prox(u + shift, step) - g.prox(u, step)) / shift, least, 1.0)
+    return np.asarray(np.where(rate > 1.0 - least, 0.0, (1.0 / rate - 1.0) / step))
 
 
 @final
@@ -223,29 +220,28 @@ class Panoc(InnerSolver):
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
         """PANOC iterations until the oracle ends the solve."""
-        here = Point(x, value, gradient)
-        at = _forward_backward(oracle, here, FRACTION / initial_lipschitz(oracle, here))
-        memory, progress, fresh = _Memory(oracle.g, self.memory), Progress(oracle), True
-        curvatures: deque[float] = deque(maxlen=10)
+        t = tuning.TUNING
+        at = _first(oracle, Point(x, value, gradient))
+        memory, progress = _Memory(oracle.g, self.memory), Progress(oracle)
+        curvatures: deque[float] = deque(maxlen=t.panoc_calm_steps)
         gate = oracle.tol
         for iteration in range(1, limit + 1):
             oracle.iterations = iteration
             bar = at.there
             if np.linalg.norm(at.residual) <= gate:
-                bar, gate = _consider_bar(oracle, at), 0.5 * oracle.tol
+                bar, gate = _consider_bar(oracle, at), t.panoc_gate * oracle.tol
             new = _search(oracle, at, memory, bar)
             if new is None or progress.at_rest():
-                if fresh:
+                if not progress.begins_again():
                     _consider_bar(oracle, at)
                     return InnerStatus.STALLED
                 memory.pairs.clear()
-                at, fresh = _forward_backward(oracle, at.here, FRACTION / initial_lipschitz(oracle, at.here)), True
-                progress.restart()
+                at = _first(oracle, at.here)
                 continue
             oracle.consider(new.here.x, new.here.value, new.here.gradient)
             memory.update(at, new)
             curvatures.append(_steepness(at.here, new.here))
-            at, fresh = _relaxed(oracle, new, curvatures, memory), fresh and progress.idle > 0
+            at = _relaxed(oracle, new, curvatures, memory)
         _consider_bar(oracle, at)
         return InnerStatus.LIMIT
 
@@ -267,13 +263,14 @@ def _steepness(here: Point, there: Point) -> float:
 
 def _relaxed(oracle: Oracle, at: _ForwardBackward, curvatures: deque[float], memory: _Memory) -> _ForwardBackward:
     """The same point with a doubled gamma where the curvature met of late allows it and can be measured."""
-    lipschitz = FRACTION / at.gamma
+    t = tuning.TUNING
+    lipschitz = t.panoc_fraction / at.gamma
     d = at.bar - at.here.x
-    calm = len(curvatures) == curvatures.maxlen and max(curvatures) < 0.25 * lipschitz
-    if not (calm or curvatures[-1] < 1e-6 * lipschitz) or lipschitz * float(d @ d) < at.here.doubt:
+    calm = len(curvatures) == curvatures.maxlen and max(curvatures) < t.panoc_calm * lipschitz
+    if not (calm or curvatures[-1] < t.panoc_flat * lipschitz) or lipschitz * float(d @ d) < at.here.doubt:
         return at
     curvatures.clear()
-    relaxed = _forward_backward(oracle, at.here, 2.0 * at.gamma)
+    relaxed = _forward_backward(oracle, at.here, t.panoc_growth * at.gamma)
     if relaxed.gamma > at.gamma and not isinstance(oracle.g, SeparableTerm):
         memory.pairs.clear()
     return relaxed if relaxed.gamma > at.gamma else at
@@ -282,7 +279,7 @@ def _relaxed(oracle: Oracle, at: _ForwardBackward, curvatures: deque[float], mem
 def _search(oracle: Oracle, at: _ForwardBackward, memory: _Memory, bar: Point | None) -> _ForwardBackward | None:
     """The line search from xbar to x + d; None if even the forward-backward step cannot be taken."""
     here, d = at.here, at.bar - at.here.x
-    bound = at.model - DECREASE / at.gamma * float(d @ d)
+    bound = at.model - tuning.TUNING.panoc_decrease / at.gamma * float(d @ d)
     for number, u in enumerate(_candidates(oracle.g, at.bar, memory.target(at))):
         if np.array_equal(u, here.x):
             break
@@ -305,10 +302,10 @@ def _candidates(g: ProxTerm, bar: Vector, target: Vector | None) -> Iterator[Vec
     """(1 - t) xbar + t target for t = 1, 1/2, ..., in dom g in spite of round-off."""
     if target is not None:
         yield target
-        for k in range(1, HALVINGS + 1):
+        for k in range(1, tuning.TUNING.panoc_halvings + 1):
             yield g.domain().prox(bar + 0.5**k * (target - bar), 1.0)
 
 
 def _nearer(new: _ForwardBackward, old: _ForwardBackward) -> bool:
     """Whether the residual fell, which is what counts where values no longer tell points apart."""
-    return float(np.linalg.norm(new.residual)) <= 0.9 * float(np.linalg.norm(old.residual))
+    return float(np.linalg.norm(new.residual)) <= tuning.TUNING.panoc_nearer * float(np.linalg.norm(old.residual))

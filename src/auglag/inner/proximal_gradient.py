@@ -10,17 +10,15 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.errors import InputError
-from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
+from auglag.errors import InputError, require_positive
+from auglag.inner import tuning
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits, require_count
 from auglag.inner.first_order import (
-    SHRINKS,
     Point,
     Progress,
     Trial,
     initial_lipschitz,
     raised,
-    require_count,
-    require_positive,
     try_bound,
     visit,
 )
@@ -45,7 +43,8 @@ class ProximalGradient(InnerSolver):
     lipschitz: float | None = None
 
     def __post_init__(self) -> None:
-        require_positive(self, "lipschitz", self.lipschitz)
+        if self.lipschitz is not None:
+            require_positive(self.lipschitz, "ProximalGradient.lipschitz")
 
     @property
     def name(self) -> str:
@@ -60,7 +59,7 @@ class ProximalGradient(InnerSolver):
         """Proximal gradient steps until the oracle ends the solve."""
         here = Point(x, value, gradient)
         lipschitz = self.lipschitz or initial_lipschitz(oracle, here)
-        progress, quiet, fresh = Progress(oracle), 0, True
+        progress, calm, t = Progress(oracle), 0, tuning.TUNING
         for iteration in range(1, limit + 1):
             oracle.iterations = iteration
             if self.lipschitz is None:
@@ -68,24 +67,23 @@ class ProximalGradient(InnerSolver):
             else:
                 there = _fixed_step(oracle, here, self.lipschitz)
             if there is None or progress.at_rest():
-                if fresh or self.lipschitz is not None:
+                if self.lipschitz is not None or not progress.begins_again():
                     return InnerStatus.STALLED
-                lipschitz, quiet, fresh = initial_lipschitz(oracle, here), 0, True
-                progress.restart()
+                lipschitz, calm = initial_lipschitz(oracle, here), 0
                 continue
             oracle.consider(there.x, there.value, there.gradient)
             if self.lipschitz is None:
                 curvature = here.curvature(there)
-                quiet = quiet + 1 if curvature < 0.25 * lipschitz else 0
-                if quiet >= 5 or curvature <= 0.0:
-                    lipschitz, quiet = 0.5 * lipschitz, 0
-            here, fresh = there, fresh and progress.idle > 0
+                calm = calm + 1 if curvature < t.calm * lipschitz else 0
+                if calm >= t.calm_steps or curvature <= 0.0:
+                    lipschitz, calm = t.calm_factor * lipschitz, 0
+            here = there
         return InnerStatus.LIMIT
 
 
 def _fixed_step(oracle: Oracle, here: Point, lipschitz: float) -> Point | None:
     """The step 1/L, halved while phi is not defined at its end; None if it does not move x."""
-    for _ in range(SHRINKS):
+    for _ in range(tuning.TUNING.shrinks):
         u = oracle.g.prox(here.x - here.gradient / lipschitz, 1.0 / lipschitz)
         if np.array_equal(u, here.x):
             return None
@@ -101,7 +99,8 @@ def _backtracked_step(oracle: Oracle, here: Point, lipschitz: float) -> tuple[Po
 
     Only the first trial costs a gradient that may be lost; later ones are screened by the value of phi.
     """
-    for number in range(SHRINKS):
+    t = tuning.TUNING
+    for number in range(t.shrinks):
         u = oracle.g.prox(here.x - here.gradient / lipschitz, 1.0 / lipschitz)
         if np.array_equal(u, here.x):
             return None, lipschitz
@@ -110,7 +109,7 @@ def _backtracked_step(oracle: Oracle, here: Point, lipschitz: float) -> tuple[Po
         if curvature <= lipschitz:
             there = trial.there or visit(oracle, u)
             curvature = here.curvature(there) if there.value < math.inf else math.inf
-            if curvature <= lipschitz * (1.0 + 1e-10):
+            if curvature <= lipschitz * (1.0 + t.bound_noise):
                 return there, lipschitz
         lipschitz = raised(lipschitz, curvature)
     return None, lipschitz
@@ -158,27 +157,27 @@ class SpectralProximalGradient(InnerSolver):
         step = scale = 1.0 / initial_lipschitz(oracle, here)
         recent: deque[float] = deque([oracle.start_value], self.memory)
         short: deque[float] = deque(maxlen=self.short_steps)
-        progress, fresh = Progress(oracle), True
+        progress, t = Progress(oracle), tuning.TUNING
         for iteration in range(1, limit + 1):
             oracle.iterations = iteration
             there, step = self._search(oracle, here, step, max(recent))
             if there is None or progress.at_rest():
-                if fresh:
+                if not progress.begins_again():
                     return InnerStatus.STALLED
-                step, fresh = 1.0 / initial_lipschitz(oracle, here), True
+                step = 1.0 / initial_lipschitz(oracle, here)
                 short.clear()
-                progress.restart()
                 continue
             oracle.consider(there.x, there.value, there.gradient)
             recent.append(there.value + oracle.g.value(there.x))
-            step = min(max(_spectral_step(here, there, step, short), 1e-12 * scale), 1e12 * scale)
-            here, fresh = there, fresh and progress.idle > 0
+            step = max(_spectral_step(here, there, step, short), t.spectral_least * scale)
+            step = min(step, t.spectral_largest * scale)
+            here = there
         return InnerStatus.LIMIT
 
     def _search(self, oracle: Oracle, here: Point, step: float, reference: float) -> tuple[Point | None, float]:
         """The prox step with the first length, from `step` down, that gives sufficient decrease; and that length."""
-        at_here = oracle.g.value(here.x)
-        for number in range(SHRINKS):
+        at_here, t = oracle.g.value(here.x), tuning.TUNING
+        for number in range(t.shrinks):
             u = oracle.g.prox(here.x - step * here.gradient, step)
             d = u - here.x
             if not d.any():
@@ -193,7 +192,8 @@ class SpectralProximalGradient(InnerSolver):
                 if value <= bound or (value < math.inf and here.change(there) + at_u - at_here <= -decrease):
                     return there, step
             curvature = 2.0 * (value - here.value - float(here.gradient @ d)) / square
-            step = min(max(1.0 / curvature if curvature > 0.0 else 0.0, 0.1 * step), 0.5 * step)
+            wanted = 1.0 / curvature if curvature > 0.0 else 0.0
+            step = min(max(wanted, t.spectral_least_cut * step), t.spectral_most_cut * step)
         return None, step
 
 
@@ -201,8 +201,9 @@ def _spectral_step(here: Point, there: Point, step: float, short: deque[float]) 
     """The next step length; `short` holds the last short steps and is brought up to date."""
     s, r = there.x - here.x, there.gradient - here.gradient
     sr, ss, rr = float(s @ r), float(s @ s), float(r @ r)
-    if not sr > 1e-16 * math.sqrt(ss * rr):
+    t = tuning.TUNING
+    if not sr > t.spectral_flat * math.sqrt(ss * rr):
         short.clear()
-        return 10.0 * step
+        return t.spectral_growth * step
     short.append(sr / rr)
-    return min(short) if sr * sr < 0.8 * ss * rr else ss / sr
+    return min(short) if sr * sr < t.spectral_short * ss * rr else ss / sr

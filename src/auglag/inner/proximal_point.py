@@ -9,23 +9,18 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.errors import InputError
+from auglag.errors import InputError, require_positive
+from auglag.inner import tuning
 from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
 from auglag.inner.first_order import (
-    SHRINKS,
     Point,
     Progress,
     Trial,
     initial_lipschitz,
     raised,
-    require_positive,
     try_bound,
     visit,
 )
-
-#: The first modulus of weak convexity tried, relative to the Lipschitz estimate, and the least one.
-FIRST_RHO = 1e-2
-LEAST_RHO = 1e-6
 
 
 @final
@@ -48,7 +43,8 @@ class ProximalPoint(InnerSolver):
     fraction: float = field(default=0.25, kw_only=True)
 
     def __post_init__(self) -> None:
-        require_positive(self, "weak_convexity", self.weak_convexity)
+        if self.weak_convexity is not None:
+            require_positive(self.weak_convexity, "ProximalPoint.weak_convexity")
         if not 0.0 < self.fraction < 1.0:
             raise InputError(f"ProximalPoint.fraction must lie in (0, 1), got {self.fraction!r}")
 
@@ -65,8 +61,8 @@ class ProximalPoint(InnerSolver):
         """Proximal point steps until the oracle ends the solve; an iteration is one accelerated gradient step."""
         centre = Point(x, value, gradient)
         lipschitz = initial_lipschitz(oracle, centre)
-        rho = self.weak_convexity or FIRST_RHO * lipschitz
-        progress, fresh = Progress(oracle, patience=1000), True
+        rho = self.weak_convexity or tuning.TUNING.rho_first * lipschitz
+        progress, fresh = Progress(oracle, tuning.TUNING.proximal_point_patience), True
         while oracle.iterations < limit:
             inner = _Accelerated(oracle, centre, rho=rho, lipschitz=lipschitz)
             moved = self._minimise(inner, limit, progress)
@@ -78,7 +74,7 @@ class ProximalPoint(InnerSolver):
                 if fresh:
                     return InnerStatus.LIMIT if oracle.iterations >= limit else InnerStatus.STALLED
                 lipschitz, fresh = initial_lipschitz(oracle, centre), True
-                progress.restart()
+                progress.idle = 0
                 continue
             oracle.consider(there.x, there.value, there.gradient)
             centre, fresh = there, fresh and progress.idle > 0
@@ -99,11 +95,12 @@ class ProximalPoint(InnerSolver):
 
     def _next_rho(self, inner: _Accelerated) -> float:
         """rho for the next proximal point step."""
+        t = tuning.TUNING
         if inner.nonconvex:
-            return max(2.0 * inner.rho, 1.1 * inner.concavity)
+            return max(t.rho_growth * inner.rho, t.rho_margin * inner.concavity)
         if self.weak_convexity is not None:
             return inner.rho
-        return max(0.5 * inner.rho, LEAST_RHO * inner.lipschitz)
+        return max(t.rho_fall * inner.rho, t.rho_least * inner.lipschitz)
 
 
 class _Accelerated:
@@ -146,12 +143,12 @@ class _Accelerated:
         return self.centre.value - self.value + g.value(self.centre.x) - g.value(self.x)
 
     def next_lipschitz(self) -> float:
-        """L to start the next subproblem from: half of this one's, unless round-off would hide that it is too small."""
-        return 0.5 * self.lipschitz if self.measured else self.lipschitz
+        """L to start the next subproblem from: less than this one, unless round-off would hide that it is too small."""
+        return tuning.TUNING.lipschitz_again * self.lipschitz if self.measured else self.lipschitz
 
     def step(self) -> bool:
         """One accelerated step; False if none can be made."""
-        for _ in range(SHRINKS):
+        for _ in range(tuning.TUNING.shrinks):
             if self.v is self.x:
                 self.weight = self.lipschitz + 2.0 * self.rho
             a, weight, y = self._momentum()
@@ -183,7 +180,7 @@ class _Accelerated:
         """x+ and v+ from y = at; False, with a larger L, if the upper bound fails at x+ and y would have to change."""
         g, rho = self.oracle.g, self.rho
         slope = at.gradient + 2.0 * rho * (at.x - self.centre.x)
-        for _ in range(SHRINKS):
+        for _ in range(tuning.TUNING.shrinks):
             big = self.lipschitz + 2.0 * rho
             u = g.prox(at.x - slope / big, 1.0 / big)
             d = u - at.x

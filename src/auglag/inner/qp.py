@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, cast, final
+from typing import Any, final
 
 import numpy as np
 from scipy import sparse
 
 from auglag._typing import Vector
+from auglag.errors import InputError
+from auglag.inner import tuning
 from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
-from auglag.kkt import Curvature, Hessian, Memory, Model, Sets, Step, solve
-
-#: Iterations in a row that change neither value nor residual before the solve is called stalled.
-PATIENCE = 4
-#: How often a solve may shrink its trust region because no step was found.
-CUTS = 10
-#: Up to n + m = DENSE matrices are dense, whatever the problem returns; and with few variables and many rows up to so
-#: many entries, since only a matrix of the size of the variables is factorised then.
-DENSE, FEW, ENTRIES = 450, 150, 100_000
-#: Beside a dense Jacobian the Hessian learnt from first derivatives is a dense matrix, so n is limited.
-LARGEST_LEARNT = 1500
+from auglag.inner.modelled import ModelledSubproblem
+from auglag.kkt import Curvature, Hessian, Model, Sets, Step, solve
 
 
 def curvature_for(traits: Traits) -> Curvature:
     """Exact Hessians where there are any; sparse matrices where the problem is large and has them."""
-    small = traits.n + traits.m <= DENSE or (traits.n <= FEW and traits.n * traits.m <= ENTRIES)
+    t = tuning.TUNING
+    few = traits.n <= t.dense_variables and traits.n * traits.m <= t.dense_entries
+    small = traits.n + traits.m <= t.dense_size or few
     return Curvature(traits.has_hess, dense=small or not traits.sparse)
 
 
@@ -52,47 +47,55 @@ class QPModel(InnerSolver):
             return f"inner='qp' handles bounds but not g={name}; inner='panoc' handles any prox term"
         if not traits.matrices:
             return "inner='qp' needs Jacobians that are matrices, dense or sparse; inner='lbfgsb' takes operators"
-        if not (traits.has_hess or traits.sparse) and traits.n > LARGEST_LEARNT:
+        largest = tuning.TUNING.largest_learnt
+        if not (traits.has_hess or traits.sparse) and traits.n > largest:
             return (
                 f"inner='qp' without hess keeps a dense Hessian beside a dense Jacobian, so that n must be at most "
-                f"{LARGEST_LEARNT}, got {traits.n}; a sparse Jacobian and inner='lbfgsb' have no such limit"
+                f"{largest}, got {traits.n}; a sparse Jacobian and inner='lbfgsb' have no such limit"
             )
         return None
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
         """Steps until the oracle accepts."""
-        walk = _Walk(oracle, x, value, gradient)
+        subproblem = oracle.subproblem
+        if not isinstance(subproblem, ModelledSubproblem):
+            raise InputError(
+                f"inner='qp' needs a subproblem that has models (auglag.inner.modelled.ModelledSubproblem), got "
+                f"{type(subproblem).__name__}; inner='lbfgsb' needs values and gradients only"
+            )
+        state = _Solve(oracle, subproblem, x, value, gradient)
         try:
             while oracle.iterations < limit:
                 oracle.iterations += 1
-                end = walk.step()
+                end = state.step()
                 if end is not None:
                     return end
             return InnerStatus.LIMIT
         finally:
-            walk.memory.radius = walk.radius
-            walk.memory.multipliers = walk.w
+            state.memory.radius = state.radius
+            state.memory.multipliers = state.w
 
 
-class _Walk:
+class _Solve:
     """The iterate of one solve."""
 
-    def __init__(self, oracle: Oracle, x: Vector, value: float, gradient: Vector) -> None:
+    def __init__(
+        self, oracle: Oracle, subproblem: ModelledSubproblem, x: Vector, value: float, gradient: Vector
+    ) -> None:
         self.oracle, self.x, self.value, self.gradient = oracle, x, value, gradient
-        self.subproblem = cast("Any", oracle.subproblem)  # an AugmentedLagrangian: see `refuses`
-        self.memory: Memory = self.subproblem.memory
-        self.curvature = curvature_for(self.subproblem.form.traits)
-        assert oracle.box is not None
-        self.lower, self.upper = oracle.box
+        self.subproblem, self.memory, self.tuning = subproblem, subproblem.memory, tuning.TUNING
+        self.curvature = curvature_for(subproblem.form.traits)
+        self.lower, self.upper = oracle.bounds()
         self.size = max(1.0, float(np.max(np.abs(x), initial=0.0)))
-        self.radius = self.memory.radius if self.memory.radius is not None else 10.0 * self.size
+        first_radius = self.tuning.qp_first_radius * self.size
+        self.radius = self.memory.radius if self.memory.radius is not None else first_radius
         self.w: Vector | None = self.memory.multipliers
         self.cuts = self.idle = 0
         self.best = math.inf
 
     def step(self) -> InnerStatus | None:
         """One iteration: model, step, line search, trust region."""
-        oracle, memory = self.oracle, self.memory
+        oracle, memory, t = self.oracle, self.memory, self.tuning
         estimate = self.subproblem.multipliers(self.x)
         model = self.subproblem.model(self.x, estimate if self.w is None else self.w, self.curvature, self.radius)
         if model is None:
@@ -103,29 +106,30 @@ class _Walk:
             return InnerStatus.STALLED
         memory.sets, memory.shift = free_of_radius(step.sets, model, self.radius), step.shift
         length_of_step = float(np.max(np.abs(step.d), initial=0.0))
-        if length_of_step <= 1e-15 * self.size:
+        if length_of_step <= t.qp_no_step * self.size:
             return self._retry()  # x is where the model wants it, to the last digit
         found = self._search(model, step)
         if found is None:
             if self.w is not None:
                 return self._retry()
-            if self.cuts < CUTS and self.radius > 1e-6 * self.size and length_of_step > 1e-8:
-                self.radius, self.cuts = 0.1 * min(length_of_step, self.radius), self.cuts + 1
+            large = self.radius > t.qp_least_radius * self.size and length_of_step > t.qp_least_step
+            if self.cuts < t.qp_cuts and large:
+                self.radius, self.cuts = t.qp_cut * min(length_of_step, self.radius), self.cuts + 1
                 return None
             return InnerStatus.STALLED
         trial, w, length = found
         new_value, new_gradient = oracle.visit(trial)
         if new_value == math.inf:
-            self.radius, self.cuts, self.w = 0.1 * length_of_step, self.cuts + 1, None
-            return None if self.cuts <= CUTS else InnerStatus.STALLED
+            self.radius, self.cuts, self.w = t.qp_cut * length_of_step, self.cuts + 1, None
+            return None if self.cuts <= t.qp_cuts else InnerStatus.STALLED
         residual = oracle.consider(trial, new_value, new_gradient)
         self._new_radius(length, length_of_step)
-        noise = 1e-14 * max(1.0, abs(self.value))
-        self.idle = self.idle + 1 if self.value - new_value <= noise and residual > 0.7 * self.best else 0
+        noise = t.qp_noise * max(1.0, abs(self.value))
+        self.idle = self.idle + 1 if self.value - new_value <= noise and residual > t.qp_less * self.best else 0
         self.best = min(self.best, residual)
         self.x, self.value, self.gradient = trial, new_value, new_gradient
         self.w = w if length == 1.0 else None
-        return InnerStatus.STALLED if self.idle >= PATIENCE else None
+        return InnerStatus.STALLED if self.idle >= t.qp_patience else None
 
     def _retry(self) -> InnerStatus | None:
         """Next time the Hessian is taken at the multipliers that the subproblem itself estimates, if it was not."""
@@ -135,29 +139,30 @@ class _Walk:
         return None
 
     def _new_radius(self, length: float, size: float) -> None:
-        if length < 0.2:
-            self.radius = max(2.0 * length * size, 1e-8)
-        elif length == 1.0 and size >= 0.99 * self.radius:
-            self.radius *= 4.0
+        t = self.tuning
+        if length < t.qp_short:
+            self.radius = max(t.qp_after_short * length * size, t.qp_radius_floor)
+        elif length == 1.0 and size >= t.qp_at_edge * self.radius:
+            self.radius *= t.qp_grow
         elif length == 1.0:
-            self.radius = max(self.radius, 10.0 * size)
+            self.radius = max(self.radius, t.qp_after_full * size)
 
     def _search(self, model: Model, step: Step) -> tuple[Vector, Vector, float] | None:
         """(trial point, multipliers of its model, length) with sufficient decrease; values only, no gradients."""
-        oracle = self.oracle
+        oracle, t = self.oracle, self.tuning
         slope = min(float(self.gradient @ step.d), 0.0)
-        noise = 1e-14 * max(1.0, abs(self.value))
+        noise = t.qp_noise * max(1.0, abs(self.value))
         length = 1.0
-        for attempt in range(30):
+        for trials in range(t.qp_trials):
             trial = landing(self.x, length, model, step, self.lower, self.upper)
             value = oracle.value(trial)
-            if value <= self.value + 1e-4 * length * slope + (noise if slope < 0 else 0.0):
+            if value <= self.value + t.qp_decrease * length * slope + (noise if slope < 0 else 0.0):
                 return trial, step.w, length
-            if attempt == 0 and value < math.inf and model.m:
+            if trials == 0 and value < math.inf and model.m:
                 better = self._correction(model, step, trial, slope)
                 if better is not None:
                     return better
-            length *= 0.5 if attempt < 3 else 0.25
+            length *= 0.5 if trials < t.qp_halvings else 0.25
         return None
 
     def _correction(self, model: Model, step: Step, trial: Vector, slope: float) -> tuple[Vector, Vector, float] | None:
@@ -167,7 +172,7 @@ class _Walk:
         if step2 is None:
             return None
         trial = landing(self.x, 1.0, model, step2, self.lower, self.upper)
-        if self.oracle.value(trial) <= self.value + 1e-4 * slope:
+        if self.oracle.value(trial) <= self.value + self.tuning.qp_decrease * slope:
             return trial, step2.w, 1.0
         return None
 
@@ -190,6 +195,6 @@ def free_of_radius(sets: Sets, model: Model, radius: float) -> Sets:
 
 def diagonal(model: Model) -> Model:
     """The model with a positive diagonal for a Hessian: the last resort."""
-    entries = np.nan_to_num(np.abs(model.hessian.diagonal())) + 1e-3
+    entries = np.nan_to_num(np.abs(model.hessian.diagonal())) + tuning.TUNING.qp_diagonal
     matrix: Any = sparse.diags_array(entries, format="csc") if model.is_sparse else np.diag(entries)
     return replace(model, hessian=Hessian(matrix))

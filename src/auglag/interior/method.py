@@ -1,4 +1,8 @@
-"""The interior-point loop: Newton steps on barrier problems with a falling parameter."""
+"""The interior-point loop: Newton steps on barrier problems with a falling parameter mu.
+
+After Waechter and Biegler (2006), "On the implementation of an interior-point filter line-search algorithm for
+large-scale nonlinear programming", Mathematical Programming 106; the numbers are in `tuning`.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +15,15 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.errors import require_positive
 from auglag.inner.qp import curvature_for
+from auglag.interior import tuning
 from auglag.interior.filter import Filter
 from auglag.interior.newton import Systems
-from auglag.interior.restoration import restored
+from auglag.interior.restoration import restore
 from auglag.interior.search import Search
-from auglag.interior.space import Iterate, Space, largest, reach
+from auglag.interior.space import Iterate, Space
 from auglag.kkt import Memory, Sets
+from auglag.kkt.sides import largest, reach
 from auglag.problems.standard_form import StandardForm
-
-#: A barrier problem is solved to this multiple of mu; mu then falls by this factor, or to this power if less.
-ENOUGH, FALL, POWER = 10.0, 0.2, 1.5
-#: The first parameter, and the distance kept from the sides at the start.
-FIRST_MU, PUSH = 0.1, 1e-2
-#: The last parameter there may be, where the error asks for it.
-LEAST = 1e-15
-#: Steps without a smaller error, once mu is at its end.
-IDLE = 8
-#: So close to a solution Newton's method does not take so many steps for a digit, unless there are no multipliers.
-CLOSE, CREEPING = 1e-3, 40
-#: Objectives below this multiple of the first one, and variables beyond it, mean that there is no end.
-FAR = 1e15
 
 
 @final
@@ -41,7 +34,7 @@ class Arrival:
     x: Vector
     y: Vector
     error: float  #: `StandardForm.error` there
-    sets: Sets  #: the sides that hold rows and variables, as far as can be told from inside
+    sets: Sets  #: the sides at which rows and variables are, as far as can be told from inside
     steps: int
 
 
@@ -69,15 +62,18 @@ class Barrier:
         target: float,
         seen: Callable[[Vector, Vector, float], bool],
     ) -> Arrival:
-        """Steps from (x, y) until the error is at most `target` and `seen` agrees, or there is no step."""
-        walk = _Walk(form, memory, x, y, target, seen)
-        while walk.count < self.steps and walk.step():
+        """Steps from (x, y) until the error is at most `target` and `seen` agrees, or there is no step.
+
+        `seen(x, y, error)` is called with every iterate, and says whether it is good enough in the caller's eyes.
+        """
+        run = _Run(form, memory, x, y, target, seen)
+        while run.count < self.steps and run.step():
             pass
-        return Arrival(*walk.best, walk.count)
+        return Arrival(*run.best, run.count)
 
 
 @final
-class _Walk:
+class _Run:
     """The state of one run."""
 
     def __init__(
@@ -95,28 +91,29 @@ class _Walk:
         self.systems = Systems(space, memory.layout)
         self.first = form.error(x, y)
         self.best = (x, y, self.first, Sets.none(space.n, space.m))
+        self.tuning = t = tuning.TUNING
         self.count = self.idle = self.tiny = 0
-        warm = bool(y.any()) and self.first < FIRST_MU
-        self.mu = min(FIRST_MU, max(0.1 * self.first, 1e-8)) if warm else FIRST_MU
-        self.least = min(1e-8, 0.1 * target)
-        self.marked = (0, np.inf)  #: when the best error had fallen to a tenth, and a tenth of it
-        self.it = space.start(x, y, self.mu if warm else 1.0, min(PUSH, self.mu))
+        warm = bool(y.any()) and self.first < t.first_mu  # near a solution, with multipliers
+        self.mu = min(t.first_mu, max(t.warm_mu * self.first, t.least_first_mu)) if warm else t.first_mu
+        self.last_mu = min(t.last_mu, t.last_mu_target * target)
+        self.fallen_at, self.next_fall = 0, np.inf  #: the step at which the best error last fell by a factor; its aim
+        self.it = space.start(x, y, self.mu if warm else t.first_side_multiplier, min(t.push, self.mu))
         point = form.at(self.it.v[: space.n])
         if not warm:
             j = self.curvature.jacobian(point)
             self.it = Iterate(self.it.v, self.systems.least_squares(self.it, point.grad, j), self.it.z, self.it.u)
         self.f_first = abs(float(point.f))
         theta = float(np.abs(space.primal(self.it.v)).sum())
-        self.filter = Filter(1e4 * max(1.0, theta))
+        self.filter = Filter(t.largest_violation * max(1.0, theta))
 
     def step(self) -> bool:
-        """One step; False where the walk is over."""
-        space, it = self.space, self.it
+        """One step; False where the run is over."""
+        space, it, t = self.space, self.it, self.tuning
         x = it.v[: space.n]
         point = self.form.at(x)
         gradient = point.lagrangian_gradient(it.y)
         dual, primal = space.dual(it, gradient), space.primal(it.v)
-        if not (np.isfinite(dual).all() and np.isfinite(primal).all()) or self._far(point.f, x):
+        if not (np.isfinite(dual).all() and np.isfinite(primal).all()) or self._diverges(point.f, x):
             return False
         if self._done(x, it.y) or not self._lower_mu(dual, primal):
             return False
@@ -132,60 +129,64 @@ class _Walk:
         newton, direction = made
         if not np.isfinite(direction.v).all():
             return False
-        fraction = max(0.99, 1.0 - self.mu)
-        if largest(direction.v / np.maximum(1.0, np.abs(it.v))) < 1e-14:
+        fraction = max(t.to_sides, 1.0 - self.mu)
+        if largest(direction.v / np.maximum(1.0, np.abs(it.v))) < t.tiny:
             self.tiny += 1
-            self.mu = max(self.least, FALL * self.mu)
-            return self.tiny < 3
+            self.mu = max(self.last_mu, t.mu_factor * self.mu)
+            return self.tiny < t.tiny_steps
         search = Search(space, it, self.filter, self.mu, point.grad, primal)
         found = search.run(newton, direction, central, fraction)
         if found is None:
             return self._restore(search)
-        search.closes(found, float(np.abs(space.primal(found.v)).sum()), space.barrier(found.v, self.mu))
+        search.update_filter(found, space.barrier(found.v, self.mu))
         d = found.direction
         a = min(reach(it.z, d.z, space.has_low, fraction), reach(it.u, d.u, space.has_high, fraction))
         new = Iterate(found.v, it.y + found.length * d.y, it.z + a * d.z, it.u + a * d.u)
         self.it = space.safeguarded(new, self.mu)
         return True
 
-    def _far(self, f: float, x: Vector) -> bool:
-        return f < -FAR * max(1.0, self.f_first) or largest(x) > FAR
+    def _diverges(self, f: float, x: Vector) -> bool:
+        far = self.tuning.diverging
+        return f < -far * max(1.0, self.f_first) or largest(x) > far
 
     def _done(self, x: Vector, y: Vector) -> bool:
         """Whether the target is met, or little has improved for long."""
-        error = self.form.error(x, y)
+        error, t = self.form.error(x, y), self.tuning
         if error < self.best[2]:
-            self.idle = 0 if error < 0.9 * self.best[2] else self.idle
+            self.idle = 0 if error < t.idle_less * self.best[2] else self.idle
             self.best = (x.copy(), y, error, self.space.sets(self.it))
         self.idle += 1
-        if self.best[2] <= self.marked[1]:
-            self.marked = (self.count, 0.1 * self.best[2])
+        if self.best[2] <= self.next_fall:
+            self.fallen_at, self.next_fall = self.count, t.slow_factor * self.best[2]
         if self.seen(x, y, error) and error <= self.target:
             return True
-        if self.best[2] <= CLOSE and self.count - self.marked[0] > CREEPING:
+        if self.best[2] <= t.close and self.count - self.fallen_at > t.slow_steps:
             return True
-        return self.mu <= self.least and self.idle > IDLE
+        return self.mu <= self.last_mu and self.idle > t.idle_steps
 
     def _lower_mu(self, dual: Vector, primal: Vector) -> bool:
         """On to the barrier problem that the iterate does not solve well enough; False if it solves the last one."""
-        while self.space.error(self.it, dual, primal, self.mu) <= ENOUGH * self.mu:
-            if self.mu <= self.least:
-                if self.best[2] <= self.target or self.least <= LEAST:
+        t = self.tuning
+        while self.space.error(self.it, dual, primal, self.mu) <= t.solved_barrier * self.mu:
+            if self.mu <= self.last_mu:
+                if self.best[2] <= self.target or self.last_mu <= t.least_mu:
                     return False
-                self.least *= 0.1  # multipliers are large, and the barrier problem's residuals were scaled by them
-            self.mu = max(self.least, min(FALL * self.mu, self.mu**POWER))
+                self.last_mu *= t.last_mu_factor  # multipliers are large, and scaled the barrier problem's residuals
+            self.mu = max(self.last_mu, min(t.mu_factor * self.mu, self.mu**t.mu_power))
             self.filter.clear()
         return True
 
     def _restore(self, search: Search) -> bool:
+        """On from a point that is less violated, where the line search found no step; False if there is none."""
         self.filter.add(search.theta, search.phi)
-        if search.theta <= 1e-2 * self.target or not self.space.m:
+        if search.theta <= self.tuning.restore_above * self.target or not self.space.m:
             return False
-        found = restored(self.space, self.it, self.filter, self.curvature, self.mu)
+        found = restore(self.space, self.it, self.filter, self.curvature, self.mu)
         if found is None:
             return False
         point = self.form.at(found.v[: self.space.n])
-        z, u = np.minimum(found.z, 1e3), np.minimum(found.u, 1e3)
+        limit = self.tuning.largest_side_multiplier
+        z, u = np.minimum(found.z, limit), np.minimum(found.u, limit)
         found = Iterate(found.v, found.y, z, u)
         y = self.systems.least_squares(found, point.grad, self.curvature.jacobian(point))
         self.it = self.space.safeguarded(Iterate(found.v, y, z, u), self.mu)

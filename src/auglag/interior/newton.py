@@ -9,20 +9,12 @@ import numpy as np
 from scipy import sparse
 
 from auglag._typing import Vector
-from auglag.interior.space import QUIET, Iterate, Space, largest
-from auglag.kkt.factorisation import Factor, System
+from auglag.interior import tuning
+from auglag.interior.space import Iterate, Space
+from auglag.kkt import linear
 from auglag.kkt.hessian import Hessian
-from auglag.kkt.sparse import Layout
-
-#: The first shift of a Hessian with the wrong inertia, how it grows, and how it shrinks for the next step.
-FIRST, QUICKLY, SLOWLY, BACK, HOPELESS = 1e-4, 100.0, 8.0, 3.0, 1e30
-#: Equations are satisfied up to this multiple of their multiplier's step: what sparse and condensed factorisations
-#: need to be safe at first, and as little as all can do with.
-SOFT, HARD = 1e-9, 1e-12
-#: Equations that are missed by this part of what they are violated by exclude each other to first order.
-MISSING = 0.1
-#: Curvature along a step, relative to its square, that makes up for an inertia that is not known.
-LEAST = 1e-12
+from auglag.kkt.linear import Analyses, Factor
+from auglag.kkt.sides import QUIET, largest
 
 
 @final
@@ -40,8 +32,8 @@ class Direction:
 class Newton:
     """The factorised system at one iterate."""
 
-    def __init__(self, space: Space, it: Iterate, factor: Factor, diagonal: Vector, shift: float) -> None:
-        self.space, self.it, self._factor, self.diagonal, self.shift = space, it, factor, diagonal, shift
+    def __init__(self, space: Space, it: Iterate, factor: Factor, diagonal: Vector) -> None:
+        self.space, self.it, self._factor, self.diagonal = space, it, factor, diagonal
         self._inverse = 1.0 / np.maximum(diagonal[space.n :], 1e-30)
 
     @QUIET
@@ -66,78 +58,82 @@ class Newton:
 
 @final
 class Systems:
-    """Makes Newton systems; remembers the last shift that was needed, and the pattern of the matrix."""
+    """Makes Newton systems; keeps what one step teaches about the next."""
 
-    def __init__(self, space: Space, layout: Layout) -> None:
-        self.space, self.last, self.soft = space, 0.0, SOFT
-        self.dependent = False  #: rows were met that exclude each other to first order
-        self._layout = layout
+    def __init__(self, space: Space, analyses: Analyses) -> None:
+        self.space = space
+        self.last = 0.0  #: the last multiple of the identity that was needed
+        self.soft = tuning.TUNING.soft  #: the least diagonal of the rows that a factorisation may use
+        self.contradicting = False  #: rows were met that contradict each other to first order
+        self._analyses = analyses
 
     def newton(
         self, it: Iterate, h: Hessian, j: Any, mu: float, residuals: tuple[Vector, Vector]
     ) -> tuple[Newton, Direction] | None:
-        """The system with H shifted until its inertia is that of a minimum, and its step; None if no shift will do.
+        """The system with H + shift I of the inertia of a minimum, and its step; None if no shift gives that inertia.
 
         The step leads towards the barrier problem's solution; of `residuals` the first is that with z = mu / gap.
 
-        Rows that are satisfied only approximately may seem to leave room for negative curvature where they leave none,
-        so that the first answer to a wrong inertia is to take them more seriously, from then on. Sparse factors without
-        row exchanges then may lose the inertia by rounding; where they do, rows are exchanged, and curvature is
-        asked for along the step for these residuals instead.
+        Equations that are satisfied only approximately (the diagonal of the rows) may seem to leave room for negative
+        curvature where they leave none, so that the first answer to a wrong inertia is a smaller diagonal, from then
+        on. With it, sparse factors without row exchanges may lose the inertia by rounding; where they do, rows are
+        exchanged, and instead of the inertia the curvature along the step is tested. The shifts are those of Waechter
+        and Biegler (2006), Algorithm IC.
         """
-        space = self.space
-        system, weights = System(h, j, self._layout), space.weights(it)
-        condensed = not h.is_sparse and space.m > space.n  # which loses the more digits the harder the rows are
+        space, t = self.space, tuning.TUNING
+        system, weights = linear.system(h, j, self._analyses), space.weights(it)
+        condensed = not h.is_sparse and space.m > space.n  # which loses digits where the diagonal of the rows is small
         shift = 0.0
         while True:
-            soft = (SOFT if self.dependent else self.soft) * max(1.0, 10.0 * mu**0.25)
+            soft = (t.soft if self.contradicting else self.soft) * max(1.0, t.soft_mu * mu**t.soft_power)
             diagonal = weights + shift
-            second = np.full(space.m, soft if condensed or self.dependent else HARD)
+            second = np.full(space.m, soft if condensed or self.contradicting else t.hard)
             second[space.rows] += 1.0 / np.maximum(diagonal[space.n :], 1e-30)
             factor = system.factor(diagonal[: space.n], second, self.soft)
             found: Newton | None = None
             if factor.negative == space.m:
-                found = Newton(space, it, factor, diagonal, shift)
+                found = Newton(space, it, factor, diagonal)
                 step = found.solve(*residuals)
-                if not (condensed or self.dependent or h.is_sparse) and _excluding(step[1], residuals[1]):
-                    self.dependent = True
+                if not (condensed or self.contradicting or h.is_sparse) and _contradicting(step[1], residuals[1]):
+                    self.contradicting = True
                     continue
-            elif self.soft <= HARD and not factor.trusted():
+            elif self.soft <= t.hard and not factor.trusted():
                 exact = system.pivoted(diagonal[: space.n], second)
                 if exact is not None:
-                    found = Newton(space, it, exact, diagonal, shift)
+                    found = Newton(space, it, exact, diagonal)
                     step = found.solve(*residuals)
                     found = found if _convex_along(found, h, step) else None
             if found is not None:
                 self.last = shift if shift else self.last
                 return found, found.completed(*step, mu)
-            if self.soft > HARD:
-                self.soft = HARD
+            if self.soft > t.hard:
+                self.soft = t.hard
             elif shift == 0.0:
-                shift = FIRST if self.last == 0.0 else max(1e-20, self.last / BACK)
+                shift = t.first_shift if self.last == 0.0 else max(t.least_shift, self.last / t.shift_fall)
             else:
-                shift *= QUICKLY if self.last == 0.0 else SLOWLY
-            if not shift <= HOPELESS:
+                shift *= t.shift_growth_first if self.last == 0.0 else t.shift_growth
+            if not shift <= t.largest_shift:
                 return None
 
-    def least_squares(self, it: Iterate, gradient: Vector, j: Any, limit: float = 1e3) -> Vector:
+    def least_squares(self, it: Iterate, gradient: Vector, j: Any) -> Vector:
         """Multipliers y that make the gradient of the Lagrangian small, or 0 where they would be large."""
-        space = self.space
+        space, t = self.space, tuning.TUNING
         if not space.m:
             return it.y
         blank = sparse.csc_array((space.n, space.n)) if sparse.issparse(j) else np.zeros((space.n, space.n))
-        second = np.full(space.m, 1e-8)
+        second = np.full(space.m, t.least_squares_soft)
         second[space.rows] += 1.0
-        factor = System(Hessian(blank), j).factor(1.0, second)
+        factor = linear.system(Hessian(blank), j).factor(1.0, second)
         diagonal = np.ones(space.n + space.rows.size)
         dual = np.concatenate([gradient, np.zeros(space.rows.size)]) - it.z + it.u
-        _, y = Newton(space, it, factor, diagonal, 0.0).solve(dual, np.zeros(space.m))
-        return y if np.isfinite(y).all() and largest(y) <= limit else np.zeros(space.m)
+        _, y = Newton(space, it, factor, diagonal).solve(dual, np.zeros(space.m))
+        return y if np.isfinite(y).all() and largest(y) <= t.largest_first_multiplier else np.zeros(space.m)
 
 
-def _excluding(dy: Vector, primal: Vector) -> bool:
-    """Whether multipliers grow until the little that equations may be missed by is what is missing."""
-    return bool(HARD * largest(dy) > MISSING * largest(primal) > 0.0)
+def _contradicting(dy: Vector, primal: Vector) -> bool:
+    """Whether the step leaves the equations unsatisfied by a good part of their violation, with huge multipliers."""
+    t = tuning.TUNING
+    return bool(t.hard * largest(dy) > t.contradicting * largest(primal) > 0.0)
 
 
 def _convex_along(newton: Newton, h: Hessian, step: tuple[Vector, Vector]) -> bool:
@@ -147,4 +143,4 @@ def _convex_along(newton: Newton, h: Hessian, step: tuple[Vector, Vector]) -> bo
         return False
     dx = dv[: newton.space.n]
     curvature = float(dx @ (h @ dx)) + float((newton.diagonal * dv) @ dv)
-    return curvature >= LEAST * float(dv @ dv)
+    return curvature >= tuning.TUNING.curvature_along_step * float(dv @ dv)

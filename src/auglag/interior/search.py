@@ -1,4 +1,7 @@
-"""The line search: steps that reduce the violation or the barrier value, with second-order corrections."""
+"""The line search: steps that reduce the violation or the barrier value, with second-order corrections.
+
+Waechter and Biegler (2006), sections 2.3 and 2.4.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,10 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.interior.filter import LESS_VALUE, LESS_VIOLATION, Filter
+from auglag.interior import tuning
+from auglag.interior.filter import Filter
 from auglag.interior.newton import Direction, Newton
 from auglag.interior.space import Iterate, Space
-
-#: Sufficient decrease of the value, and the powers of the condition under which it is asked for.
-DECREASE, POWER_VIOLATION, POWER_VALUE = 1e-4, 1.1, 2.3
-#: Second-order corrections a step, and what each has to bring.
-CORRECTIONS, BRINGS = 4, 0.99
-#: Step lengths tried before the search gives up.
-TRIALS = 25
 
 
 @final
@@ -29,36 +26,36 @@ class Found:
     v: Vector
     length: float
     direction: Direction
-    trials: int
 
 
 @final
 class Search:
     """A line search from one iterate."""
 
-    def __init__(self, space: Space, it: Iterate, seen: Filter, mu: float, gradient: Vector, primal: Vector) -> None:
-        self.space, self.it, self.filter, self.mu = space, it, seen, mu
+    def __init__(self, space: Space, it: Iterate, known: Filter, mu: float, gradient: Vector, primal: Vector) -> None:
+        self.space, self.it, self.filter, self.mu, self.tuning = space, it, known, mu, tuning.TUNING
         self.primal, self.theta = primal, float(np.abs(primal).sum())
         self.phi = space.barrier(it.v, mu)
         self.slope = space.barrier_slope(it.v, gradient, mu)
-        self.small = 1e-4 * max(1.0, seen.most / 1e4)
+        self.noise = self.tuning.value_noise * np.finfo(float).eps * abs(self.phi)
+        self.small = self.tuning.small_violation * max(1.0, known.largest / self.tuning.largest_violation)
 
     def run(self, newton: Newton, direction: Direction, dual: Vector, fraction: float) -> Found | None:
         """The first acceptable step length, from the longest down."""
         longest = self.space.longest(self.it, direction.v, fraction)
         descent = float(self.slope @ direction.v)
-        length = longest
-        for trial in range(TRIALS):
+        length, t = longest, self.tuning
+        for trial in range(t.trials):
             v = self.it.v + length * direction.v
             primal, theta, phi = self.measured(v)
             if self.accepts(theta, phi, length, descent):
-                return Found(v, length, direction, trial + 1)
+                return Found(v, length, direction)
             if trial == 0 and math.isfinite(theta) and theta >= self.theta and self.space.m:
                 found = self._corrected(newton, dual, length * self.primal + primal, theta, length, descent, fraction)
                 if found is not None:
                     return found
             length *= 0.5
-            if length < 1e-14 or length * np.max(np.abs(direction.v), initial=0.0) < 1e-16:
+            if length < t.least_length or length * np.max(np.abs(direction.v), initial=0.0) < t.least_move:
                 break
         return None
 
@@ -76,31 +73,34 @@ class Search:
         """The filter's conditions; a step that should lower the value near feasibility must do so."""
         if not math.isfinite(theta + phi) or not self.filter.admits(theta, phi):
             return False
-        noise = 10 * np.finfo(float).eps * abs(self.phi)
-        if self._switches(length, descent):
-            return bool(phi <= self.phi + DECREASE * length * descent + noise)
-        better = theta <= (1.0 - LESS_VIOLATION) * self.theta or phi <= self.phi - LESS_VALUE * self.theta + noise
-        return bool(better)
+        if self._should_lower(length, descent):
+            return self._lowers(phi, length, descent)
+        t = self.tuning
+        less_violated = theta <= (1.0 - t.less_violation) * self.theta
+        return bool(less_violated or phi <= self.phi - t.less_value * self.theta + self.noise)
 
-    def _switches(self, length: float, descent: float) -> bool:
+    def _should_lower(self, length: float, descent: float) -> bool:
+        """The switching condition: the violation is small, and the step promises a lower value beside it."""
         if not (self.theta <= self.small and descent < 0):
             return False
-        return bool(length * (-descent) ** POWER_VALUE > self.theta**POWER_VIOLATION)
+        return bool(length * (-descent) ** self.tuning.power_value > self.theta**self.tuning.power_violation)
 
-    def closes(self, found: Found, theta: float, phi: float) -> None:
-        """Add the iterate to the filter unless the step lowered the value as it should."""
+    def _lowers(self, phi: float, length: float, descent: float) -> bool:
+        """The Armijo condition."""
+        return bool(phi <= self.phi + self.tuning.decrease * length * descent + self.noise)
+
+    def update_filter(self, found: Found, phi: float) -> None:
+        """Add the iterate to the filter unless the step to a point of value phi lowered the value as it should."""
         descent = float(self.slope @ found.direction.v)
-        noise = 10 * np.finfo(float).eps * abs(self.phi)
-        lowered = phi <= self.phi + DECREASE * found.length * descent + noise
-        if not (self._switches(found.length, descent) and lowered):
+        if not (self._should_lower(found.length, descent) and self._lowers(phi, found.length, descent)):
             self.filter.add(self.theta, self.phi)
 
     def _corrected(
         self, newton: Newton, dual: Vector, right: Vector, theta: float, length: float, descent: float, fraction: float
     ) -> Found | None:
-        """Steps that take back the violation that the full step left."""
+        """Second-order corrections: steps that take back the violation that the full step left."""
         last = theta
-        for count in range(CORRECTIONS):
+        for _ in range(self.tuning.corrections):
             dv, dy = newton.solve(dual, right)
             if not np.isfinite(dv).all():
                 return None
@@ -108,8 +108,8 @@ class Search:
             v = self.it.v + a * dv
             primal, theta, phi = self.measured(v)
             if self.accepts(theta, phi, length, descent):
-                return Found(v, a, newton.completed(dv, dy, self.mu), count + 2)
-            if not theta <= BRINGS * last:
+                return Found(v, a, newton.completed(dv, dy, self.mu))
+            if not theta <= self.tuning.correction_leaves * last:
                 return None
             last, right = theta, a * right + primal
         return None

@@ -6,18 +6,13 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auglag._typing import Vector
+from auglag.errors import InputError
+from auglag.interior import tuning
 from auglag.kkt.model import Sets
+from auglag.kkt.sides import QUIET, active_sets, largest, reach
 from auglag.problems.standard_form import StandardForm
-
-#: The barrier problem of a variable with one side only is kept bounded by this multiple of mu times the distance.
-DAMPING = 1e-5
-#: Multipliers of sides stay within this factor of mu / gap.
-FACTOR = 1e10
-#: Between sides a rounding error apart there is no room: what comes out is not finite, and the walk ends.
-QUIET = np.errstate(divide="ignore", over="ignore", invalid="ignore")
 
 
 @final
@@ -36,14 +31,17 @@ class Space:
     """low <= v <= high with v = (x, s), and the equations c(x) - s = 0 (s = cl for equality rows)."""
 
     def __init__(self, form: StandardForm) -> None:
-        assert form.box is not None
+        box = form.box
+        if box is None:
+            raise InputError("interior points handle bounds but no other term g of the objective")
         self.form, self.n, self.m = form, form.n, form.m
         self.rows = np.flatnonzero(~form.equal)
-        self.low = np.concatenate([form.box[0], form.cl[self.rows]])
-        self.high = np.concatenate([form.box[1], form.cu[self.rows]])
+        self.low = np.concatenate([box[0], form.cl[self.rows]])
+        self.high = np.concatenate([box[1], form.cu[self.rows]])
         self.has_low, self.has_high = np.isfinite(self.low), np.isfinite(self.high)
         self._low, self._high = np.where(self.has_low, self.low, 0.0), np.where(self.has_high, self.high, 0.0)
-        self.damping = (self.has_low & ~self.has_high) * DAMPING - (self.has_high & ~self.has_low) * DAMPING
+        damping = tuning.TUNING.damping
+        self.damping = (self.has_low & ~self.has_high) * damping - (self.has_high & ~self.has_low) * damping
         self.sides = int(self.has_low.sum() + self.has_high.sum())
 
     def inside(self, v: Vector, push: float) -> Vector:
@@ -60,7 +58,8 @@ class Space:
         x = self.inside(np.concatenate([x, np.zeros(self.rows.size)]), push)[: self.n]
         v = self.inside(np.concatenate([x, self.form.at(x).c[self.rows]]), push)
         z, u = self._central(v, mu)
-        return Iterate(v, y, np.minimum(z, 1e3), np.minimum(u, 1e3))
+        largest_allowed = tuning.TUNING.largest_side_multiplier
+        return Iterate(v, y, np.minimum(z, largest_allowed), np.minimum(u, largest_allowed))
 
     @QUIET
     def _central(self, v: Vector, mu: float) -> tuple[Vector, Vector]:
@@ -108,12 +107,13 @@ class Space:
 
     @QUIET
     def error(self, it: Iterate, dual: Vector, primal: Vector, mu: float) -> float:
-        """The largest scaled residual of the barrier problem's optimality conditions."""
+        """The largest scaled residual of the barrier problem's optimality conditions (E_mu)."""
         p, q = self.gaps(it.v)
         sides = float(np.abs(it.z).sum() + np.abs(it.u).sum())
         total = sides + float(np.abs(it.y).sum())
-        s_dual = max(100.0, total / max(1, self.m + self.sides)) / 100.0
-        s_sides = max(100.0, sides / max(1, self.sides)) / 100.0
+        large = tuning.TUNING.large_multipliers
+        s_dual = max(large, total / max(1, self.m + self.sides)) / large
+        s_sides = max(large, sides / max(1, self.sides)) / large
         low = np.abs(p * it.z - mu)[self.has_low]
         high = np.abs(q * it.u - mu)[self.has_high]
         comp = max(float(np.max(low, initial=0.0)), float(np.max(high, initial=0.0)))
@@ -122,33 +122,18 @@ class Space:
     @QUIET
     def safeguarded(self, it: Iterate, mu: float) -> Iterate:
         """The iterate with its sides' multipliers not too far from mu / gap."""
+        factor = tuning.TUNING.side_multiplier_factor
         p, q = self.gaps(it.v)
-        z = np.clip(it.z, mu / (FACTOR * p), FACTOR * mu / p)
-        u = np.clip(it.u, mu / (FACTOR * q), FACTOR * mu / q)
+        z = np.clip(it.z, mu / (factor * p), factor * mu / p)
+        u = np.clip(it.u, mu / (factor * q), factor * mu / q)
         return Iterate(it.v, it.y, np.where(self.has_low, z, 0.0), np.where(self.has_high, u, 0.0))
 
     def sets(self, it: Iterate) -> Sets:
-        """Sides whose multiplier is larger than the gap are taken to hold their row or variable."""
+        """The active sets: a row or variable is at a side if the multiplier of the side is larger than the distance."""
         p, q = self.gaps(it.v)
-        high = self.has_high & (it.u > q)
-        side = high.astype(np.int8) - (self.has_low & (it.z > p) & ~high).astype(np.int8)
-        rows = np.ones(self.m, np.int8)
-        rows[self.rows] = side[self.n :]
-        return Sets(rows, side[: self.n])
+        return active_sets(self.has_low & (it.z > p), self.has_high & (it.u > q), self.rows, self.m)
 
     def longest(self, it: Iterate, dv: Vector, fraction: float) -> float:
         """The largest step length at most 1 that keeps v inside, up to a fraction of the way to the sides."""
         p, q = self.gaps(it.v)
         return min(reach(p, dv, self.has_low, fraction), reach(q, -dv, self.has_high, fraction))
-
-
-def largest(v: Vector) -> float:
-    """The max norm."""
-    return float(np.max(np.abs(v), initial=0.0))
-
-
-@QUIET
-def reach(gap: Vector, change: Vector, where: NDArray[np.bool_], fraction: float) -> float:
-    """The largest a <= 1 with gap + a change >= (1 - fraction) gap."""
-    down = where & (change < 0)
-    return float(np.min(-fraction * gap[down] / change[down], initial=1.0))

@@ -1,7 +1,7 @@
 """Quadratic models of the augmented Lagrangian that keep its kinks, and solvers for them.
 
-`model` states the problem of one step, `active_set` and `interior` solve it, `solver` combines the two, `factorisation`
-has the symmetric indefinite systems behind both, `curvature` the Hessian (exact, or learnt from first derivatives).
+`model` states the problem of one step, `active_set` and `interior` solve it, `solver` combines the two, `linear` has
+the symmetric indefinite systems behind both, `curvature` the Hessian (exact, or learnt from first derivatives).
 """
 
 from __future__ import annotations
@@ -9,6 +9,6 @@ from __future__ import annotations
 from auglag.kkt.curvature import Curvature, Memory
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.model import Model, Sets, Step
-from auglag.kkt.solver import PROX, solve
+from auglag.kkt.solver import solve
 
-__all__ = ["PROX", "Curvature", "Hessian", "Memory", "Model", "Sets", "Step", "solve"]
+__all__ = ["Curvature", "Hessian", "Memory", "Model", "Sets", "Step", "solve"]

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from auglag._typing import Vector
+from auglag.kkt import linear, tuning
 from auglag.kkt.convexity import diagonal_size, flipped, larger_shift
-from auglag.kkt.factorisation import Factor, System
+from auglag.kkt.linear import Factor
 from auglag.kkt.model import Model, Sets, Side, Step
-from auglag.kkt.sparse import HeldSystem
-
-#: A shift beyond this multiple of |H| means that the matrix cannot be used.
-HOPELESS = 1e12
-#: How often the curvature of one model is turned around before the Hessian is shifted instead.
-FLIPS = 3
-#: A sparse system of this part of all variables and rows, or more, is stated with the others held.
-MOSTLY = 0.4
 
 
-class _System:
+class _Corrected:
     """The Hessian of one model, as corrected so far."""
 
-    def __init__(self, model: Model, shift: float, floor: float, hint: float, correct: bool) -> None:
+    def __init__(self, model: Model, shift: float, hint: float, correct: bool) -> None:
         self.h, self.j, self.beta = model.hessian, model.jacobian, model.beta
-        self.layout = model.layout
+        self.analyses = model.layout
         self.correct, self.plain = correct, True
-        self.shift, self.floor, self.flips, self.hint = shift, floor, 0, hint
+        self.shift, self.flips, self.hint = shift, 0, hint
         self.size = diagonal_size(self.h)
 
     def factor(self, free: NDArray[np.intp], active: NDArray[np.intp]) -> Factor | None:
-        """The factors on the free variables and active rows, with the right inertia."""
-        system = self._system(free, active)
+        """The factors on the free variables and active rows, with the inertia of a minimum."""
+        t = tuning.TUNING
+        system = linear.part(self.h, self.j, free, active, self.analyses)
         while True:
             factor = system.factor(self.shift, 1.0 / self.beta)
             if factor.negative == active.size:
@@ -42,36 +33,17 @@ class _System:
             self.plain = False
             if not self.correct:
                 return None
-            if self.flips < FLIPS:
+            if self.flips < t.flips:
                 self.flips += 1
-                h = flipped(self.h, self.j, self.beta, free, active, self.floor)
+                h = flipped(self.h, self.j, self.beta, free, active)
                 if h is not None:
                     self.h = h
-                    system = self._system(free, active)
+                    system = linear.part(self.h, self.j, free, active, self.analyses)
                     continue
             self.shift = max(larger_shift(self.shift, self.size), self.hint)
             self.hint = 0.0
-            if not self.shift <= HOPELESS * self.size:
+            if not self.shift <= t.shift_limit * self.size:
                 return None
-
-    def _system(self, free: NDArray[np.intp], active: NDArray[np.intp]) -> System | HeldSystem:
-        """A layout that is known serves as long as not too little of it is used."""
-        if self.layout is not None and self.h.is_sparse and self.h.v is None:
-            used = free.size + active.size
-            if sum(self.j.shape) > used >= MOSTLY * sum(self.j.shape):
-                return HeldSystem(self.h.matrix, self.j, free, active, self.layout)
-            if used == sum(self.j.shape):
-                return System(self.h, self.j, self.layout)
-        return System(self.h.on(free), part(self.j, active, free))
-
-
-def part(matrix: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Any:
-    """matrix[rows, columns]; the matrix itself where that is all of it."""
-    if rows.size == matrix.shape[0] and columns.size == matrix.shape[1]:
-        return matrix
-    if sparse.issparse(matrix):
-        return matrix[rows][:, columns]
-    return matrix[np.ix_(rows, columns)]
 
 
 def active_set(
@@ -79,23 +51,23 @@ def active_set(
     sets: Sets,
     shift: float,
     *,
-    floor: float = 1.0,
-    sweeps: int = 12,
+    sweeps: int | None = None,
     hint: float = 0.0,
     correct: bool = True,
-) -> tuple[Step | None, Sets]:
-    """The solution, or None where the sets cycle or the curvature cannot be mended; and the last sets.
+) -> Step | None:
+    """The solution, or None where the sets cycle or the Hessian cannot be made convex on them.
 
-    A Hessian that has to be shifted is so by `hint` at least: a fraction of what the last one needed saves trials. With
-    `correct=False` one that is not convex on the sets is not mended.
+    `shift` times the identity is added to the Hessian. One that needs more is given `hint` at least: a fraction of what
+    the last one needed saves trials. With `correct=False` one that is not convex on the sets is left as it is.
+    `sweeps` is the most changes of the sets; None: `Tuning.sweeps`.
     """
     rows, variables = sets.rows.copy(), sets.variables.copy()
     rows[model.equal] = 1
     fixed = model.lower == model.upper
     variables[fixed & (variables == 0)] = 1
-    system = _System(model, shift, floor, hint, correct)
+    system = _Corrected(model, shift, hint, correct)
     seen: set[bytes] = set()
-    for _ in range(sweeps):
+    for _ in range(tuning.TUNING.sweeps if sweeps is None else sweeps):
         key = rows.tobytes() + variables.tobytes()
         if key in seen:
             break
@@ -107,14 +79,13 @@ def active_set(
         new_rows = _new_rows(model, rows, d, w)
         new_variables = _new_variables(model, system, variables, fixed, d, w)
         if (new_rows == rows).all() and (new_variables == variables).all():
-            sets = Sets(rows, variables)
             d = np.minimum(np.maximum(d, model.lower), model.upper)
-            return Step(d, w, sets, system.shift, plain=system.plain), sets
+            return Step(d, w, Sets(rows, variables), system.shift, plain=system.plain)
         rows, variables = new_rows, new_variables
-    return None, Sets(rows, variables)
+    return None
 
 
-def _solve(model: Model, system: _System, rows: Side, variables: Side) -> tuple[Vector, Vector] | None:
+def _solve(model: Model, system: _Corrected, rows: Side, variables: Side) -> tuple[Vector, Vector] | None:
     """(d, w) with the variables and rows held as the sets say."""
     free, active = np.flatnonzero(variables == 0), np.flatnonzero(rows)
     held = free.size < model.n
@@ -140,7 +111,7 @@ def _solve(model: Model, system: _System, rows: Side, variables: Side) -> tuple[
 def _new_rows(model: Model, rows: Side, d: Vector, w: Vector) -> Side:
     """Active rows stay while their multiplier has the sign of their side; others enter where they leave theirs."""
     t = model.t + model.jacobian @ d
-    tolerance = 1e-11 * np.maximum(1.0, np.abs(t))
+    tolerance = tuning.TUNING.row_slack * np.maximum(1.0, np.abs(t))
     entering = (t > model.cu + tolerance).astype(np.int8) - (t < model.cl - tolerance).astype(np.int8)
     staying = np.where(rows * w >= 0, rows, 0).astype(np.int8)
     new = np.where(rows != 0, staying, entering).astype(np.int8)
@@ -149,12 +120,13 @@ def _new_rows(model: Model, rows: Side, d: Vector, w: Vector) -> Side:
 
 
 def _new_variables(
-    model: Model, system: _System, variables: Side, fixed: NDArray[np.bool_], d: Vector, w: Vector
+    model: Model, system: _Corrected, variables: Side, fixed: NDArray[np.bool_], d: Vector, w: Vector
 ) -> Side:
     """The same for bounds: free variables that leave them are held, held ones that pull away are let go."""
     slope = model.gradient + system.h @ d + model.jacobian.T @ w + system.shift * d
-    below = d < model.lower - 1e-13 * np.maximum(1.0, np.abs(model.lower))
-    above = d > model.upper + 1e-13 * np.maximum(1.0, np.abs(model.upper))
+    slack = tuning.TUNING.bound_slack
+    below = d < model.lower - slack * np.maximum(1.0, np.abs(model.lower))
+    above = d > model.upper + slack * np.maximum(1.0, np.abs(model.upper))
     entering = above.astype(np.int8) - below.astype(np.int8)
     staying = np.where(variables * slope <= 0, variables, 0).astype(np.int8)
     new = np.where(variables != 0, staying, entering).astype(np.int8)

@@ -1,47 +1,39 @@
-"""Making a Hessian convex where the constraints leave room, by turning negative curvature around."""
+"""Making a Hessian convex where the constraints leave room: negative eigenvalues become their absolute values."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import eigh, svd
 
+from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
-
-#: Up to so many free variables eigenvalues are computed; beyond it the Hessian is shifted. Beside sparse factors, which
-#: cost little, eigenvalues are dear.
-EIGENVALUES, BESIDE_SPARSE = 700, 200
-#: Eigenvalues below this multiple of |H| count as not positive; turned ones are at least the second multiple.
-FLAT, LEAST = 1e-9, 1e-7
-#: A direction in which the penalty is so many times stiffer than |H| is held by the rows. Up to so many variables the
-#: directions are told apart by singular values.
-HELD, SINGULAR_VALUES = 1e4, 300
+from auglag.kkt.linear.base import Indices, block
 
 
-def flipped(
-    h: Hessian, j: Any, beta: float, free: NDArray[np.intp], active: NDArray[np.intp], floor: float = 1.0
-) -> Hessian | None:
+def flipped(h: Hessian, j: Any, beta: float, free: Indices, active: Indices) -> Hessian | None:
     """H plus a low-rank correction that makes H_FF + beta J_AF'J_AF positive definite, or None if it cannot be had.
 
     Each negative eigenvalue is replaced by its absolute value: the step along it stays as long as its curvature says,
     where a shift of all eigenvalues would shorten steps in every direction.
     """
-    if free.size > (BESIDE_SPARSE if h.is_sparse else EIGENVALUES) or free.size == 0:
+    t = tuning.TUNING
+    if free.size > (t.eigenvalues_sparse if h.is_sparse else t.eigenvalues_dense) or free.size == 0:
         return None
     hff = h.on(free).toarray()
-    jaf = _block(j, active, free)
+    jaf = block(j, active, free)
+    jaf = jaf.toarray() if sparse.issparse(jaf) else jaf
     units = np.ones(free.size)
     if not jaf.size:  # without rows nothing ties the variables together but H: each is measured in its own unit
         diagonal = np.abs(np.diagonal(hff))
-        units = np.sqrt(np.maximum(diagonal, 1e-8 * max(1e-8, float(np.max(diagonal, initial=0.0)))))
+        units = np.sqrt(np.maximum(diagonal, t.least_unit * max(1e-8, float(np.max(diagonal, initial=0.0)))))
         hff = hff / np.outer(units, units)
     size = max(1e-8, float(np.max(np.abs(hff), initial=0.0)))
     try:
         reduced, basis = _on_soft_directions(hff, jaf, beta, size)
-        limit = FLAT * floor * size
+        limit = t.flat * size
         values, vectors = eigh(reduced, subset_by_value=(-np.inf, limit), driver="evr", check_finite=False)
     except (np.linalg.LinAlgError, ValueError):
         return None
@@ -49,33 +41,29 @@ def flipped(
         return None
     full = np.zeros((h.matrix.shape[0], values.size))
     full[free] = (vectors if basis is None else basis @ vectors) * units[:, None]
-    return h.plus(full, np.maximum(np.abs(values), LEAST * floor * size) - values)
+    return h.plus(full, np.maximum(np.abs(values), t.least_flipped * size) - values)
 
 
 def _on_soft_directions(h: Any, j: Any, beta: float, size: float) -> tuple[Any, Any]:
     """(H + beta J'J on the directions that the rows do not hold, a basis of them).
 
     Rows hold a right singular vector of J where its beta sigma^2 is far above |H|: no curvature of H can matter there,
-    and left in, beta J'J would drown what does. Of large matrices, all directions with a smaller beta.
+    and left in, the rounding errors of beta J'J would hide what does. For large matrices, H + beta J'J with a smaller
+    beta on all directions, and None.
     """
     if not j.size:
         return h, None
-    if h.shape[0] > SINGULAR_VALUES:
+    t = tuning.TUNING
+    if h.shape[0] > t.singular_values:
         slope = min(float(np.max(np.abs(j), initial=0.0)), 1e150) ** 2
-        weight = min(beta, HELD * max(size, 1e-2) / max(slope, 1e-8)) if slope > 0 else 0.0
+        weight = min(beta, t.held * max(size, t.held_least_size) / max(slope, t.held_least_slope)) if slope > 0 else 0.0
         return (h + weight * (j.T @ j) if weight else h), None
     _, sigma, vt = svd(j, check_finite=False)
     stiffness = np.zeros(h.shape[0])
     stiffness[: sigma.size] = beta * sigma**2
-    soft = stiffness < HELD * size
+    soft = stiffness < t.held * size
     basis = vt[soft].T
     return basis.T @ h @ basis + np.diag(stiffness[soft]), basis
-
-
-def _block(matrix: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Any:
-    if sparse.issparse(matrix):
-        return matrix[rows][:, columns].toarray()
-    return matrix[np.ix_(rows, columns)]
 
 
 def diagonal_size(h: Hessian) -> float:
@@ -84,5 +72,8 @@ def diagonal_size(h: Hessian) -> float:
 
 
 def larger_shift(shift: float, size: float) -> float:
-    """The next multiple of the identity to try: quickly up from almost nothing."""
-    return max(4.0 * shift, 1e-8 * size) if shift < 1e-4 * size else 8.0 * shift
+    """The next multiple of the identity to try, for a Hessian of that size."""
+    t = tuning.TUNING
+    if shift < t.shift_small * size:
+        return max(t.shift_growth_small * shift, t.shift_first * size)
+    return t.shift_growth * shift

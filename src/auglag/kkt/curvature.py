@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -11,14 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from auglag._typing import Vector
+from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
+from auglag.kkt.linear import Analyses
 from auglag.kkt.model import Sets
-from auglag.kkt.sparse import Layout
-
-#: Pairs kept for the quasi-Newton Hessian.
-PAIRS = 60
-#: An update whose denominator is below this (relative) is left out.
-SKIP = 1e-8
 
 
 @final
@@ -29,97 +24,20 @@ class Memory:
     sets: Sets | None = None
     radius: float | None = None  #: of the trust region; None: from the size of x
     multipliers: Vector | None = None  #: of the last model; None: as the subproblem estimates them
-    failures: int = 0  #: accelerations in a row that did not help
-    tried_at: float = math.inf  #: the error at the last acceleration
     shift: float = 0.0  #: the multiple of the identity that the last model's Hessian needed
     pairs: list[tuple[Vector, Vector, Any]] = field(default_factory=list)  #: (s, difference of grad f, of J)
     last: tuple[Vector, Vector, Any] | None = None  #: x, grad f, J at the last point seen
-    layout: Layout = field(default_factory=Layout, metadata={"saved": False})  #: of sparse systems, which make it anew
+    #: What linear solvers know of the pattern of the systems; not saved, since any system finds it anew.
+    layout: Analyses = field(default_factory=Analyses, metadata={"saved": False})
 
     def see(self, x: Vector, gradient: Vector, jacobian: Any) -> None:
         """Learn from a new point."""
         if self.last is not None:
-            s = x - self.last[0]
-            if float(np.linalg.norm(s)) > 1e-14 * max(1.0, float(np.linalg.norm(x))):
+            s, t = x - self.last[0], tuning.TUNING
+            if float(np.linalg.norm(s)) > t.shortest_step * max(1.0, float(np.linalg.norm(x))):
                 self.pairs.append((s, gradient - self.last[1], _packed(jacobian - self.last[2])))
-                del self.pairs[:-PAIRS]
+                del self.pairs[: -t.pairs]
         self.last = (x.copy(), gradient, jacobian)
-
-    def forget(self) -> None:
-        """Drop what was learnt of the curvature (its units have changed)."""
-        self.pairs, self.last = [], None
-
-    def rescale(self, factor: float) -> None:
-        """f is multiplied by `factor` from here on."""
-        self.pairs = [(s, factor * dg, dj) for s, dg, dj in self.pairs]
-        if self.last is not None:
-            self.last = (self.last[0], factor * self.last[1], self.last[2])
-
-    def arrays(self) -> dict[str, Any]:
-        """Everything as arrays of numbers, for a checkpoint.
-
-        The layout is dropped: a run that goes on makes it anew as one that is resumed does, to the same last digit.
-        """
-        self.layout = Layout()
-        out: dict[str, Any] = {
-            "numbers": np.array(
-                [math.nan if self.radius is None else self.radius, self.failures, self.tried_at, self.shift]
-            ),
-            "pairs": np.array([np.concatenate([s, dg]) for s, dg, _ in self.pairs]),
-        }
-        if self.sets is not None:
-            out |= {"rows": self.sets.rows, "variables": self.sets.variables}
-        if self.multipliers is not None:
-            out["multipliers"] = self.multipliers
-        if self.last is not None:
-            out["last"] = np.concatenate(self.last[:2])
-            out |= _stored(self.last[2])
-        if self.pairs:
-            stacked = sparse.csr_array(sparse.vstack([sparse.csr_array(dj) for _, _, dj in self.pairs]))
-            out |= {"data": stacked.data, "indices": stacked.indices, "indptr": stacked.indptr}
-            out["shape"] = np.array(self.pairs[0][2].shape)
-            out["sparse"] = np.array([sparse.issparse(dj) for _, _, dj in self.pairs])
-        return out
-
-    @staticmethod
-    def restored(saved: Mapping[str, Vector]) -> Memory:
-        """The memory that `arrays` described."""
-        radius, failures, tried_at, shift = saved["numbers"]
-        memory = Memory(radius=None if math.isnan(radius) else float(radius), failures=int(failures))
-        memory.tried_at, memory.shift = float(tried_at), float(shift)
-        if "rows" in saved:
-            memory.sets = Sets(saved["rows"].astype(np.int8), saved["variables"].astype(np.int8))
-        memory.multipliers = saved.get("multipliers")
-        if "last" in saved:
-            x, gradient = np.split(saved["last"], 2)
-            memory.last = (x, gradient, _restored(saved))
-        if saved["pairs"].size:
-            m, n = (int(size) for size in saved["shape"])
-            parts = saved["data"], saved["indices"].astype(np.int32), saved["indptr"].astype(np.int32)
-            stacked = sparse.csr_array(parts, shape=(m * len(saved["pairs"]), n))
-            for k, pair in enumerate(saved["pairs"]):
-                s, dg = np.split(pair, 2)
-                dj = stacked[k * m : (k + 1) * m]
-                memory.pairs.append((s, dg, dj if saved["sparse"][k] else dj.toarray()))
-        return memory
-
-
-def _stored(jacobian: Any) -> dict[str, Any]:
-    """A Jacobian as arrays, sparse as it is."""
-    if not sparse.issparse(jacobian):
-        return {"last_jacobian": jacobian}
-    jacobian = sparse.csr_array(jacobian)
-    parts = {"data": jacobian.data, "indices": jacobian.indices, "indptr": jacobian.indptr, "shape": jacobian.shape}
-    return {f"last_{name}": np.asarray(part) for name, part in parts.items()}
-
-
-def _restored(saved: Mapping[str, Vector]) -> Any:
-    """The Jacobian that `_stored` described."""
-    if "last_jacobian" in saved:
-        return saved["last_jacobian"]
-    parts = saved["last_data"], saved["last_indices"].astype(np.int32), saved["last_indptr"].astype(np.int32)
-    m, n = (int(size) for size in saved["last_shape"])
-    return sparse.csr_array(parts, shape=(m, n))
 
 
 def _packed(difference: Any) -> Any:
@@ -130,7 +48,8 @@ def _packed(difference: Any) -> Any:
     """
     if sparse.issparse(difference):
         return difference
-    if difference.size > 2000 and np.count_nonzero(difference) < 0.2 * difference.size:
+    t = tuning.TUNING
+    if difference.size > t.packed_entries and np.count_nonzero(difference) < t.packed_density * difference.size:
         return sparse.csr_array(difference)
     return np.ascontiguousarray(difference)
 
@@ -141,12 +60,12 @@ def structured_sr1(memory: Memory, w: Vector, gradient: Vector, as_dense: bool) 
     beta J'J is exact in the model, so that only the Lagrangian's curvature is learnt; and since (s, dg, dJ) are kept
     apart, dg + dJ'w is the right difference for any w. The start is a multiple of the identity from the newest pair.
     """
-    n = gradient.size
+    n, t = gradient.size, tuning.TUNING
     pairs = [(s, dg + (dj.T @ w if w.size else 0.0)) for s, dg, dj in memory.pairs]
     if not pairs:
-        return _multiple(max(1e-3, min(1.0, float(np.max(np.abs(gradient), initial=0.0)))), n, as_dense)
+        return _multiple(max(t.first_curvature, min(1.0, float(np.max(np.abs(gradient), initial=0.0)))), n, as_dense)
     s, r = pairs[-1]
-    first = min(max(abs(float(s @ r)) / float(s @ s), 1e-6), 1e6)
+    first = min(max(abs(float(s @ r)) / float(s @ s), t.least_curvature), t.largest_curvature)
     vectors, signs = np.zeros((len(pairs), n)), np.zeros(len(pairs))
     used = 0
     for s, r in pairs:
@@ -154,7 +73,7 @@ def structured_sr1(memory: Memory, w: Vector, gradient: Vector, as_dense: bool) 
         if used:
             u -= vectors[:used].T @ (signs[:used] * (vectors[:used] @ s))
         denominator = float(u @ s)
-        if abs(denominator) > SKIP * float(np.linalg.norm(s)) * float(np.linalg.norm(u)):
+        if abs(denominator) > t.skipped_update * float(np.linalg.norm(s)) * float(np.linalg.norm(u)):
             vectors[used], signs[used] = u / math.sqrt(abs(denominator)), math.copysign(1.0, denominator)
             used += 1
     if not np.isfinite(vectors[:used]).all():

@@ -39,9 +39,8 @@ class Hessian:
         """H + V diag(c) V'."""
         if not self.is_sparse:
             return Hessian(self.matrix + (v * c) @ v.T)
-        if self.v is None:
+        if self.v is None or self.c is None:
             return Hessian(self.matrix, v, c)
-        assert self.c is not None
         return Hessian(self.matrix, np.hstack([self.v, v]), np.concatenate([self.c, c]))
 
     def on(self, free: NDArray[np.intp]) -> Hessian:

@@ -6,18 +6,13 @@ from dataclasses import replace
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auglag._typing import Vector
-from auglag.kkt.active_set import HOPELESS
+from auglag.kkt import linear, tuning
 from auglag.kkt.convexity import diagonal_size, flipped, larger_shift
-from auglag.kkt.factorisation import Factor, System
-from auglag.kkt.model import Model, Sets, Step
-
-#: Steps go this far towards the boundary.
-TO_BOUNDARY = 0.995
-#: After so many iterations, so many without a better error end the solve.
-LONG, IDLE = 25, 8
+from auglag.kkt.linear import Factor
+from auglag.kkt.model import Model, Step
+from auglag.kkt.sides import active_sets, largest, reach
 
 
 @final
@@ -26,14 +21,15 @@ class _Interior:
 
     def __init__(self, model: Model, shift: float, hint: float) -> None:
         self.model, self.h, self.shift = model, model.hessian, shift
-        self.system = System(self.h, model.jacobian, model.layout)
+        self.system = linear.system(self.h, model.jacobian, model.layout)
         self.rows = np.flatnonzero(~model.equal)
         self.low = np.concatenate([model.lower, model.cl[self.rows]])
         self.high = np.concatenate([model.upper, model.cu[self.rows]])
         self.has_low, self.has_high = np.isfinite(self.low), np.isfinite(self.high)
         self.v = self._inside(np.concatenate([np.zeros(model.n), model.t[self.rows]]))
-        self.scale = max(1.0, float(np.max(np.abs(model.gradient), initial=0.0)))
-        first = max(1e-2, 0.1 * float(np.max(np.abs(model.gradient), initial=0.0)))
+        t, slope = tuning.TUNING, largest(model.gradient)
+        self.scale = max(1.0, slope)
+        first = max(t.first_multiplier, t.first_multiplier_slope * slope)
         self.z, self.u = np.where(self.has_low, first, 0.0), np.where(self.has_high, first, 0.0)
         self.w = np.zeros(model.m)
         self.w[self.rows] = (self.u - self.z)[model.n :]
@@ -41,11 +37,12 @@ class _Interior:
         self.flipped, self.hint = False, hint
 
     def _inside(self, v: Vector) -> Vector:
-        """v moved off its sides by a hundredth, or a tenth of the width where that is less."""
+        """v moved off its sides by a margin relative to them, or to the width where that is less."""
+        t = tuning.TUNING
         low, high = np.where(self.has_low, self.low, 0.0), np.where(self.has_high, self.high, 0.0)
         near = np.where(self.has_low & self.has_high, np.minimum(np.abs(low), np.abs(high)), np.abs(low) + np.abs(high))
         width = np.where(self.has_low & self.has_high, high - low, np.inf)
-        margin = np.maximum(np.minimum(1e-2 * np.maximum(1.0, near), 0.1 * width), 1e-14)
+        margin = np.maximum(np.minimum(t.start_margin * np.maximum(1.0, near), t.start_margin_width * width), 1e-14)
         v = np.where(self.has_low, np.maximum(v, low + margin), v)
         return np.where(self.has_high, np.minimum(v, high - margin), v)
 
@@ -81,45 +78,43 @@ class _Interior:
                 everything, equal = np.arange(model.n), np.flatnonzero(model.equal)
                 h = flipped(self.h, model.jacobian, model.beta, everything, equal)
                 if h is not None:
-                    self.h, self.system = h, System(h, model.jacobian)
+                    self.h, self.system = h, linear.system(h, model.jacobian)
                     continue
             self.shift, self.hint = max(larger_shift(self.shift, size), self.hint), 0.0
-            if not self.shift <= HOPELESS * size:
+            if not self.shift <= tuning.TUNING.shift_limit * size:
                 return None
 
 
-def interior_point(
-    model: Model, shift: float, *, tol: float = 1e-9, limit: int = 60, hint: float = 0.0
-) -> tuple[Step, Model] | None:
+def interior_point(model: Model, shift: float, *, hint: float = 0.0) -> tuple[Step, Model] | None:
     """(an approximate solution, the convex model it solves); None if it breaks down.
 
-    Its sets are a good start for the active-set method.
+    Its sets are a good start for the active-set method. `shift` and `hint` are as there.
     """
+    t = tuning.TUNING
     it = _Interior(model, shift, hint)
     errors: list[float] = []
-    for _ in range(limit):
+    for _ in range(t.interior_steps):
         p, q = it.gaps()
         mu = float(p[it.has_low] @ it.z[it.has_low] + q[it.has_high] @ it.u[it.has_high]) / it.sides
         dual, primal = it.residuals()
-        error = max(_largest(dual) / it.scale, _largest(primal), mu / it.scale)
+        error = max(largest(dual) / it.scale, largest(primal), mu / it.scale)
         if not np.isfinite(error):
             return None
-        if error <= tol or (len(errors) > LONG and min(errors[-IDLE:]) > 0.9 * min(errors[:-IDLE])):
+        long, idle = len(errors) > t.interior_long, t.interior_idle
+        if error <= t.interior_error or (long and min(errors[-idle:]) > t.interior_less * min(errors[:-idle])):
             break
         errors.append(error)
         if not _advance(it, p, q, mu):
             return None
     p, q = it.gaps()
-    side = (it.has_high & (it.u > q)).astype(np.int8) - (it.has_low & (it.z > p) & ~(it.has_high & (it.u > q)))
-    rows = np.ones(model.m, np.int8)
-    rows[it.rows] = side[model.n :]
+    sets = active_sets(it.has_low & (it.z > p), it.has_high & (it.u > q), it.rows, model.m)
     d = np.clip(it.v[: model.n], model.lower, model.upper)
-    step = Step(d, it.w, Sets(rows, side[: model.n].astype(np.int8)), it.shift, exact=False)
-    return step, replace(model, hessian=it.h)
+    return Step(d, it.w, sets, it.shift), replace(model, hessian=it.h)
 
 
 def _advance(it: _Interior, p: Vector, q: Vector, mu: float) -> bool:
     """One predictor-corrector step; False where the linear algebra fails."""
+    t = tuning.TUNING
     dv = it.z / p + it.u / q
     inverse = 1.0 / np.maximum(dv[it.model.n :], 1e-30)
     factor = it.factor(dv, inverse)
@@ -142,29 +137,19 @@ def _advance(it: _Interior, p: Vector, q: Vector, mu: float) -> bool:
 
     def lengths(step: Vector, dz: Vector, du: Vector) -> float:
         pairs = ((p, step, it.has_low), (q, -step, it.has_high), (it.z, dz, it.has_low), (it.u, du, it.has_high))
-        return min(_longest(*pair) for pair in pairs)
+        return min(reach(*pair) for pair in pairs)
 
     step, _, dz, du = direction(0.0, zero, zero)
     a = lengths(step, dz, du)
     after = float(
         ((p + a * step) * (it.z + a * dz))[it.has_low].sum() + ((q - a * step) * (it.u + a * du))[it.has_high].sum()
     )
-    centring = min(1.0, max(1e-8, (after / it.sides / max(mu, 1e-300)) ** 3))
+    centring = min(1.0, max(t.least_centring, (after / it.sides / max(mu, 1e-300)) ** t.centring_power))
     step, dw, dz, du = direction(centring * mu, step * dz, -step * du)
     if not np.isfinite(step).all():
         return False
-    a = TO_BOUNDARY * lengths(step, dz, du)
+    a = t.to_boundary * lengths(step, dz, du)
     it.v, it.w = it.v + a * step, it.w + a * dw
     it.z = np.where(it.has_low, np.maximum(it.z + a * dz, 1e-300), 0.0)
     it.u = np.where(it.has_high, np.maximum(it.u + a * du, 1e-300), 0.0)
     return True
-
-
-def _largest(v: Vector) -> float:
-    return float(np.max(np.abs(v), initial=0.0))
-
-
-def _longest(v: Vector, dv: Vector, where: NDArray[np.bool_]) -> float:
-    """The largest a <= 1 with v + a dv >= 0."""
-    down = where & (dv < 0)
-    return float(np.min(-v[down] / dv[down], initial=1.0))

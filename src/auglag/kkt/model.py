@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.kkt.hessian import Hessian
-from auglag.kkt.sparse import Layout
+from auglag.kkt.linear import Analyses
 
 Side = NDArray[np.int8]
 
@@ -37,7 +37,8 @@ class Model:
     lower: Vector
     upper: Vector
     equal: NDArray[np.bool_]  #: rows with cl = cu, which are always active
-    layout: Layout | None = None  #: of [[H, J'], [J, 0]], where models share one
+    #: What linear solvers know of the pattern of [[H, J'], [J, 0]]; models of one pattern share it.
+    layout: Analyses = field(default_factory=Analyses)
 
     @property
     def n(self) -> int:
@@ -60,12 +61,6 @@ class Model:
         entries = self.jacobian.data if self.is_sparse else self.jacobian
         parts = (entries, self.gradient, self.t)
         return self.hessian.finite() and all(math.isfinite(float(np.sum(part))) for part in parts)
-
-    def value(self, d: Vector) -> float:
-        """The model at d."""
-        t = self.t + self.jacobian @ d
-        gap = t - np.clip(t, self.cl, self.cu)
-        return float(self.gradient @ d + 0.5 * (d @ (self.hessian @ d)) + 0.5 * self.beta * (gap @ gap))
 
 
 @final
@@ -92,4 +87,3 @@ class Step:
     sets: Sets
     shift: float  #: the multiple of the identity that was added to H
     plain: bool = True  #: with the Hessian as it is, but for the smallest shift
-    exact: bool = True  #: found by the active-set method, so that bounds are met exactly

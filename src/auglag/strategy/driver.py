@@ -16,7 +16,7 @@ from auglag.algorithm.status import Status
 from auglag.certificate.incumbent import objective
 from auglag.inner import InnerResult, InnerStatus
 from auglag.kkt import Memory
-from auglag.kkt.sparse import Layout
+from auglag.kkt.linear import Analyses
 from auglag.persist import checkpoint
 from auglag.report.messages import Ending, result_of
 from auglag.result import Result
@@ -338,7 +338,7 @@ def watch(context: Context, state: State, y_hat: Vector) -> None:
     cut_short = last.inner_status in (InnerStatus.BUDGET.name, InnerStatus.INTERRUPTED.name)
     if hooks.checkpoint is not None and not cut_short:  # such an iteration is done again on resuming
         state.counts, state.seconds = task.meter.used(), task.meter.guard.seconds
-        state.memory.layout = Layout()  # not saved: made anew here as after resuming, to the same last digit
+        state.memory.layout = Analyses()  # not saved: made anew here as after resuming, to the same last digit
         checkpoint.save(hooks.checkpoint, "minimize", task.fingerprint(), state)
     if hooks.table is not None:
         hooks.table(state.history)

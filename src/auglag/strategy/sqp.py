@@ -17,7 +17,8 @@ from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.errors import InputError, require_positive
 from auglag.inner.qp import curvature_for, free_of_radius, landing
 from auglag.interior import Barrier
-from auglag.kkt import PROX, Curvature, Memory, Model, Sets, Step, solve
+from auglag.kkt import Curvature, Memory, Model, Sets, Step, solve
+from auglag.kkt import tuning as kkt_tuning
 from auglag.problems.standard_form import StandardForm
 from auglag.strategy.tuning import TUNING, Tuning
 
@@ -72,7 +73,7 @@ class SQP:
         curvature = curvature_for(form.traits)
         first = form.error(x, y)
         best = Candidate(x, y, first, 0)
-        bad, last_length, prox = 0, np.inf, PROX
+        bad, last_length, prox = 0, np.inf, kkt_tuning.TUNING.prox
         if seen(x, y, first) and first <= target:
             return best
         for count in range(1, self.steps + 1):

@@ -17,7 +17,8 @@ from auglag.budget import Budget, Meter
 from auglag.certificate.incumbent import Best, Judge
 from auglag.errors import CheckpointError
 from auglag.inner import LBFGSB, InnerSolver, QPModel, accelerated, choose
-from auglag.inner.qp import DENSE, curvature_for
+from auglag.inner import tuning as inner_tuning
+from auglag.inner.qp import curvature_for
 from auglag.interior import Arrival, Barrier
 from auglag.kkt import Curvature, Memory, Sets
 from auglag.persist import checkpoint
@@ -184,7 +185,9 @@ class Context:
         form = StandardForm(problem, state.scaling, slacks=settings.slacks)
         if problem.m:
             form.jacobian = kind(problem.at(x).jac)
-        elif problem.has_hess and problem.n > DENSE:  # then the Hessian says whether matrices are sparse
+        elif (
+            problem.has_hess and problem.n > inner_tuning.TUNING.dense_size
+        ):  # then the Hessian says whether matrices are sparse
             form.jacobian = kind(problem.at(x).hess(np.zeros(0)))
         inner = choose(settings.inner, form.traits, models=settings.acceleration is not None)
         named = isinstance(inner, LBFGSB) and settings.inner != "auto"  # who names it wants it alone

@@ -1,0 +1,161 @@
+"""Every number that steers the interior-point method.
+
+Most follow Waechter and Biegler (2006), "On the implementation of an interior-point filter line-search algorithm for
+large-scale nonlinear programming", Mathematical Programming 106, 25-57: "WB" below, with their letter and the equation
+or section it belongs to. "By trial" means: chosen by trial; to be re-examined in benchmarks/ablation.py. Code reads
+`tuning.TUNING.name` when it runs, so that an ablation can put another instance in its place:
+
+    tuning.TUNING = dataclasses.replace(tuning.TUNING, corrections=0)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The numbers of `auglag.interior`. "Sides" are the bounds of variables and slacks."""
+
+    # The barrier parameter mu (`method`)
+
+    #: First mu (WB, section 4: mu_0).
+    first_mu: float = 0.1
+    #: A start with multipliers whose error is below `first_mu` is taken to be near a solution: mu begins at `warm_mu`
+    #: times that error, at least `least_first_mu`. By trial.
+    warm_mu: float = 0.1
+    least_first_mu: float = 1e-8
+    #: A barrier problem is solved when its error is at most this multiple of mu (WB, before (7): kappa_epsilon).
+    solved_barrier: float = 10.0
+    #: The next mu is min(`mu_factor` mu, mu^`mu_power`) (WB (7): kappa_mu and theta_mu).
+    mu_factor: float = 0.2
+    mu_power: float = 1.5
+    #: The last mu: `last_mu_target` times the target of the run (WB (7): epsilon_tol / 10), at most `last_mu`; it goes
+    #: on falling by `last_mu_factor` down to `least_mu` while the error, which is not scaled by multipliers as that of
+    #: the barrier problem, is above the target. By trial.
+    last_mu: float = 1e-8
+    last_mu_target: float = 0.1
+    last_mu_factor: float = 0.1
+    least_mu: float = 1e-15
+    #: Steps go at least this part of the way to the sides, and 1 - mu of it for smaller mu (WB (8): tau_min).
+    to_sides: float = 0.99
+
+    # When a run ends (`method`)
+
+    #: Steps without an error below `idle_less` times the best, once mu is at its end. By trial.
+    idle_steps: int = 8
+    idle_less: float = 0.9
+    #: With an error below `close`, more than `slow_steps` steps for another factor `slow_factor` of the error are no
+    #: longer Newton's method: there are no multipliers, as it seems. By trial.
+    close: float = 1e-3
+    slow_steps: int = 40
+    slow_factor: float = 0.1
+    #: f below -`diverging` max(1, |first f|), or a variable beyond it, means that there is no minimum (IPOPT's
+    #: diverging_iterates_tol is 1e20; the value by trial).
+    diverging: float = 1e15
+    #: Steps below this, relative to max(1, |v_i|), are rounding errors (WB, section 3.9, has 10 eps_mach); mu is then
+    #: lowered, and the `tiny_steps`-th one ends the run (by trial).
+    tiny: float = 1e-14
+    tiny_steps: int = 3
+
+    # Variables, slacks and the multipliers of their sides (`space`)
+
+    #: Least distance from the sides at the start, relative to max(1, |side|) and to the width (WB, section 3.6: kappa_1
+    #: and kappa_2, both 1e-2).
+    push: float = 1e-2
+    #: Largest multipliers of sides at the start and after a restoration. (WB, section 3.3.1, sets them to 1 after a
+    #: restoration if one is above 1000.)
+    largest_side_multiplier: float = 1e3
+    #: First multipliers of sides are this over the distance where the start is not near a solution. By trial (WB,
+    #: section 3.6: z = 1).
+    first_side_multiplier: float = 1.0
+    #: The barrier problem of a variable with one side only is kept bounded by this multiple of mu times the distance
+    #: (WB, section 3.7: kappa_d; the value is IPOPT's default).
+    damping: float = 1e-5
+    #: Multipliers of sides stay within this factor of mu / distance (WB (16): kappa_Sigma).
+    side_multiplier_factor: float = 1e10
+    #: Residuals are scaled down where multipliers are larger than this on average (WB (6): s_max).
+    large_multipliers: float = 100.0
+
+    # Newton's equations (`newton`)
+
+    #: First multiple of the identity added to a Hessian of the wrong inertia (WB, Algorithm IC: delta_w^0).
+    first_shift: float = 1e-4
+    #: Growth of it while none was needed before, and after (WB, Algorithm IC: bar kappa_w^+ and kappa_w^+).
+    shift_growth_first: float = 100.0
+    shift_growth: float = 8.0
+    #: The first one tried in a later step is the last one needed divided by this (WB, Algorithm IC: kappa_w^- = 1/3),
+    #: at least `least_shift` (WB: delta_w^min).
+    shift_fall: float = 3.0
+    least_shift: float = 1e-20
+    #: Largest multiple tried (WB, Algorithm IC, has bar delta_w^max = 1e40; the value by trial).
+    largest_shift: float = 1e30
+    #: Equations c(x) + J dx = 0 are satisfied up to this multiple of the multipliers' step: at first `soft`, which
+    #: sparse factorisations without pivoting and condensed ones need; `hard` once a wrong inertia may come from it
+    #: (compare WB, Algorithm IC: delta_c = 1e-8 mu^(1/4); the values by trial). `soft` is larger by `soft_mu`
+    #: mu^`soft_power`, if that is above 1.
+    soft: float = 1e-9
+    hard: float = 1e-12
+    soft_mu: float = 10.0
+    soft_power: float = 0.25
+    #: Equations that remain unsatisfied by more than this part of their violation contradict each other to first order.
+    #: By trial.
+    contradicting: float = 0.1
+    #: Where the inertia is not known: least curvature along the step, relative to its square (Chiang and Zavala 2016,
+    #: Comput. Optim. Appl. 64, inertia-free tests; IPOPT's neg_curv_test_tol; the value by trial).
+    curvature_along_step: float = 1e-12
+    #: Multipliers by least squares at the start and after a restoration are not taken where one is larger than this (WB
+    #: (36): lambda_max). The normal equations have `least_squares_soft` on the diagonal (by trial).
+    largest_first_multiplier: float = 1e3
+    least_squares_soft: float = 1e-8
+
+    # The filter and the line search (`filter`, `search`)
+
+    #: A new point has a violation smaller by this fraction than a pair of the filter, or a barrier value smaller by
+    #: this multiple of the violation (WB (18): gamma_theta and gamma_phi).
+    less_violation: float = 1e-5
+    less_value: float = 1e-5
+    #: No violation above this multiple of max(1, first violation) is admitted (WB (21): theta_max).
+    largest_violation: float = 1e4
+    #: Below this multiple of max(1, first violation) a step that should lower the barrier value must do so (WB (19):
+    #: theta_min).
+    small_violation: float = 1e-4
+    #: It should where length (-slope)^`power_value` > violation^`power_violation` (WB (19): s_phi and s_theta, with
+    #: delta = 1).
+    power_value: float = 2.3
+    power_violation: float = 1.1
+    #: Part of the decrease that the slope promises, to be asked for (WB (20): eta_phi).
+    decrease: float = 1e-4
+    #: Rounding error of the barrier value, in units of the machine precision times its size (WB, section 3.9).
+    value_noise: int = 10
+    #: Most second-order corrections a step, and the part of the violation that each may leave (WB, section 2.4: p_max
+    #: and kappa_soc).
+    corrections: int = 4
+    correction_leaves: float = 0.99
+    #: Most step lengths tried, each half of the one before; none below `least_length`, and no step below `least_move`
+    #: in the largest entry. By trial.
+    trials: int = 25
+    least_length: float = 1e-14
+    least_move: float = 1e-16
+
+    # Restoration (`restoration`)
+
+    #: Restoration is not tried for a violation below this multiple of the run's target. By trial.
+    restore_above: float = 1e-2
+    #: Most steps, and the part of the violation that may be left (WB, section 3.3.1: kappa_resto = 0.9; steps by
+    #: trial).
+    restoration_steps: int = 40
+    restoration_leaves: float = 0.9
+    #: Weight of the squared violation, divided by min(1, first violation)^2, beside the barrier and the distance to the
+    #: start (which has the weight sqrt(mu), WB (31): zeta). By trial.
+    restoration_weight: float = 1e4
+    #: Part of the promised decrease asked for in its line search (as `decrease`), the shortest step length, and the
+    #: move below which it gives up. By trial.
+    restoration_decrease: float = 1e-4
+    restoration_least_length: float = 1e-10
+    restoration_least_move: float = 1e-12
+
+
+TUNING = Tuning()

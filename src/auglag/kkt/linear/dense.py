@@ -1,0 +1,150 @@
+"""Dense KKT matrices by LAPACK: Bunch-Kaufman, or Cholesky of the condensed matrix where rows outnumber variables."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, ClassVar, final
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs, dsytrf, dsytrf_lwork, dsytrs
+
+from auglag._typing import Vector
+from auglag.kkt import tuning
+from auglag.kkt.hessian import Hessian
+from auglag.kkt.linear.base import Factor, LinearSolver, System
+
+
+@final
+class Dense(LinearSolver):
+    """LAPACK on NumPy arrays."""
+
+    name: ClassVar[str] = "dense"
+    is_sparse: ClassVar[bool] = False
+
+    def system(self, h: Hessian, j: Any, analysis: Any) -> System:
+        """The system of H and J."""
+        return DenseSystem(h.matrix, j)
+
+
+@final
+class DenseSystem(System):
+    """[[H, J'], [J, 0]] as two arrays."""
+
+    __slots__ = ("_h", "_j")
+
+    def __init__(self, h: Any, j: Any) -> None:
+        self._h, self._j = h, j
+
+    def factor(self, first: Vector | float, second: Vector | float, soft: float | None = None) -> Factor:
+        """Condensed where that makes the matrix much smaller; pivots are chosen, so that `soft` is of no use."""
+        m, n = self._j.shape
+        if m > n > 0 and n + m > tuning.TUNING.condensed_from:
+            corner = self._h.copy()
+            corner.reshape(-1)[:: n + 1] += first
+            return CondensedFactor(corner, self._j, np.broadcast_to(second, m))
+        return DenseFactor(_full(self._h, self._j, first, second))
+
+
+@final
+class DenseFactor(Factor):
+    """LAPACK's Bunch-Kaufman factorisation K = P L D L' P' with 1 x 1 and 2 x 2 blocks in D."""
+
+    __slots__ = ("_k", "_ldl", "_pivots")
+
+    def __init__(self, k: Any) -> None:
+        self._k = k
+        size = k.shape[0]
+        self._ldl, self._pivots, info = dsytrf(k, lower=1, lwork=_workspace(size))
+        diagonal = np.diagonal(self._ldl)
+        single = self._pivots > 0
+        ones = diagonal[single]
+        pairs = int(size - np.count_nonzero(single)) // 2  # a 2 x 2 block has one eigenvalue of each sign
+        broken = info > 0 or (ones == 0).any() or not np.isfinite(diagonal).all()
+        self.negative = None if broken else int(np.count_nonzero(ones < 0)) + pairs
+
+    def trusted(self) -> bool:
+        """Always: pivots are chosen."""
+        return True
+
+    def solve(self, b: Vector) -> Vector:
+        """K^-1 b, refined once."""
+        x = dsytrs(self._ldl, self._pivots, b, lower=1)[0]
+        x += dsytrs(self._ldl, self._pivots, b - self._k @ x, lower=1)[0]
+        return np.asarray(x)
+
+    @property
+    def fill(self) -> int:
+        """A triangle."""
+        return _triangle(self._k.shape[0])
+
+
+@final
+class CondensedFactor(Factor):
+    """Cholesky factors of H + J'D^-1 J for many rows and few variables; refined until K x = b is solved.
+
+    If they exist K has m negative eigenvalues; if not, their number is not known. The condensed matrix loses digits
+    where D is small, so that a residual that refinement does not bring down is answered by factorising K after all.
+    """
+
+    __slots__ = ("_cholesky", "_d", "_full", "_h", "_j")
+
+    def __init__(self, h: Any, j: Any, d: Vector) -> None:
+        self._h, self._j, self._d = h, j, d
+        self._full: DenseFactor | None = None
+        with np.errstate(over="ignore", invalid="ignore"):
+            matrix = h + (j.T / d) @ j
+        self._cholesky, info = dpotrf(matrix, lower=1)
+        self.negative = j.shape[0] if info == 0 and np.isfinite(self._cholesky.diagonal()).all() else None
+
+    def trusted(self) -> bool:
+        """Always: positive definite matrices need no pivots."""
+        return True
+
+    def solve(self, b: Vector) -> Vector:
+        """K^-1 b."""
+        if self._full is not None:
+            return self._full.solve(b)
+        n, t = self._h.shape[0], tuning.TUNING
+        x, r = np.zeros(b.size), b
+        target = t.condensed_residual * float(np.max(np.abs(b), initial=0.0))
+        for _ in range(t.condensed_refinements):
+            step = dpotrs(self._cholesky, r[:n] + self._j.T @ (r[n:] / self._d), lower=1)[0]
+            x[:n] += step
+            x[n:] += (self._j @ step - r[n:]) / self._d
+            r = np.concatenate([b[:n] - self._h @ x[:n] - self._j.T @ x[n:], b[n:] - self._j @ x[:n] + self._d * x[n:]])
+            error = float(np.max(np.abs(r), initial=0.0))
+            if error <= target:
+                return x
+        if error > t.condensed_poor * target:
+            self._full = DenseFactor(_full(self._h, self._j, 0.0, self._d))
+            return self._full.solve(b)
+        return x
+
+    @property
+    def fill(self) -> int:
+        """A triangle of the size of the variables."""
+        return _triangle(self._h.shape[0])
+
+
+def _triangle(size: int) -> int:
+    return size * (size + 1) // 2
+
+
+@cache
+def _workspace(size: int) -> int:
+    """LAPACK's best workspace, asked for once per size."""
+    return max(1, int(dsytrf_lwork(size, lower=1)[0])) if size else 1
+
+
+def _full(h: Any, j: Any, first: Vector | float, second: Vector | float) -> Any:
+    """K as one array."""
+    m, n = j.shape
+    k = np.zeros((n + m, n + m), order="F")
+    k[:n, :n] = h
+    k[n:, :n] = j
+    k[:n, n:] = j.T
+    flat = k.reshape(-1, order="F")
+    diagonal = flat[:: n + m + 1]
+    diagonal[:n] += first
+    diagonal[n:] = -np.asarray(second)
+    return k

@@ -1,0 +1,121 @@
+"""What sparse factorisations need around them: iterative refinement, and rank-one terms of the Hessian."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.kkt import tuning
+from auglag.kkt.linear.base import Factor
+
+
+def refined(b: Vector, solve: Callable[[Vector], Vector], product: Callable[[Vector], Vector]) -> tuple[Vector, float]:
+    """The solution by an approximate inverse, refined as long as that helps; and its residual in the max norm."""
+    t = tuning.TUNING
+    x, residual, error = np.zeros(b.size), b, float(np.max(np.abs(b), initial=0.0))
+    target = t.refined_residual * error
+    for _ in range(t.refinements):
+        trial = x + solve(residual)
+        residual = b - product(trial)
+        now = float(np.max(np.abs(residual), initial=0.0))
+        if not now < error:
+            break
+        slow = now > t.refinement_slow * error
+        x, error = trial, now
+        if error <= target or slow:
+            break
+    return x, error
+
+
+def probe(size: int) -> Vector:
+    """A right side of size one with which factors are tested."""
+    return np.asarray(np.cos(np.arange(size, dtype=float)))
+
+
+class PlainFactor(Protocol):
+    """The factors of a matrix K beside which there are rank-one terms."""
+
+    negative: int | None
+
+    @property
+    def fill(self) -> int:
+        """As `Factor.fill`."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Rows and columns of K."""
+        ...
+
+    def trusted(self) -> bool:
+        """As `Factor.trusted`."""
+        ...
+
+    def solve(self, b: Vector) -> Vector:
+        """As `Factor.solve`."""
+        ...
+
+    def columns(self, b: Any) -> Any:
+        """K^-1 B for several columns at once."""
+        ...
+
+    def product(self, x: Vector) -> Vector:
+        """K x."""
+        ...
+
+
+@final
+class LowRankFactor(Factor):
+    """The factors of K + V diag(c) V', V with zeros for the rows of J, from those of K.
+
+    Both Schur complements of [[K, V], [V', -1/c]] have its inertia but for that of the other corner, which is where the
+    number of negative eigenvalues comes from. What cancels between the two parts of a solution, refinement brings back;
+    where it cannot, the inertia counts as not known, and solutions are not numbers.
+    """
+
+    __slots__ = ("_c", "_n", "_plain", "_small", "_v", "_w")
+
+    def __init__(self, plain: PlainFactor, v: Any, c: Vector) -> None:
+        self._plain, self._v, self._c, self._n = plain, v, c, v.shape[0]
+        right = np.zeros((plain.size, c.size))
+        right[: self._n] = v
+        self._w = plain.columns(right)
+        corner = -np.diag(1.0 / c) - v.T @ self._w[: self._n]
+        self.negative, self._small = None, None
+        if not np.isfinite(corner).all():
+            return
+        values, vectors = np.linalg.eigh(0.5 * (corner + corner.T))
+        if (values == 0.0).any():
+            return
+        self._small = (vectors / values) @ vectors.T
+        if not refined(probe(plain.size), self._once, self._product)[1] <= tuning.TUNING.trusted_residual:
+            self._small = None  # too much cancels between the two parts
+        elif plain.negative is not None:
+            self.negative = plain.negative + int(np.count_nonzero(values < 0)) - int(np.count_nonzero(c > 0))
+
+    def trusted(self) -> bool:
+        """As the factors of K."""
+        return self._small is not None and self._plain.trusted()
+
+    def solve(self, b: Vector) -> Vector:
+        """The solution, refined as long as that helps."""
+        if self._small is None:
+            return np.full(b.size, np.nan)
+        return refined(b, self._once, self._product)[0]
+
+    @property
+    def fill(self) -> int:
+        """With the columns of K^-1 V."""
+        return self._plain.fill + int(self._w.size)
+
+    def _once(self, b: Vector) -> Vector:
+        x = self._plain.solve(b)
+        return np.asarray(x + self._w @ (self._small @ (self._v.T @ x[: self._n])))
+
+    def _product(self, x: Vector) -> Vector:
+        product = self._plain.product(x)
+        product[: self._n] += self._v @ (self._c * (self._v.T @ x[: self._n]))
+        return product

@@ -1,0 +1,38 @@
+"""Iterates strictly between their sides: what both interior-point methods, for models and for the problem, need."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auglag._typing import Vector
+from auglag.kkt.model import Sets
+
+#: Between sides a rounding error apart there is no room: what comes out is not finite, and the method ends.
+QUIET = np.errstate(divide="ignore", over="ignore", invalid="ignore")
+
+Mask = NDArray[np.bool_]
+
+
+def largest(v: Vector) -> float:
+    """The max norm."""
+    return float(np.max(np.abs(v), initial=0.0))
+
+
+@QUIET
+def reach(gap: Vector, change: Vector, where: Mask, fraction: float = 1.0) -> float:
+    """The largest a <= 1 with gap + a change >= (1 - fraction) gap."""
+    down = where & (change < 0)
+    return float(np.min(-fraction * gap[down] / change[down], initial=1.0))
+
+
+def active_sets(at_low: Mask, at_high: Mask, rows: NDArray[np.intp], m: int) -> Sets:
+    """The sets for v = (variables, slacks of `rows`) of which these are at their sides; the other rows are equations.
+
+    At both sides counts as at the upper one.
+    """
+    side = at_high.astype(np.int8) - (at_low & ~at_high).astype(np.int8)
+    n = side.size - rows.size
+    of_rows = np.ones(m, np.int8)
+    of_rows[rows] = side[n:]
+    return Sets(of_rows, side[:n])
