@@ -14,6 +14,7 @@ from scipy.optimize import Bounds, HessianUpdateStrategy, LinearConstraint, Nonl
 
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import differences
+from auglag.derivatives.colouring import colour
 from auglag.derivatives.extrapolation import extrapolated
 from auglag.errors import EvaluationError, InputError, OptionError
 from auglag.problems.base import Counts
@@ -39,7 +40,7 @@ class Block:
     hess: Callable[[Vector, Vector], Any] | str | None  #: Hess of v'fun(x), a scheme, or None
     matrix: Jacobian | None  #: the constant Jacobian of a linear constraint
     rel_step: Any
-    sparsity: Any
+    sparsity: Any  #: (pattern of the Jacobian, group of each column), or None
     counts: Counts
     error: Jacobian | None = None  #: estimated error of the last Jacobian by differences; None: not estimated, or exact
     last_hessian: tuple[bytes, Jacobian] | None = None
@@ -282,6 +283,7 @@ def _block(
                 f"constraints[{i}].finite_diff_jac_sparsity must have shape ({value.size}, {x0.size}), "
                 f"got {sparsity.shape}"
             )
+        sparsity = (sparsity, colour(sparsity))  # here, and not anew for every Jacobian
     return Block(name, fun, lower, upper, value.size, value.ndim == 0, jac, hess, None, rel_step, sparsity, counts)
 
 
