@@ -58,7 +58,7 @@ def test_an_interrupted_step_ends_with_its_own_status_and_keeps_what_is_done(tmp
     done = CliRunner().invoke(app, ["paper", "complexity", "--quick", "-o", str(tmp_path), "--workers", "1"])
     assert done.exit_code == 130
     before = complexity.remaining(tmp_path / "complexity", quick=True)
-    assert before == len(complexity._jobs(True, 6)) - 1
+    assert before == len(complexity._jobs(True)) - 1
     monkeypatch.setattr(complexity, "measure", lambda job: {"key": job.key, "steps": int(100 / job.eps**2)})
     done = CliRunner().invoke(app, ["paper", "complexity", "--quick", "-o", str(tmp_path), "--workers", "1"])
     assert done.exit_code == 0
