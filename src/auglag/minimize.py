@@ -184,7 +184,10 @@ def minimize(
     if start.beta is not None:
         settings = replace(settings, penalty=warm_penalty(settings.penalty, start.beta))
     run = Run(problem, settings, start, tol, budget or Budget(), hooks, counts, conflict)
-    return run.solve() if log is None else log.around(run.solve, headers.deterministic(run))
+    if log is None:
+        return run.solve()
+    header = headers.deterministic(run.original, settings, run.budget, tol=tol, resumed=resume is not None)
+    return log.around(run.solve, header)
 
 
 def certify(

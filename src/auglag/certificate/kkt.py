@@ -14,14 +14,10 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.certificate.multipliers import best_multipliers
+from auglag.certificate.tuning import TUNING
 from auglag.errors import InputError
 from auglag.problems.base import AbstractProblem, Point
 from auglag.prox import SeparableTerm, Zero
-
-#: Distances (relative to max(1, |side|)) within which a row or variable may be held by a multiplier, for a bare x.
-ACTIVITY = (1e-6, 1e-8, 1e-4, 1e-2)
-#: No more violated rows than these are named.
-MOST_NAMED = 1000
 
 
 @final
@@ -90,14 +86,14 @@ def certificate(problem: AbstractProblem, x: Vector, y: Vector | None = None, *,
     point = problem.at(x)
     if y is not None:
         return _measure(point, y)
-    best: Certificate | None = None
-    for active in ACTIVITY if problem.m else ACTIVITY[:1]:
-        check = _measure(point, best_multipliers(point, active))
-        if best is None or not math.isfinite(best.residual) or check.residual < best.residual:
-            best = check
+    first, *others = TUNING.activity if problem.m else TUNING.activity[:1]
+    best = _measure(point, best_multipliers(point, first))
+    for active in others:
         if best.residual <= enough:
             break
-    assert best is not None
+        check = _measure(point, best_multipliers(point, active))
+        if not math.isfinite(best.residual) or check.residual < best.residual:
+            best = check
     return best
 
 
@@ -116,7 +112,7 @@ def _measure(point: Point, y: Vector) -> Certificate:
     z = paid.z.copy()
     if problem.differenced:
         z[problem.lower == problem.upper] = math.nan  # differences do not move a fixed variable
-    worst = [int(i) for i in np.argsort(-row_violation, kind="stable")[:MOST_NAMED] if row_violation[i] != 0.0]
+    worst = [int(i) for i in np.argsort(-row_violation, kind="stable")[: TUNING.most_named] if row_violation[i] != 0.0]
     named = {problem.row_name(i): float(row_violation[i]) for i in worst}
     if bound_violation > 0:
         named["bounds"] = bound_violation

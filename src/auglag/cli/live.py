@@ -26,7 +26,8 @@ def view(reader: LogReader, *, width: int, height: int) -> RenderableType:
     run = reader.run
     if run is None:
         return Text(f"waiting for {reader.path}", style=STYLES["waiting"])
-    parts: list[RenderableType] = [headline(reader), Text(_facts(run), style="dim")]
+    headline = Text.assemble((run.name, "bold"), (f"  {words(reader)}", STYLES[_state(reader)]))
+    parts: list[RenderableType] = [headline, Text(_facts(run), style="dim")]
     rows = run.rows
     if rows:
         parts += [Text(), *_chart(rows, _number(run.start.get("tol")), min(width, 110) - 22, 8 if height >= 30 else 4)]
@@ -39,15 +40,6 @@ def view(reader: LogReader, *, width: int, height: int) -> RenderableType:
     if reader.bad:
         parts.append(Text(f"{reader.bad} lines of the log could not be read", style="yellow"))
     return Group(*parts)
-
-
-def headline(reader: LogReader) -> Text:
-    """Name, state, time."""
-    run = reader.run
-    assert run is not None
-    text = Text.assemble((run.name, "bold"))
-    text.append(f"  {words(reader)}", style=STYLES[_state(reader)])
-    return text
 
 
 def words(reader: LogReader) -> str:

@@ -22,7 +22,7 @@ class Tuning:
     forward_step: float = EPS**0.5
     #: Step of a central difference, whose truncation error is of the order h^2 (same section; SciPy's default too).
     central_step: float = EPS ** (1 / 3)
-    #: Step of the complex-step derivative. It has no rounding error, so any step whose square is below eps does.
+    #: Step of the complex-step derivative: its error is of the order h^2, here eps, and nothing cancels.
     complex_step: float = EPS**0.5
 
     # -------------------------------------------------------------------------------------------- `extrapolation`
@@ -35,7 +35,7 @@ class Tuning:
     trusted_change: float = 1e-6
     #: ... nor is one that it changes by more than this multiple of the rounding error. Chosen by trial.
     trusted_roundings: float = 100.0
-    #: Ridders' method starts from this part of |x_j| (Ridders 1982 asks for a large first step), ...
+    #: Ridders' method starts from this part of |x_j|: a step over which the function changes much (Ridders 1982), ...
     ridders_first: float = 0.1
     #: ... or, where x_j is 0, from this step.
     ridders_first_at_zero: float = 1e-2

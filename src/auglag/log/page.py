@@ -38,5 +38,5 @@ def page(data: dict[str, Any] | None, *, title: str = "auglag watch") -> str:
 
 def write(path: Path, reader: LogReader) -> None:
     """The run so far as one file."""
-    assert reader.run is not None
-    path.write_text(page(snapshot(reader), title=reader.run.name), encoding="utf-8", newline="\n")
+    title = "auglag watch" if reader.run is None else reader.run.name
+    path.write_text(page(snapshot(reader), title=title), encoding="utf-8", newline="\n")

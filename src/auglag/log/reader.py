@@ -8,7 +8,6 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, final
 
@@ -183,11 +182,3 @@ def _alive(start: Mapping[str, Any]) -> bool:
     except OSError:  # another user's
         return True
     return True
-
-
-def began(start: Mapping[str, Any]) -> datetime | None:
-    """When the run began, if the line says so."""
-    try:
-        return datetime.fromisoformat(str(start.get("time"))).astimezone(UTC)
-    except ValueError:
-        return None
