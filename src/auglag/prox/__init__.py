@@ -1,7 +1,7 @@
 """Prox terms: the convex, possibly nonsmooth part g of the objective, and simple sets. `base` has the contract."""
 
-from auglag.prox.base import ProxTerm, SeparableTerm
-from auglag.prox.boxes import Box, LinfBall, NonNegative, Zero
+from auglag.prox.base import ProxTerm, SeparableTerm, Zero
+from auglag.prox.boxes import Box, LinfBall, NonNegative
 from auglag.prox.custom import Custom, CustomDomain, as_term
 from auglag.prox.norms import L1, ElasticNet, GroupL2, L2Norm, LinfNorm, SquaredL2
 from auglag.prox.sets import AffineSet, HalfSpace, L1Ball, L2Ball, Simplex

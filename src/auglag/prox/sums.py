@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.prox._validate import Index, index_array, require_disjoint, show, store
-from auglag.prox.base import ProxTerm, SeparableTerm, Weights
-from auglag.prox.boxes import INF, Box, Zero
+from auglag.prox.base import ProxTerm, SeparableTerm, Weights, Zero
+from auglag.prox.boxes import INF, Box
 from auglag.prox.custom import as_term
 
 Selector: TypeAlias = slice | Sequence[int] | Index

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.prox._validate import EPS, Index, compact, entries, finite, numbers, same_length, scalar, store
-from auglag.prox.base import ProxTerm, SeparableTerm, Weights
-from auglag.prox.boxes import Box, Zero
+from auglag.prox.base import ProxTerm, SeparableTerm, Weights, Zero
+from auglag.prox.boxes import Box
 from auglag.prox.custom import as_term
 from auglag.prox.norms import LinfNorm
 from auglag.prox.sets import AffineSet, HalfSpace, L1Ball, L2Ball, Simplex
