@@ -16,31 +16,14 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.errors import InputError
+from auglag.problems.jacobians import FixedPattern
 from auglag.problems.nl.gradients import SparseGradients
 from auglag.problems.nl.tape import Indices, Tape
 
-_Matrix: Any = sparse.csr_array
 #: Places of so many triple products are kept; beyond, they are computed again at each evaluation.
 KEPT = 2_000_000
 #: A Hessian with more triple products than this is not assembled.
 LARGEST = 20_000_000
-
-
-@final
-class FixedPattern:
-    """Makes csr_arrays that share their indices: SciPy's constructor would cost more than an evaluation."""
-
-    def __init__(self, indices: Any, indptr: Any, shape: tuple[int, int]) -> None:
-        first = _Matrix((np.zeros(indices.size), indices, indptr), shape=shape)
-        assert first.has_canonical_format  # sets the flags that the copies inherit
-        first.indices.flags.writeable = first.indptr.flags.writeable = False
-        self._state: dict[str, Any] = first.__dict__
-
-    def matrix(self, data: Vector) -> Any:
-        """A matrix with these entries."""
-        new = _Matrix.__new__(_Matrix)
-        new.__dict__ = self._state | {"data": data}
-        return new
 
 
 @final
