@@ -19,6 +19,7 @@ from auglag.derivatives.extrapolation import extrapolated
 from auglag.errors import EvaluationError, InputError, OptionError
 from auglag.problems.base import Counts
 from auglag.problems.jacobians import as_jacobian, real_array, transposed_product
+from auglag.problems.tuning import TUNING
 
 Sides = tuple[Vector, Vector]
 
@@ -297,12 +298,12 @@ def first_value(fun: Callable[[Vector], Any], x0: Vector, box: Sides, what: str)
     raise InputError(f"{what} must be defined at x0 or near it, got EvaluationError at every point tried")
 
 
-def nearby(x0: Vector, box: Sides, tries: int = 25) -> Iterator[Vector]:
+def nearby(x0: Vector, box: Sides) -> Iterator[Vector]:
     """x0, then random points around it at growing distance, inside the bounds; always the same ones."""
     yield x0
     rng = np.random.default_rng(0)
-    for attempt in range(1, tries):
-        size = 10.0 ** (-4 + attempt // 4)
+    for attempt in range(1, TUNING.nearby_points):
+        size = 10.0 ** (TUNING.nearby_first_power + attempt // TUNING.nearby_per_distance)
         yield np.clip(x0 + size * np.maximum(1.0, np.abs(x0)) * rng.standard_normal(x0.size), *box)
 
 

@@ -24,11 +24,9 @@ from auglag.problems.constraints import (
     with_args,
 )
 from auglag.problems.jacobians import as_jacobian, dense, real_array, stack
+from auglag.problems.tuning import TUNING
 from auglag.prox import Custom, as_term
 from auglag.prox.custom import check_prox
-
-#: Up to so many variables a Hessian given as an operator is made a matrix.
-SMALL = 500
 
 
 @final
@@ -403,7 +401,7 @@ class Problem(PointwiseProblem):
         """Whether f and every constraint came with Hessian matrices (products and operators do not count)."""
         if not self.has_hessp or (self._hessp is not None and self._hess is None):
             return False
-        if self.n <= SMALL:  # an operator can be applied to the unit vectors
+        if self.n <= TUNING.small_hessian:  # an operator can be applied to the unit vectors
             return True
         if self._matrices is None:
             self._matrices = self._hessians_are_matrices()

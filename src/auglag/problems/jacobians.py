@@ -10,10 +10,9 @@ from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Jacobian, Vector
 from auglag.errors import InputError
+from auglag.problems.tuning import TUNING
 
 _Matrix: Any = sparse.csr_array
-#: Products with so few entries are summed up here.
-FEW = 2000
 
 
 def real_array(value: Any, what: str) -> Vector:
@@ -76,7 +75,7 @@ def transposed_product(jac: Jacobian, w: Vector) -> Vector:
     if isinstance(jac, np.ndarray):
         return w @ jac
     if sparse.issparse(jac):
-        if jac.format == "csr" and jac.nnz <= FEW:  # SciPy spends most of its time on making J'
+        if jac.format == "csr" and jac.nnz <= TUNING.few_entries:  # SciPy spends most of its time on making J'
             weights = jac.data * np.repeat(w, np.diff(jac.indptr))
             return np.asarray(np.bincount(jac.indices, weights, minlength=jac.shape[1]))
         return np.asarray(jac.T @ w)

@@ -15,6 +15,7 @@ from auglag.errors import InputError
 from auglag.inner.base import Traits
 from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.jacobians import dense, row_norms
+from auglag.problems.tuning import TUNING
 from auglag.prox import Box, Scaled, SeparableSum, SeparableTerm, Zero, add_bounds
 from auglag.prox.base import ProxTerm
 
@@ -203,7 +204,8 @@ class StandardForm:
         """The same constraints and dom g with f = 0, each row scaled to a gradient of max norm 1 at the user's x."""
         norms = row_norms(self.problem.at(x).jac)
         usable = np.isfinite(norms) & (norms > 0.0)
-        sc = 1.0 / np.clip(np.where(usable, norms, 1.0), 1e-10, 1e10)
+        sizes = np.clip(np.where(usable, norms, 1.0), TUNING.least_row_gradient, TUNING.largest_row_gradient)
+        sc = 1.0 / sizes
         other = StandardForm(self.problem, Scaling(1.0, sc), slacks=self.slacks)
         other.scaling, other.g, other.jacobian = Scaling(0.0, sc), other.g.domain(), self.jacobian
         other.box = other.g.box(other.n)
