@@ -9,7 +9,8 @@ pytest.importorskip("matplotlib")
 from typer.testing import CliRunner
 
 from auglag.cli import app, paper
-from auglag.cli.progress import Counted, Course, clock
+from auglag.cli.progress import Counted, Course
+from auglag.log.schema import clock
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(5, "0:05"), (65.2, "1:05"), (3784, "1:03:04")])

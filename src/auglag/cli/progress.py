@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from auglag.cli.base import INTERRUPTED, err
+from auglag.log.schema import clock
 
 if TYPE_CHECKING:
     from auglag.bench.runner import Progress
@@ -129,10 +130,3 @@ def kept(what: Callable[[], str]) -> Iterator[None]:
     except KeyboardInterrupt:
         err.print(f"interrupted: {what()}; to go on: auglag {shlex.join(sys.argv[1:])}", markup=False)
         raise typer.Exit(INTERRUPTED) from None
-
-
-def clock(seconds: float) -> str:
-    """1:05, or 2:03:04."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

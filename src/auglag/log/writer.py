@@ -186,21 +186,15 @@ class JsonLog:
 
     def outer(self, it: Iteration, y: Vector, seconds: float, work: Mapping[str, float]) -> None:
         """One outer iteration, from the row of the history."""
+        same = ("objective", "residual", "beta", "eta", "attempt", "usable", "inner_status", "inner_iterations")
         self.iteration(
             it.k,
             seconds=seconds,
-            objective=it.objective,
-            residual=it.residual,
             violation=it.user_violation,
-            beta=it.beta,
             multipliers=y,
-            eta=it.eta,
-            attempt=it.attempt,
-            usable=it.usable,
-            inner_status=it.inner_status,
-            inner_iterations=it.inner_iterations,
             evaluations=it.evaluations,
             work=work,
+            **{name: getattr(it, name) for name in same},
         )
 
     def test(self, row: Mapping[str, Any]) -> None:

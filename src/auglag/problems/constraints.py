@@ -185,7 +185,7 @@ def _from_dict(constraint: Mapping[str, Any], name: str, i: int, x0: Vector, box
     args = constraint.get("args", ())
     args = args if isinstance(args, tuple) else (args,)
     jac = _scheme_or_callable(constraint.get("jac"), f"constraints[{i}]['jac']")
-    hess = _hess(constraint.get("hess"), f"constraints[{i}]['hess']")
+    hess = parse_hess(constraint.get("hess"), f"constraints[{i}]['hess']")
     upper = 0.0 if kind.lower() == "eq" else math.inf
     fun, jac, hess = (with_args(part, args) for part in (fun, jac, hess))
     return _block(name, i, fun, jac, hess, 0.0, upper, x0, box, counts)
@@ -198,7 +198,7 @@ def _from_nonlinear(
         raise InputError(f"constraints[{i}].fun must be callable, got {constraint.fun!r:.80}")
     _no_keep_feasible(constraint, i)
     jac = _scheme_or_callable(constraint.jac, f"constraints[{i}].jac")
-    hess = _hess(constraint.hess, f"constraints[{i}].hess")
+    hess = parse_hess(constraint.hess, f"constraints[{i}].hess")
     return _block(
         name,
         i,
@@ -233,18 +233,7 @@ def _from_linear(constraint: LinearConstraint, name: str, i: int, n: int, counts
     size = matrix.shape[0]
     lower, upper = interval(constraint.lb, constraint.ub, size, f"constraints[{i}]")
     return Block(
-        name,
-        lambda x: matrix @ x,
-        lower,
-        upper,
-        size,
-        False,
-        lambda x: matrix,
-        None,
-        matrix,
-        None,
-        None,
-        counts,
+        name, lambda x: matrix @ x, lower, upper, size, False, lambda x: matrix, None, matrix, None, None, counts
     )
 
 
@@ -344,7 +333,8 @@ def _scheme_or_callable(jac: Any, what: str) -> Callable[..., Any] | str:
     raise InputError(f"{what} must be callable or one of {differences.SCHEMES}, got {jac!r:.80}")
 
 
-def _hess(hess: Any, what: str) -> Callable[..., Any] | str | None:
+def parse_hess(hess: Any, what: str) -> Callable[..., Any] | str | None:
+    """A function, a finite-difference scheme, or None where a quasi-Newton strategy was given."""
     if hess is None or isinstance(hess, HessianUpdateStrategy):
         return None  # quasi-Newton strategies are the inner solver's business
     if callable(hess) or (isinstance(hess, str) and hess in differences.SCHEMES):

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import checking, differences
 from auglag.errors import InputError
-from auglag.problems.arguments import check_term, check_x0, pair, parse_bounds, parse_hess, scalar
+from auglag.problems.arguments import check_term, check_x0, pair, parse_bounds, scalar
 from auglag.problems.base import Group, LinearRows, Point, PointwiseProblem
 from auglag.problems.constraints import (
     Block,
@@ -21,6 +21,7 @@ from auglag.problems.constraints import (
     first_value,
     interval,
     parse_constraints,
+    parse_hess,
     with_args,
 )
 from auglag.problems.jacobians import as_jacobian, dense, real_array, stack
@@ -75,7 +76,7 @@ class Problem(PointwiseProblem):
         self._with_gradient = jac is True
         self._level = 0
         self._jac = self._parse_jac(jac, args)
-        self._hess = parse_hess(hess)
+        self._hess: Any = parse_hess(hess, "hess")
         self._hess_args = args
         self._last_hessian: tuple[bytes, Jacobian] | None = None
         self._matrices: bool | None = None  # whether Hessians are; not known before one was seen
@@ -154,15 +155,10 @@ class Problem(PointwiseProblem):
             self.counts.nfev += 1
             value = self._fun(point.x.copy())
             if self._with_gradient:
-                value = self._split(value, point)
+                value, gradient = pair(value, "fun(x)", "(value, gradient) when jac=True")
+                self.counts.njev += 1
+                point._grad = self._vector(gradient, "the gradient returned by fun(x)")
             point._f = value if type(value) is float else scalar(value, "fun(x)")
-
-    def _split(self, value: Any, point: Point) -> Any:
-        if not (isinstance(value, tuple | list) and len(value) == 2):
-            raise InputError(f"fun(x) must return (value, gradient) when jac=True, got {type(value).__name__}")
-        self.counts.njev += 1
-        point._grad = self._vector(value[1], "the gradient returned by fun(x)")
-        return value[0]
 
     def _fill_jointly(self, point: Point, first: bool = False) -> None:
         self.counts.nfev += 1

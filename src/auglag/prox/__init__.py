@@ -7,14 +7,7 @@ from auglag.prox.norms import L1, ElasticNet, GroupL2, L2Norm, LinfNorm, Squared
 from auglag.prox.sets import AffineSet, HalfSpace, L1Ball, L2Ball, Simplex
 from auglag.prox.structured import NuclearNorm, TotalVariation1D
 from auglag.prox.sums import BlockSum, BlockSumSeparable, Bounded, SeparableSum, add_bounds
-from auglag.prox.transforms import (
-    Scaled,
-    ScaledSeparable,
-    ScaledTerm,
-    Translated,
-    TranslatedSeparable,
-    TranslatedTerm,
-)
+from auglag.prox.transforms import Scaled, ScaledSeparable, ScaledTerm, Translated, TranslatedSeparable, TranslatedTerm
 
 #: Every concrete term; the contract tests demand an instance of each.
 TERMS: tuple[type[ProxTerm], ...] = (

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from auglag._typing import Vector
 from auglag.errors import InputError
-from auglag.problems.base import AbstractProblem, Group, LinearRows, Point
+from auglag.problems.base import AbstractProblem, LinearRows, Point
 from auglag.problems.cutest.compilation import NoCompiler
 from auglag.problems.cutest.evaluation import Evaluator, Values
 from auglag.problems.cutest.hessian import HessianPattern
@@ -47,6 +47,8 @@ class S2mpjProblem(AbstractProblem):
     cache of points and the counts of a problem may not: use one problem for each thread.
     """
 
+    has_hessp = has_hess = True
+
     def __init__(self, raw: Any, *, compiled: bool | None = None) -> None:
         self.name = str(raw.name)
         self.structure: Structure = extract(raw)
@@ -57,7 +59,6 @@ class S2mpjProblem(AbstractProblem):
             upper=bounds(getattr(raw, "xupper", None), n, np.inf),
             cl=bounds(getattr(raw, "clower", None), m, -np.inf),
             cu=bounds(getattr(raw, "cupper", None), m, np.inf),
-            groups=(Group("c", 0, m),) if m else (),
         )
         self.classification = str(getattr(raw, "pbclass", ""))
         self.row_names = names(getattr(raw, "cnames", None), m, "c")
@@ -105,20 +106,10 @@ class S2mpjProblem(AbstractProblem):
         self.counts.constr_njev += 1
         return self._jacobian.matrix(self._values(x)[3])
 
-    @property
-    def has_hessp(self) -> bool:
-        """True: S2MPJ has second derivatives."""
-        return True
-
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         """The Hessian of f + y'c at x times v."""
         self.count_hessian()
         return self._evaluator.product(vector(x, self.n, "x"), vector(y, self.m, "y"), vector(v, self.n, "v"))
-
-    @property
-    def has_hess(self) -> bool:
-        """True: as a sparse matrix, too."""
-        return True
 
     def hess(self, x: Vector, y: Vector) -> Any:
         """The Hessian of f + y'c at x, a csr_array (both triangles) whose pattern is the same at every x and y."""

@@ -104,10 +104,7 @@ class _Translation:
         variable = self.local(node.target.id)
         self.function.loops.add(variable)
         return ast.For(
-            name_(variable),
-            ast.Call(name_("range"), [first, last, ast.Constant(step)], []),
-            self.block(node.body),
-            [],
+            name_(variable), ast.Call(name_("range"), [first, last, ast.Constant(step)], []), self.block(node.body), []
         )
 
     def assign(self, target: ast.expr, value: ast.expr) -> list[ast.stmt]:

@@ -112,12 +112,7 @@ OPERATORS: dict[str, Operator] = {
     "round": _step(np.round),
     "power": Operator(1, lambda p, a: a**p, _power_first, _power_second, (0,), ((0, 0),)),
     "times": Operator(
-        2,
-        lambda p, a, b: a * b,
-        lambda p, v, a, b: (b, a),
-        lambda p, v, a, b: (np.ones_like(a),),
-        _BOTH,
-        ((0, 1),),
+        2, lambda p, a, b: a * b, lambda p, v, a, b: (b, a), lambda p, v, a, b: (np.ones_like(a),), _BOTH, ((0, 1),)
     ),
     "divide": Operator(
         2,

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.errors import InputError
-from auglag.problems.base import AbstractProblem, Group, LinearRows, Point
+from auglag.problems.base import AbstractProblem, LinearRows, Point
 from auglag.problems.jacobians import FixedPattern, vector
 from auglag.problems.nl.expressions import Form
 from auglag.problems.nl.gradients import FillError, SparseGradients
@@ -56,15 +56,7 @@ class NlProblem(AbstractProblem):
         self.objective = objective  #: which of the file's objectives, from 0; None: none
         self.integer_variables = np.array(model.header.integer_variables(), dtype=np.intp)
         self.row_names, self.variable_names = names
-        m = model.header.constraints
-        super().__init__(
-            model.x0,
-            lower=model.lower,
-            upper=model.upper,
-            cl=model.cl,
-            cu=model.cu,
-            groups=(Group("c", 0, m),) if m else (),
-        )
+        super().__init__(model.x0, lower=model.lower, upper=model.upper, cl=model.cl, cu=model.cu)
         self.y0 = model.y0 if self.maximise else -model.y0  #: the file's multipliers, L = f + y'c
         self._linear = _linear_rows(model)
         self._tape = Tape(*_with_roots(model, objective))
