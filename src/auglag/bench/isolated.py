@@ -57,9 +57,7 @@ class Worker:
         blank = Record(run=run, ending=Ending.CRASH)
         started = time.monotonic()
         try:
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(run.as_dict()) + "\n")
-            process.stdin.flush()
+            print(json.dumps(run.as_dict()), file=process.stdin, flush=True)
         except OSError:
             self.kill()
             return replace(blank, message="the worker died before the run")

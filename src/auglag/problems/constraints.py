@@ -97,15 +97,15 @@ class Block:
         if callable(self.hess):
             self.counts.constr_nhev += 1
             return as_jacobian(self.hess(x.copy(), y), x.size, x.size, f"{self.name}: hess(x, v)")
-        assert self.hess is not None
-        assert callable(self.jac)
-        jac = self.jac
+        jac: Any = self.jac  # a function, as `_block` has checked
 
         def gradient(z: Any) -> Any:
             self.counts.constr_njev += 1
             return transposed_product(as_jacobian(jac(z), self.size, x.size, f"{self.name}: jac(x)"), y)
 
-        return differences.hessian_from_gradient(gradient, x, gradient(x), lower=lower, upper=upper, scheme=self.hess)
+        return differences.hessian_from_gradient(
+            gradient, x, gradient(x), lower=lower, upper=upper, scheme=str(self.hess)
+        )
 
 
 def by_differences(

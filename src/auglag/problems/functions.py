@@ -71,7 +71,7 @@ class Problem(PointwiseProblem):
             raise InputError(f"fun_and_con must be callable, got {fun_and_con!r:.80}")
         if fun is not None and not callable(fun):
             raise InputError(f"fun must be callable, None for a feasibility problem, or a problem, got {fun!r:.80}")
-        self._joint = with_args(fun_and_con, args)
+        self._joint: Any = with_args(fun_and_con, args)
         self._fun = with_args(fun, args)
         self._with_gradient = jac is True
         self._level = 0
@@ -163,7 +163,6 @@ class Problem(PointwiseProblem):
     def _fill_jointly(self, point: Point, first: bool = False) -> None:
         self.counts.nfev += 1
         self.counts.constr_nfev += 1
-        assert self._joint is not None
         f, c = pair(self._joint(point.x.copy()), "fun_and_con(x)", "(f, c)")
         point._f = scalar(f, "fun_and_con(x)[0]")
         point._c = np.array(real_array(c, "fun_and_con(x)[1]"), ndmin=1).ravel()
@@ -278,7 +277,6 @@ class Problem(PointwiseProblem):
         self.ask_guard()
         self.counts.nfev += 1
         self.counts.constr_nfev += 1
-        assert self._joint is not None
         f, c = self._joint(x)
         return np.concatenate([np.atleast_1d(f).ravel()[:1], np.atleast_1d(c).ravel()])
 
