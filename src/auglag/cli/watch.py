@@ -12,7 +12,7 @@ from rich.live import Live
 from auglag.cli.base import INTERRUPTED, app, err, out
 from auglag.errors import InputError
 from auglag.log import LoggedRun, LogReader
-from auglag.report.progress import HEADER
+from auglag.report.progress import HEADER, line
 
 #: Seconds between two looks at the file.
 PAUSE = 0.25
@@ -68,7 +68,7 @@ def _show(reader: LogReader) -> None:
     for i, row in enumerate(run.iterations):
         if i % 20 == 0:
             out.print(HEADER, markup=False)
-        out.print(live.text_row(row), markup=False)
+        out.print(line(row), markup=False)
     _last_word(run, live.words(reader))
 
 
@@ -101,7 +101,7 @@ def _print(reader: LogReader) -> None:
             for row in run.iterations[printed:]:
                 if printed % 20 == 0:
                     print(HEADER)
-                print(live.text_row(row), flush=True)
+                print(line(row), flush=True)
                 printed += 1
             if reader.state in ("finished", "gone"):
                 _last_word(run, live.words(reader))

@@ -193,20 +193,9 @@ class _Functions:
         return not size or self._put(lambda: self._jacobian.values(self.problem.jac(_array(x, n).copy())), out, size)
 
     def _hess(
-        self,
-        n: int,
-        x: Any,
-        new: bool,
-        weight: float,
-        m: int,
-        y: Any,
-        new_y: bool,
-        size: int,
-        rows: Any,
-        columns: Any,
-        out: Any,
-        data: Any,
+        self, n: int, x: Any, new: bool, weight: float, m: int, y: Any, new_y: bool, size: int, *rest: Any
     ) -> bool:
+        rows, columns, out, _ = rest
         structure = self._hessian
         if structure is None:
             return False
