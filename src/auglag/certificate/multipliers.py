@@ -63,7 +63,7 @@ def _row_signs(problem: AbstractProblem, c: Vector, active: float) -> tuple[Vect
 
 
 def _finite(jac: Any) -> bool:
-    """Whether the entries are finite; an operator is taken at its word."""
+    """Whether the entries are finite; those of an operator are not looked at."""
     if isinstance(jac, np.ndarray):
         return bool(np.isfinite(jac).all())
     return bool(np.isfinite(jac.data).all()) if sparse.issparse(jac) else True

@@ -51,9 +51,9 @@ def words(reader: LogReader) -> str:
     if run.end is not None:
         return f"{str(run.end.get('status')).lower().replace('_', ' ')} after {spent}"
     if reader.state == "gone":
-        return f"ended without a last word after {spent}: killed, or crashed"
+        return f"ended unexpectedly after {spent}: it was killed, or it crashed"
     silent = f", silent for {duration(reader.silent())}" if reader.silent() > 60 else ""
-    return f"running, {spent} at its last word{silent}"
+    return f"running, {spent} at its last line{silent}"
 
 
 def _state(reader: LogReader) -> str:

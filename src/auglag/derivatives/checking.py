@@ -1,4 +1,4 @@
-"""Is a user-supplied derivative the derivative of the user's function? A cheap answer that does not cry wolf.
+"""Is a user-supplied derivative the derivative of the user's function? A cheap answer without false alarms.
 
 One random direction d and two evaluations settle the usual case: (f(x + hd) - f(x - hd)) / 2h against J d. Only a
 disagreement is looked into, and four things must hold before it is called an error:

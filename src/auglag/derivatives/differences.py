@@ -263,7 +263,7 @@ def _coloured(stencil: _Stencil, fun: _Guarded, f0: Vector, sparsity: Sparsity) 
         data[entries] = stencil.slope(f0[i], first[i], second[i], j)
         for k in np.unique(j[~np.isfinite(data[entries])]).tolist():
             own = entries[j == k]
-            # The blame may lie with another column of the group: once more, alone.
+            # Another column of the group may be the cause: evaluate this one alone.
             alone = stencil.slope(f0, *stencil.values(fun, k), k)
             data[own] = stencil.repair(fun, f0, k, alone)[rows[own]]
     return sparse.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)

@@ -18,7 +18,7 @@ def snapshot(reader: LogReader, *, generation: int = -1, iterations: int = 0, te
     if run is None:
         words = f"There is no run in {reader.path} yet."
     elif reader.state == "gone":
-        words = "The process is gone, and left no last word: it was killed, or it crashed. These are its last rows."
+        words = "The process ended without writing how: it was killed, or it crashed. These are its last rows."
     return {
         "generation": reader.generation,
         "state": reader.state,

@@ -40,7 +40,7 @@ class LoggedRun:
 
     @property
     def seconds(self) -> float:
-        """How long the run has taken at its last word."""
+        """Seconds that the run had taken when it wrote its last line."""
         last = self.end or (self.rows[-1] if self.rows else {})
         value = last.get("seconds")
         return float(value) if isinstance(value, int | float) else 0.0
@@ -104,7 +104,7 @@ class LogReader:
 
     @property
     def state(self) -> str:
-        """ "waiting" for a first line, "running", "finished", or "gone": the process ended without a last word."""
+        """ "waiting" for a first line, "running", "finished", or "gone": the process is not there, and wrote no end."""
         if self.run is None:
             return "waiting"
         if self.run.end is not None:

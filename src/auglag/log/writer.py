@@ -30,7 +30,7 @@ R = TypeVar("R")
 class JsonLog:
     """A log of runs in the file `path`: pass it as `callback=`, or call `start`, `iteration`, `end` in your own loop.
 
-    `append` keeps what is in the file, as a run that is resumed wants it. `callback` is called as well, as if it had
+    `append` keeps what is in the file, as a resumed run needs it. `callback` is called as well, as if it had
     been given itself. Up to `multipliers` rows each line has their multipliers. A line that cannot be written (the disk
     is full) is a warning, and the last one; the run goes on.
     """

@@ -184,7 +184,8 @@ def run(
     """Make the runs, draw the figures, write table and records into `output`; returns the table's path.
 
     `work` is the horizontal axis: "epochs" (passes over the data), "gradients" (stochastic gradients) or "seconds".
-    Interrupted runs are gone on with: finished ones lie in `output`/runs.jsonl. `watch` is told how many are done.
+    Called again after an interruption, it makes only the runs that are not in `output`/runs.jsonl yet. `watch` is told
+    how many are done.
     """
     from auglag.paper import stochastic_report as report
 

@@ -76,7 +76,7 @@ class Presolved(PointwiseProblem):
             wanted = (size > 0.0) & (row >= 0)
             j = np.flatnonzero(wanted)
             size, slope, near = size[j], np.abs(factor[j]), np.maximum(gap[j], 0.0)
-            # As the certificate has it for bounds: one that x does not touch holds x only if that is the cheaper way.
+            # As in the certificate: a bound that x does not touch gets a multiplier only if R is smaller then.
             j = j[near * np.maximum(1.0, slope) * np.maximum(1.0, size) < size]
             full[row[j]] = excess[j] / factor[j]
 

@@ -169,9 +169,9 @@ class StandardForm:
     def error(self, z: Vector, y: Vector) -> float:
         """The largest KKT error in the user's units, stationarity relative to max(1, |grad f|); max norms.
 
-        It is the size of x - P(x - v/s), v = grad L and s = max(1, |grad f|), of the violation, and of the price of
-        multipliers off their side: |y|/s, or the gap times max(1, |y|), whichever is less. (v is divided before the
-        projection: a gap to a bound must not look small because the gradient is large.)
+        It is the largest of x - P(x - v/s), v = grad L and s = max(1, |grad f|), of the violation, and, for multipliers
+        at sides that c does not touch, of |y|/s or the gap times max(1, |y|), whichever is less.
+        (v is divided before the projection: a gap to a bound must not look small because the gradient is large.)
         """
         problem, box = self.problem, self.box
         if box is None:
