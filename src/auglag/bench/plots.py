@@ -140,15 +140,12 @@ def save(figure: Figure, path: str | Path) -> list[Path]:
 # -------------------------------------------------------------------------------------------------------------- drawing
 
 
-def _matplotlib() -> Any:
+def _style() -> Any:
+    """Our settings of matplotlib, as a context."""
     try:
-        return importlib.import_module("matplotlib")
+        return importlib.import_module("matplotlib").rc_context(RC)
     except ImportError as error:
         raise MissingExtra(f"plots need matplotlib: {INSTALL}") from error
-
-
-def _style() -> Any:
-    return _matplotlib().rc_context(RC)
 
 
 def _figure(width: float, height: float) -> Figure:

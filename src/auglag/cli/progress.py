@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Self, final
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -46,7 +46,7 @@ class Shown:
         self.bar: Bar | None = None
         self.latest = ""
 
-    def __enter__(self) -> Shown:
+    def __enter__(self) -> Self:
         if self.before:
             err.print(f"{self.before} runs are in the store already, {self.total} to do")
         return self
@@ -90,10 +90,6 @@ class Records(Shown):
         super().__init__(total, before=before, course=course)
         self.claimed = self.solved = 0
 
-    def __enter__(self) -> Records:
-        super().__enter__()
-        return self
-
     def __call__(self, progress: Progress) -> None:
         """Show the state after one more record."""
         self.claimed += bool(progress.record.claims_success)
@@ -108,10 +104,6 @@ class Counted(Shown):
 
     def __init__(self, *, course: Course | None = None) -> None:
         super().__init__(0, course=course)
-
-    def __enter__(self) -> Counted:
-        super().__enter__()
-        return self
 
     def __call__(self, done: int, total: int) -> None:
         """So many of so many; the first call says how many there are."""
