@@ -53,7 +53,7 @@ RELAXED = 101
 #: No point can meet the bounds, as the file alone shows.
 CROSSED_BOUNDS = 201
 
-#: A variable is integer enough within this.
+#: A variable counts as integer if it is this near to one.
 INTEGRAL = 1e-6
 
 

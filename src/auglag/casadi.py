@@ -64,6 +64,8 @@ def solve(
 class CasadiProblem(AbstractProblem):
     """An NLP of CasADi as a problem of auglag."""
 
+    has_hessp = has_hess = True
+
     def __init__(
         self,
         nlp: Mapping[str, Any],
@@ -137,16 +139,6 @@ class CasadiProblem(AbstractProblem):
         """The Jacobian of g, a csr_array of fixed pattern."""
         self.counts.constr_njev += 1
         return self._jac_pattern.matrix(self._jacobian(x, self.p)[0])
-
-    @property
-    def has_hessp(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def has_hess(self) -> bool:
-        """True."""
-        return True
 
     def hess(self, x: Vector, y: Vector) -> Any:
         """The Hessian of f + y'g, a csr_array of fixed pattern with both triangles."""

@@ -189,7 +189,8 @@ def minimize(
     task = Task(problem, settings, start, tol, limits, hooks, Meter(problem.counts, limits, counts), conflict)
     if log is None:
         return driver.solve(task)
-    return log.around(lambda: driver.solve(task), headers.deterministic(task))
+    header = headers.deterministic(task.original, settings, limits, tol=tol, resumed=resume is not None)
+    return log.around(lambda: driver.solve(task), header)
 
 
 def certify(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from auglag.bench.profiles import FAILURE_RATIO, Profile, performance_profile, residual_below
 from auglag.bench.record import Ending, Record
 from auglag.bench.setting import PAPER_SETTINGS, VARIANTS, Setting
 from auglag.bench.spec import Run
@@ -25,6 +26,11 @@ def record(problem: str, solver: str, gradients: int, *, solved: bool = True, n:
         "residual": small,
     }
     return Record(run=Run(problem, solver), gradients=gradients, n=n, **(content | fields))
+
+
+def paper_profile(records: list[Record], *, eps: float, **options: Any) -> Profile:
+    """One panel of the paper's Figure 1: R <= eps as the test, ratio 100 for failures."""
+    return performance_profile(records, solved=residual_below(eps), failure_ratio=FAILURE_RATIO, **options)
 
 
 def experiment(problems: int = 60, *, seed: int = 0, settings: tuple[Setting, ...] = PAPER_SETTINGS) -> list[Record]:

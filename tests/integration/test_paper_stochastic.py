@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from auglag.paper import complexity, neyman_pearson
-from auglag.paper.neyman_pearson import FIGURES, Config, Job, complete, load
+from auglag.paper.neyman_pearson import FIGURES, Config, Job, complete
 
 
 def test_figures_two_to_five_have_the_curves_of_the_paper() -> None:
@@ -29,8 +30,8 @@ def test_a_figure_is_drawn_from_records_that_survive_a_kill(tmp_path: Path, monk
     assert "Adaptive-Full, fixed" in text
     assert (tmp_path / "fig3.pdf").stat().st_size > 5000
     assert (tmp_path / "fig3.png").exists()
-    records = load(tmp_path / "records.jsonl.gz")
-    assert len(records) == 3 + 4 * 3
+    with gzip.open(tmp_path / "records.jsonl.gz", "rt") as file:
+        assert len(file.readlines()) == 3 + 4 * 3
     lines = (tmp_path / "runs.jsonl").read_text().splitlines()
     (tmp_path / "runs.jsonl").write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:40])
     again = neyman_pearson.run(tmp_path, quick=True, workers=1, figures=("fig3",))

@@ -83,7 +83,7 @@ def test_a_killed_run_is_said_to_be_gone(auglag, tmp_path):
     path = tmp_path / "run.jsonl"
     begun(path)
     path.write_text(path.read_text().replace(f'"pid":{os.getpid()}', '"pid":999999999'))
-    assert "ended without a last word" in auglag("watch", path).stdout
+    assert "ended unexpectedly" in auglag("watch", path).stdout
 
 
 def test_watch_ends_with_ctrl_c(tmp_path):
@@ -325,7 +325,7 @@ def test_a_page_whose_run_was_killed_says_so_and_one_without_its_server_too(brow
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         tab = opened(browser, server.url)
-        says(tab, "#status", "ended without a last word")
+        says(tab, "#status", "ended unexpectedly")
         assert "killed" in tab.inner_text("#message")
         server.shutdown()
         thread.join()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +15,11 @@ from hypothesis import strategies as st
 from auglag import InputError
 from auglag.bench import plots
 from auglag.bench.labels import spread
-from auglag.bench.profiles import Profile, data_profile, paper_profile, performance_profile, residual_below
+from auglag.bench.profiles import Profile, data_profile, performance_profile, residual_below
 from auglag.bench.record import Record
 from auglag.bench.setting import PAPER_SETTINGS
 from auglag.bench.style import COLOURS, DASHES, looks
-from helpers.records import experiment, record
+from helpers.records import experiment, paper_profile, record
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -105,36 +104,6 @@ def test_the_solved_at_plot_shows_every_solver_best_on_top() -> None:
     axes = plots.solved_at_plot(records).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["A", "B"]
     assert list(axes.get_lines()[-1].get_xdata()) == [1, 2]
-
-
-def test_histories_are_drawn_over_cumulated_gradients() -> None:
-    chosen = [r for r in PANEL if r.run.problem == "BT4"]
-    figure = plots.history_plot(chosen)
-    assert [axes.get_title() for axes in figure.axes] == ["$R$", "constraint violation", r"$\beta$"]
-    first = next(r for r in chosen if r.history)
-    x, y = plots.history_line(first, "beta")
-    assert first.history is not None
-    assert x[-1] == first.gradients
-    assert y[0] == first.history[0]["beta"]
-    np.testing.assert_array_equal(figure.axes[2].get_lines()[0].get_xdata(), x)
-
-
-def test_values_that_a_logarithm_cannot_show_are_left_out() -> None:
-    rows = [{"evaluations": 2.0, "beta": value} for value in (1.0, 0.0, float("inf"), float("nan"), 4.0)]
-    x, y = plots.history_line(replace(PANEL[0], history=rows), "beta")
-    assert x.tolist() == [2, 10]
-    assert y.tolist() == [1, 4]
-
-
-def test_a_history_plot_names_runs_without_history_and_refuses_several_problems() -> None:
-    chosen = [r for r in PANEL if r.run.problem == "BT4" and r.history]
-    lost = replace(chosen[0], run=replace(chosen[0].run, label="Lost"), history=None)
-    assert plots.history_plot([*chosen, lost]).get_suptitle() == "BT4 (no history: Lost)"
-    with pytest.raises(InputError, match=r"records must be of one problem and have a history, got problems \['ALLI"):
-        plots.history_plot(PANEL)
-    for nothing in (lost, replace(lost, history=[{"beta": 1.0}])):
-        with pytest.raises(InputError, match="have a history"):
-            plots.history_plot([nothing])
 
 
 def test_saving_writes_three_files_that_are_the_same_every_time(tmp_path: Path) -> None:

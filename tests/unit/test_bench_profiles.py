@@ -15,12 +15,10 @@ from auglag.bench.comparison import compare, pairwise, sign_test
 from auglag.bench.profiles import (
     FAILURE_RATIO,
     Profile,
-    claimed,
     cpu,
     data_profile,
     instance,
     judged,
-    paper_profile,
     performance_profile,
     residual_below,
     subproblem_gradients,
@@ -28,7 +26,7 @@ from auglag.bench.profiles import (
 from auglag.bench.record import Record
 from auglag.bench.setting import PAPER_SETTINGS, Setting
 from auglag.bench.spec import Run
-from helpers.records import experiment, record
+from helpers.records import experiment, paper_profile, record
 
 #: Three solvers on four problems. Gradients, None for a failure:
 #:      A    B    C
@@ -129,14 +127,13 @@ def test_instances_tell_parameters_and_seeds_apart() -> None:
     assert instance(replace(base, run=Run("P", "A", params=(10, 0.5), seed=3))) == "P(10, 0.5) #3"
 
 
-def test_predicates_are_the_judge_the_papers_test_and_the_claim() -> None:
+def test_predicates_are_the_judge_and_the_papers_test() -> None:
     near = replace(record("P", "A", 1), stationarity=(1e-4, 1e-4, 1e-4), residual=5e-3, claims_success=None)
     assert judged(1e-3)(near)
     assert not judged(1e-6)(near)
     assert residual_below(1e-2)(near)
     assert not residual_below(1e-3)(near)
     assert not residual_below(1e-2)(replace(near, residual=math.nan))
-    assert not claimed(near)
     with pytest.raises(InputError, match="tolerance must be one of"):
         judged(1e-2)
     with pytest.raises(InputError, match="eps must be positive"):

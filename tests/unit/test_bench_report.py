@@ -17,13 +17,13 @@ import pytest
 from auglag import InputError
 from auglag.bench import report
 from auglag.bench.embedded import COLUMNS, POINTS, history_data, kept
-from auglag.bench.profiles import paper_profile, residual_below, subproblem_gradients
+from auglag.bench.profiles import residual_below, subproblem_gradients
 from auglag.bench.record import Record
 from auglag.bench.report import Section
 from auglag.bench.setting import PAPER_SETTINGS
 from auglag.bench.tables import table2
 from auglag.paper.deterministic import succeeded
-from helpers.records import experiment, record
+from helpers.records import experiment, paper_profile, record
 
 RECORDS = experiment(14)
 SECTIONS = report.paper_sections(RECORDS)

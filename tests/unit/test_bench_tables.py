@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from auglag import InputError
-from auglag.bench.profiles import claimed, paper_profile, residual_below
+from auglag.bench.profiles import residual_below
 from auglag.bench.record import Ending
 from auglag.bench.rendering import Table, shown
 from auglag.bench.setting import PAPER_SETTINGS
@@ -23,7 +23,7 @@ from auglag.bench.tables import (
     table2,
     table2_here,
 )
-from helpers.records import experiment, record
+from helpers.records import experiment, paper_profile, record
 
 ROUGH = {"violation": 0.0, "stationarity": (1e-4, 1e-4, 1e-4)}
 RECORDS = [
@@ -75,7 +75,13 @@ def test_failures_are_grouped_by_ending_and_class_of_message() -> None:
         ("B", "no record", "", 1, "P4"),
         ("B", "returned", "Restoration failed", 1, "P3"),
     )
-    assert failures(RECORDS, solved=claimed).rows[0] == ("A", "timeout", "killed after # s", 1, "P4")
+    assert failures(RECORDS, solved=lambda r: r.claims_success is True).rows[0] == (
+        "A",
+        "timeout",
+        "killed after # s",
+        1,
+        "P4",
+    )
     many = [record(f"P{i}", "A", 1, solved=False, message=f"step {i}") for i in range(5)]
     assert failures(many).rows == (("A", "returned", "step #", 5, "P0, P1, P2, ..."),)
 

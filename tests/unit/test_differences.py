@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +11,7 @@ from scipy import sparse
 
 from auglag.derivatives import differences
 from auglag.derivatives.colouring import colour
-from auglag.derivatives.differences import SCHEMES, gradient, hessian_from_gradient, jacobian, steps
+from auglag.derivatives.differences import SCHEMES, hessian_from_gradient, jacobian, steps
 from auglag.derivatives.extrapolation import extrapolated
 from auglag.errors import EvaluationError, InputError
 
@@ -32,6 +30,10 @@ def smooth_jac(x):
     return np.array(
         [[np.cos(a) * b**2, 2 * b * np.sin(a), 0], [0, e, -e], [b * c, a * c, a * b], [0, 0, 3 * c**2]], dtype=float
     )
+
+
+def gradient(fun, x, f0, **options):
+    return np.asarray(jacobian(fun, x, f0, **options))[0]
 
 
 class Recorder:
@@ -361,54 +363,31 @@ def quartic_hess(x):
     return np.array([[b * b + 3 * a * a, 2 * a * b, 0], [2 * a * b, a * a, 0], [0, 0, 3 * c * c]])
 
 
-@pytest.mark.parametrize("sparsity", [None, [[1, 1, 0], [0, 1, 0], [0, 0, 1]], [[1, 1, 0], [1, 1, 0], [0, 0, 1]]])
 @pytest.mark.parametrize("fixed", [None, 0, 1, 2])
-def test_hessians_are_symmetric_and_blind_to_fixed_variables(sparsity, fixed):
+def test_hessians_are_symmetric_and_blind_to_fixed_variables(fixed):
     x = np.array([0.7, -1.1, 2.0])
     lower, upper, exact = x - 1, x + 1, quartic_hess(x)
     if fixed is not None:
         lower[fixed] = upper[fixed] = x[fixed]
         exact[fixed] = exact[:, fixed] = 0
-    hess = hessian_from_gradient(quartic_grad, x, quartic_grad(x), lower=lower, upper=upper, sparsity=sparsity)
-    hess = hess if sparsity is None else hess.toarray()
+    hess = hessian_from_gradient(quartic_grad, x, quartic_grad(x), lower=lower, upper=upper)
     assert_array_equal(hess, hess.T)
     assert_allclose(hess, exact, atol=1e-8)
 
 
-@pytest.mark.parametrize("sparsity", [None, np.ones((3, 3))])
-def test_a_hessian_column_that_is_undefined_is_taken_from_its_row(sparsity):
+def test_a_hessian_column_that_is_undefined_is_taken_from_its_row():
     x = np.array([0.7, -1.1, 2.0])
 
     def grad(z):
         return quartic_grad(z) if z[0] == x[0] else np.full(3, np.nan)
 
-    hess = hessian_from_gradient(grad, x, grad(x), sparsity=sparsity, **FREE)
-    hess = hess if sparsity is None else hess.toarray()
+    hess = hessian_from_gradient(grad, x, grad(x), **FREE)
     exact = quartic_hess(x)
     exact[0, 0] = np.nan
     assert_allclose(hess, exact, atol=1e-8)
 
 
 # Arguments
-
-
-def test_workers_get_the_points_and_give_the_same_result():
-    x = np.array([0.3, 1.2, -0.7])
-    with ThreadPoolExecutor(2) as pool:
-        for sparsity in (None, np.ones((4, 3))):
-            jac = jacobian(smooth, x, smooth(x), sparsity=sparsity, workers=pool.map, **FREE)
-            serial = jacobian(smooth, x, smooth(x), sparsity=sparsity, **FREE)
-            assert abs(jac - serial).max() == 0
-
-
-def test_what_the_workers_call_can_be_pickled():
-    import pickle
-
-    def workers(function, points):
-        return map(pickle.loads(pickle.dumps(function)), list(points))
-
-    x = np.array([0.3, 1.2, -0.7])
-    assert_allclose(jacobian(smooth, x, smooth(x), workers=workers, **FREE), smooth_jac(x), rtol=1e-8, atol=1e-8)
 
 
 def test_bad_arguments_are_named():

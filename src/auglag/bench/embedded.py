@@ -12,16 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from auglag.bench.profiles import (
-    FAILURE_RATIO,
-    Cost,
-    Profile,
-    Solved,
-    axes,
-    data_profile,
-    grid,
-    performance_profile,
-)
+from auglag.bench.profiles import FAILURE_RATIO, Cost, Profile, Solved, axes, data_profile, grid, performance_profile
 from auglag.bench.record import Record
 from auglag.bench.tables import last_beta
 

@@ -19,7 +19,7 @@ from auglag.bench.record import Ending, Record
 from auglag.bench.spec import Run
 from auglag.errors import AuglagError, MissingExtra
 
-#: Seconds between two looks at the clock and at the memory of a worker.
+#: Seconds between two checks of the time and the memory that a worker has used.
 LOOK = 0.05
 #: Seconds a worker may take to start.
 START = 120.0
@@ -57,9 +57,7 @@ class Worker:
         blank = Record(run=run, ending=Ending.CRASH)
         started = time.monotonic()
         try:
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(run.as_dict()) + "\n")
-            process.stdin.flush()
+            print(json.dumps(run.as_dict()), file=process.stdin, flush=True)
         except OSError:
             self.kill()
             return replace(blank, message="the worker died before the run")
@@ -84,7 +82,7 @@ class Worker:
                 continue
             if line is None:  # the process ended by itself
                 code = process.wait()
-                text = f"the worker died with exit status {code}{self._last_words()}"
+                text = f"the worker died with exit status {code}{self._end_of_stderr()}"
                 self.kill()
                 return replace(blank, seconds=time.monotonic() - started, message=text)
             answer = json.loads(line)
@@ -133,13 +131,13 @@ class Worker:
         except queue.Empty:
             hello = None
         if hello is None:
-            text = self._last_words()
+            text = self._end_of_stderr()
             self.kill()
             raise RunError(f"a worker process could not be started{text}")
         return process
 
-    def _last_words(self) -> str:
-        """The end of what the process wrote to stderr."""
+    def _end_of_stderr(self) -> str:
+        """The last two lines that the process wrote to stderr."""
         if self._errors is None:
             return ""
         self._errors.seek(0)

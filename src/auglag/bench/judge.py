@@ -26,7 +26,7 @@ from auglag.problems.base import AbstractProblem
 
 #: Up to so many entries the least-squares systems are dense.
 LARGEST_DENSE = 4_000_000
-#: Newton steps of the least-squares fit before the linear program has the last word.
+#: Newton steps of the least-squares fit; where it is not good enough then, a linear program decides.
 STEPS = 25
 
 

@@ -1,4 +1,4 @@
-"""Figures of an experiment, for print: profiles, solved-at plots and convergence histories.
+"""Figures of an experiment, for print: profiles and solved-at plots.
 
 Needs matplotlib (`pip install 'auglag[plot]'`), which is imported on use and without its global state. Every function
 returns a `matplotlib.figure.Figure`; `save` writes it as PDF, SVG and PNG, the same bytes from the same data.
@@ -25,12 +25,8 @@ from auglag.errors import InputError, MissingExtra
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
 INSTALL = "pip install 'auglag[plot]'"
-
-#: What is drawn of a history: the column, and its name on the axis.
-SERIES = {"residual": "$R$", "violation": "constraint violation", "beta": r"$\beta$"}
 
 
 def profile_plot(
@@ -123,53 +119,6 @@ def solved_at_plot(
         return figure
 
 
-def history_plot(records: Sequence[Record], *, title: str | None = None, width: float = 7.2) -> Figure:
-    """R, violation and beta against gradients of the subproblems, for the runs of several solvers on one problem."""
-    drawn = [record for record in records if _drawable(record)]
-    names = {instance(record) for record in records}
-    if len(names) != 1 or not drawn:
-        raise InputError(f"records must be of one problem and have a history, got problems {sorted(names)}")
-    look = looks([record.title for record in drawn])
-    with _style():
-        figure = _figure(width, 2.3 + 0.2 * math.ceil(len(drawn) / 5))
-        handles: list[Line2D] = []
-        for i, (column, name) in enumerate(SERIES.items()):
-            axes = figure.add_subplot(1, len(SERIES), i + 1)
-            for record in drawn:
-                x, y = history_line(record, column)
-                style = look[record.title]
-                line = axes.plot(x, y, color=style.colour, linestyle=style.line)
-                handles += line if i == 0 else []
-                if x.size:
-                    axes.plot(x[-1:], y[-1:], "o", color=style.colour, markersize=3)
-            axes.set_yscale("log")
-            axes.minorticks_off()
-            axes.set_title(name)
-            axes.set_xlabel("gradients of the subproblems")
-        names_drawn = [record.title for record in drawn]
-        columns = min(len(drawn), 5)
-        figure.legend(handles, names_drawn, ncols=columns, frameon=False, loc="outside lower center", handlelength=3)
-        lost = [record.title for record in records if not _drawable(record)]
-        heading = next(iter(names)) if title is None else title
-        figure.suptitle(f"{heading} (no history: {', '.join(lost)})" if lost else heading, fontsize=10)
-        return figure
-
-
-def history_line(record: Record, column: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Gradients of the subproblems up to each outer iteration, and the positive, finite values of the column."""
-    rows = record.history or []
-    x = np.cumsum([row["evaluations"] for row in rows])
-    y = np.array([row.get(column, math.nan) for row in rows], dtype=float)
-    with np.errstate(invalid="ignore"):
-        keep = np.isfinite(y) & (y > 0)
-    return x[keep], y[keep]
-
-
-def _drawable(record: Record) -> bool:
-    """Whether there is a history that says what its rows cost."""
-    return bool(record.history) and all("evaluations" in row for row in record.history or [])
-
-
 def save(figure: Figure, path: str | Path) -> list[Path]:
     """Write PDF, SVG and PNG next to each other; `path` has no suffix. No dates: the same figure, the same bytes."""
     base = Path(path)
@@ -191,15 +140,12 @@ def save(figure: Figure, path: str | Path) -> list[Path]:
 # -------------------------------------------------------------------------------------------------------------- drawing
 
 
-def _matplotlib() -> Any:
+def _style() -> Any:
+    """Our settings of matplotlib, as a context."""
     try:
-        return importlib.import_module("matplotlib")
+        return importlib.import_module("matplotlib").rc_context(RC)
     except ImportError as error:
         raise MissingExtra(f"plots need matplotlib: {INSTALL}") from error
-
-
-def _style() -> Any:
-    return _matplotlib().rc_context(RC)
 
 
 def _figure(width: float, height: float) -> Figure:

@@ -76,11 +76,6 @@ def residual_below(eps: float) -> Solved:
     return solved
 
 
-def claimed(record: Record) -> bool:
-    """Solved is what the solver itself calls a success. For comparison with the judge, not for ranking."""
-    return record.claims_success is True
-
-
 # ------------------------------------------------------------------------------------------------------------ the grid
 
 
@@ -155,7 +150,6 @@ class Profile:
     start: float  #: 1 for performance ratios, 0 for data profiles
     limit: float  #: 100 in the paper's form, else infinite
     missing: tuple[tuple[str, str], ...]  #: (solver, problem) without a record, counted as failures
-    measure: str  #: what alpha is, in words
 
     def value(self, solver: str, alpha: float) -> float:
         """The fraction of the problems at alpha."""
@@ -193,7 +187,6 @@ def performance_profile(
     problems: Iterable[str] | None = None,
     floor: float = 1.0,
     failure_ratio: float = math.inf,
-    measure: str = "gradient evaluations, relative to the best solver",
 ) -> Profile:
     """The profile of Dolan and More: positions are cost ratios to the cheapest solver that solves the problem.
 
@@ -209,20 +202,7 @@ def performance_profile(
     best = costs.min(axis=1, keepdims=True)
     positions = np.full_like(costs, failure_ratio)
     np.divide(costs, best, out=positions, where=ok)
-    return Profile(tuple(names), tuple(rows), positions, ok, 1.0, failure_ratio, missing, measure)
-
-
-def paper_profile(
-    records: Iterable[Record],
-    *,
-    eps: float,
-    cost: Cost = gradients,
-    solvers: Sequence[str] | None = None,
-    problems: Iterable[str] | None = None,
-) -> Profile:
-    """One panel of the paper's Figure 1: gradients as cost, R <= eps as the test, ratio 100 for failures."""
-    test, ratio = residual_below(eps), FAILURE_RATIO
-    return performance_profile(records, cost=cost, solved=test, solvers=solvers, problems=problems, failure_ratio=ratio)
+    return Profile(tuple(names), tuple(rows), positions, ok, 1.0, failure_ratio, missing)
 
 
 def data_profile(
@@ -232,7 +212,6 @@ def data_profile(
     solved: Solved | None = None,
     solvers: Sequence[str] | None = None,
     problems: Iterable[str] | None = None,
-    measure: str = "gradient evaluations / (n + 1)",
 ) -> Profile:
     """The fraction of the problems solved within kappa (n + 1) gradients; positions are kappa.
 
@@ -247,7 +226,7 @@ def data_profile(
         raise InputError(f"records of solved problems must have n > 0, got 0 for {rows[int(np.argmin(sizes))]}")
     positions = np.full_like(costs, math.inf)
     np.divide(costs, sizes[:, None] + 1.0, out=positions, where=ok)
-    return Profile(tuple(names), tuple(rows), positions, ok, 0.0, math.inf, missing, measure)
+    return Profile(tuple(names), tuple(rows), positions, ok, 0.0, math.inf, missing)
 
 
 def costs_of(

@@ -7,7 +7,7 @@ page from `assets`. The same records give the same file.
 from __future__ import annotations
 
 import html as markup
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
@@ -65,8 +65,8 @@ def html(sections: Sequence[Section], *, title: str, tables: Sequence[Table] = (
         "title": markup.escape(title),
         "notes": "".join(f"<p>{markup.escape(note)}</p>\n" for note in [*_summary(sections), *notes]),
         "tables": "\n".join(table.html() for table in tables),
-        "solved": _for_each(sections, lambda s: _solved(s)),
-        "pairs": _for_each(sections, lambda s: pairs(s.records, cost=s.cost, solved=s.solved, title=s.title).html()),
+        "solved": "\n".join(_solved(s) for s in sections),
+        "pairs": "\n".join(pairs(s.records, cost=s.cost, solved=s.solved, title=s.title).html() for s in sections),
         "failures": _folded(sections),
     }
     return filled("auglag.bench", "report", data(sections), parts)
@@ -112,10 +112,6 @@ def _summary(sections: Sequence[Section]) -> list[str]:
     solvers = {record.title for section in sections for record in section.records}
     many = f"{len(sections)} settings, " if len(sections) > 1 else ""
     return [f"{runs} runs: {many}{len(problems)} problems, {len(solvers)} solvers."]
-
-
-def _for_each(sections: Sequence[Section], render: Callable[[Section], str]) -> str:
-    return "\n".join(render(section) for section in sections)
 
 
 def _solved(section: Section) -> str:

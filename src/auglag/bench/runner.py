@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import TypeVar, final
 
 from auglag.bench import baselines
 from auglag.bench.environment import build
@@ -37,6 +37,7 @@ class Progress:
 
 
 Watch = Callable[[Progress], None]
+T = TypeVar("T")
 
 
 def run_all(runs: Iterable[Run], store: Store, *, workers: int = 1, watch: Watch | None = None) -> list[Record]:
@@ -130,7 +131,7 @@ class _Local:
         try:
             failure = None
             for _ in range(self._expected):
-                result = self._results.get() if failure is None else self._ready_result()
+                result = self._results.get() if failure is None else _ready(self._results)
                 if result is None:
                     break
                 if isinstance(result, BaseException):
@@ -142,31 +143,26 @@ class _Local:
         finally:
             for worker in self._workers:
                 worker.stop()
-            while not self._tasks.empty():
-                self._take()
+            while _ready(self._tasks) is not None:
+                pass  # nobody is to begin another one
             for thread in threads:
                 thread.join()
             for worker in self._workers:
                 worker.kill()
 
-    def _ready_result(self) -> Record | BaseException | None:
-        """What else is finished when a run has failed: it is not to be lost."""
-        try:
-            return self._results.get_nowait()
-        except queue.Empty:
-            return None
-
-    def _take(self) -> Run | None:
-        try:
-            return self._tasks.get_nowait()
-        except queue.Empty:
-            return None
-
     def _feed(self, worker: Worker) -> None:
         try:
-            while (run := self._take()) is not None:
+            while (run := _ready(self._tasks)) is not None:
                 self._results.put(worker.run(run))
         except Stopped:
             return
         except BaseException as error:  # handed to the caller's thread
             self._results.put(error)
+
+
+def _ready(items: queue.SimpleQueue[T] | queue.Queue[T]) -> T | None:
+    """What can be had without waiting; None where there is nothing."""
+    try:
+        return items.get_nowait()
+    except queue.Empty:
+        return None

@@ -62,12 +62,7 @@ def _scientific(value: float) -> tuple[str, str]:
 
 
 #: The panels of Figure 1, in its order.
-PAPER_SETTINGS = (
-    Setting(1e-2, 0.8, 1.5),
-    Setting(1e-3, 0.8, 1.5),
-    Setting(1e-3, 0.5, 1.5),
-    Setting(1e-3, 0.8, 2.0),
-)
+PAPER_SETTINGS = (Setting(1e-2, 0.8, 1.5), Setting(1e-3, 0.8, 1.5), Setting(1e-3, 0.5, 1.5), Setting(1e-3, 0.8, 2.0))
 
 #: The four variants as options call them, and as the paper does.
 VARIANTS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, final
 
 from auglag.errors import InputError, require_positive
@@ -60,19 +60,10 @@ class Run:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
-        data = {name: getattr(self, name) for name in ("problem", "solver", "source", "seed", "label")}
-        return data | {"options": dict(self.options), "params": self.params, "limits": asdict(self.limits)}
+        data = {f.name: getattr(self, f.name) for f in fields(self)}
+        return data | {"options": dict(self.options), "limits": asdict(self.limits)}
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Run:
         """The inverse of `as_dict`."""
-        return Run(
-            problem=data["problem"],
-            solver=data["solver"],
-            options=data["options"],
-            limits=Limits(**data["limits"]),
-            source=data["source"],
-            params=data["params"],
-            seed=data["seed"],
-            label=data["label"],
-        )
+        return Run(**{**data, "limits": Limits(**data["limits"])})

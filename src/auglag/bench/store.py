@@ -86,9 +86,6 @@ class Store:
         )
         return done.rowcount == 1
 
-    def __contains__(self, key: str) -> bool:
-        return self._connection.execute("SELECT 1 FROM records WHERE key = ?", (key,)).fetchone() is not None
-
     def __len__(self) -> int:
         return int(self._connection.execute("SELECT count(*) FROM records").fetchone()[0])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, final
 
-#: Okabe and Ito's colours, told apart by every kind of colour vision; the yellow is left out, white paper swallows it.
+#: Okabe and Ito's colours, told apart by every kind of colour vision; without the yellow, too pale on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#7F7F7F")
 
 #: Line styles as dash patterns in points, so that print in grey still tells lines apart.

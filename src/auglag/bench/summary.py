@@ -22,9 +22,9 @@ def compare(records: Sequence[Record], output: Path, *, title: str) -> Iterator[
     rows = side_by_side(records)
     if len(rows.rows) <= FEW:
         yield rows.text()
-    paying = [record for record in records if record.title in _with_gradients(records)]
-    if len({record.title for record in paying}) > 1:
-        yield pairs(paying).text()
+    costed = _with_gradients(records)
+    if len({record.title for record in costed}) > 1:
+        yield pairs(costed).text()
     write_tables(output / "problems.md", title, [rows])
     yield f"Problem by problem: {output / 'problems.md'}"
     yield from write(records, output, title=title)
@@ -33,9 +33,9 @@ def compare(records: Sequence[Record], output: Path, *, title: str) -> Iterator[
 def write(records: Sequence[Record], output: Path, *, title: str) -> Iterator[str]:
     """Write everything into the folder; what to tell the user, line by line."""
     tables = [solved_at(records, claims_at=_asked(records)), failures(records)]
-    paying = [record for record in records if record.title in _with_gradients(records)]
-    if len({record.title for record in paying}) > 1:
-        tables.insert(1, pairs(paying))
+    costed = _with_gradients(records)
+    if len({record.title for record in costed}) > 1:
+        tables.insert(1, pairs(costed))
     write_tables(output / "tables.md", title, tables)
     yield tables[0].text()
     yield f"Tables: {output / 'tables.md'}"
@@ -49,10 +49,10 @@ def write(records: Sequence[Record], output: Path, *, title: str) -> Iterator[st
     longest = max(len(record.title) for record in records)
     width = 5.0 + 0.06 * max(0, longest - 20)  # inches: long names want room
     figures = {"solved-at": plots.solved_at_plot(records, title=title, width=width)}
-    if paying:
-        figures["profile"] = plots.profile_plot(performance_profile(paying), title=title, width=width)
-        figures["data-profile"] = plots.data_profile_plot(data_profile(paying), title=title, width=width)
-    if len(paying) < len(records):
+    if costed:
+        figures["profile"] = plots.profile_plot(performance_profile(costed), title=title, width=width)
+        figures["data-profile"] = plots.data_profile_plot(data_profile(costed), title=title, width=width)
+    if len(costed) < len(records):
         yield "Solvers that ask for no gradients are left out where gradients are the cost."
     for name, figure in figures.items():
         saved = plots.save(figure, output / name)
@@ -67,9 +67,10 @@ def _export(records: Sequence[Record], output: Path) -> Iterator[Path]:
         yield export(records, output / "runs.parquet")
 
 
-def _with_gradients(records: Sequence[Record]) -> set[str]:
-    """Solvers for which the number of gradients is a cost at all."""
-    return {record.title for record in records if record.gradients}
+def _with_gradients(records: Sequence[Record]) -> list[Record]:
+    """The records of solvers that ask for gradients, whose number can be their cost."""
+    titles = {record.title for record in records if record.gradients}
+    return [record for record in records if record.title in titles]
 
 
 def _asked(records: Sequence[Record]) -> float:

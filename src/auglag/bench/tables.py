@@ -94,7 +94,7 @@ def solved_at(
     columns += [f"median {cost_name}", "common", *(f"median {kind}" for kind in second), "CPU s", *present]
     notes = [
         f"{len(rows)} problems; medians over those solved at 1e-6, 'common' over the {len(common)} that all "
-        f"{len(names)} solvers solve.",
+        f"{len(names)} solvers solve."
     ]
     if claims_at is not None:
         columns.append("false claims")
@@ -190,18 +190,8 @@ def pairs(
         for c in pairwise(records, cost=cost, solved=solved)
     )
     heads = (
-        "A",
-        "B",
-        "both",
-        "only A",
-        "only B",
-        "neither",
-        "median A/B",
-        "geo. mean A/B",
-        "A wins",
-        "B wins",
-        "ties",
-        "p",
+        *("A", "B", "both", "only A", "only B", "neither"),
+        *("median A/B", "geo. mean A/B", "A wins", "B wins", "ties", "p"),
     )
     notes = (
         "A/B: cost of A over cost of B where both solve. A win: the only one to solve, or both and cheaper.",

@@ -98,14 +98,6 @@ def judged(record: Record, inner: AbstractProblem, x: Vector, y: Vector | None =
     )
 
 
-def rejudged(record: Record) -> Record:
-    """The record with the verdict of today's judge on its point; what it cost stays."""
-    if record.x is None:
-        return record
-    run = record.run
-    return judged(record, problem_of(run.problem, run.source, json.dumps(run.params)), np.array(record.x))
-
-
 @functools.lru_cache(maxsize=1)
 def problem_of(name: str, source: str, params: str) -> AbstractProblem:
     """The problem, with its parameters as JSON; runs of several solvers on one problem come in a row."""

@@ -10,14 +10,9 @@ from auglag._typing import Vector
 from auglag.algorithm.status import Status
 from auglag.certificate.kkt import Certificate, certificate
 from auglag.certificate.multipliers import best_multipliers
+from auglag.certificate.tuning import TUNING
 from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.presolved import Presolved
-
-#: Least-squares multipliers are tried at the end only while their matrix has at most this many entries: beyond, they
-#: take longer than a step of the method.
-LARGEST_FIT = 100_000
-#: Without rows, residuals above this multiple of tol say less than the objective: at a kink they say nothing.
-NEARLY = 1e3
 
 
 def objective(problem: AbstractProblem, x: Vector) -> float:
@@ -59,7 +54,7 @@ class Judge:
 
     def _better(self, best: Best, residual: float, x: Vector) -> bool:
         """Whether its residual is smaller; without rows, as long as neither is near the tolerance, its objective."""
-        told = self.problem.m > 0 or not min(residual, best.residual) > NEARLY * self.tol
+        told = self.problem.m > 0 or not min(residual, best.residual) > TUNING.nearly * self.tol
         if told or not math.isfinite(best.residual + residual):
             return residual < best.residual
         return objective(self.problem, x) < objective(self.problem, best.x)
@@ -108,9 +103,9 @@ class Judge:
         if self.refine(best, 2):
             check = self.check(best)
         original = self.original
-        small = original.m and original.n * original.m <= LARGEST_FIT
+        small = original.m and original.n * original.m <= TUNING.largest_fit
         if check.meets(self.tol) or not small or status is Status.NON_FINITE:
             return check
         fitted = self.measure(best.x, None)
-        better = not math.isfinite(check.residual) or fitted.residual < 0.5 * check.residual
+        better = not math.isfinite(check.residual) or fitted.residual < TUNING.fitted_better * check.residual
         return fitted if better or fitted.meets(self.tol) else check

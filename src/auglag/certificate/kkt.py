@@ -14,14 +14,10 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.certificate.multipliers import best_multipliers
+from auglag.certificate.tuning import TUNING
 from auglag.errors import InputError
 from auglag.problems.base import AbstractProblem, Point
 from auglag.prox import SeparableTerm, Zero
-
-#: Distances (relative to max(1, |side|)) within which a row or variable may be held by a multiplier, for a bare x.
-ACTIVITY = (1e-6, 1e-8, 1e-4, 1e-2)
-#: No more violated rows than these are named.
-MOST_NAMED = 1000
 
 
 @final
@@ -31,8 +27,9 @@ class Certificate:
 
     residual = stationarity + ||(violation, complementarity)||, which for equality constraints is the paper's
     R(x, y) = dist(-grad L(x, y), dg(x)) + ||c(x)||. An inequality is an equality c - s = 0 with a slack s between its
-    sides: a multiplier at a side that c(x) does not touch is paid for either by its size, as stationarity in s, or by
-    the gap, as complementarity; one at a bound that x does not touch by its size or by gap * max(1, size).
+    sides. A multiplier at a side that c(x) does not touch counts either with its size, as stationarity in s, or with
+    the gap, as complementarity; one at a bound that x does not touch with its size or with gap * max(1, size). Of all
+    these splits the one with the smallest residual is reported.
     """
 
     x: Vector
@@ -90,14 +87,14 @@ def certificate(problem: AbstractProblem, x: Vector, y: Vector | None = None, *,
     point = problem.at(x)
     if y is not None:
         return _measure(point, y)
-    best: Certificate | None = None
-    for active in ACTIVITY if problem.m else ACTIVITY[:1]:
-        check = _measure(point, best_multipliers(point, active))
-        if best is None or not math.isfinite(best.residual) or check.residual < best.residual:
-            best = check
+    first, *others = TUNING.activity if problem.m else TUNING.activity[:1]
+    best = _measure(point, best_multipliers(point, first))
+    for active in others:
         if best.residual <= enough:
             break
-    assert best is not None
+        check = _measure(point, best_multipliers(point, active))
+        if not math.isfinite(best.residual) or check.residual < best.residual:
+            best = check
     return best
 
 
@@ -111,12 +108,14 @@ def _measure(point: Point, y: Vector) -> Certificate:
     with np.errstate(invalid="ignore", over="ignore"):  # an infinite entry makes a NaN, which no tolerance meets
         lagrangian_gradient = point.lagrangian_gradient(y)
     size, gap = _row_gaps(problem.cl, problem.cu, c, y)
-    ways = [way for bounds in _for_bounds(problem, x, -lagrangian_gradient) for way in _for_rows(bounds, size, gap)]
-    paid = min(ways, key=lambda way: way.total(violation))
-    z = paid.z.copy()
+    splits = [
+        split for bounds in _for_bounds(problem, x, -lagrangian_gradient) for split in _for_rows(bounds, size, gap)
+    ]
+    best = min(splits, key=lambda split: split.residual(violation))
+    z = best.z.copy()
     if problem.differenced:
         z[problem.lower == problem.upper] = math.nan  # differences do not move a fixed variable
-    worst = [int(i) for i in np.argsort(-row_violation, kind="stable")[:MOST_NAMED] if row_violation[i] != 0.0]
+    worst = [int(i) for i in np.argsort(-row_violation, kind="stable")[: TUNING.most_named] if row_violation[i] != 0.0]
     named = {problem.row_name(i): float(row_violation[i]) for i in worst}
     if bound_violation > 0:
         named["bounds"] = bound_violation
@@ -126,9 +125,9 @@ def _measure(point: Point, y: Vector) -> Certificate:
         multipliers=y,
         bound_multipliers=z,
         objective=float(point.f + g_value),
-        stationarity=paid.stationarity,
+        stationarity=best.stationarity,
         violation=violation,
-        complementarity=paid.complementarity,
+        complementarity=best.complementarity,
         row_violations=named,
         gradient_norm=float(np.linalg.norm(point.grad)),
         exact=problem.g is None or problem.g.exact,
@@ -140,10 +139,10 @@ def _measure(point: Point, y: Vector) -> Certificate:
 def settle_rows(
     stationarity: float, violation: float, c: Vector, y: Vector, cl: Vector, cu: Vector
 ) -> tuple[float, float]:
-    """(stationarity, complementarity) of a point without bounds, multipliers off their side paid the cheaper way."""
-    ways = _for_rows(_Payment(stationarity, 0.0, np.zeros(0)), *_row_gaps(cl, cu, c, y))
-    paid = min(ways, key=lambda way: way.total(violation))
-    return paid.stationarity, paid.complementarity
+    """(stationarity, complementarity) of a point without bounds: the split with the smallest residual."""
+    splits = _for_rows(_Split(stationarity, 0.0, np.zeros(0)), *_row_gaps(cl, cu, c, y))
+    best = min(splits, key=lambda split: split.residual(violation))
+    return best.stationarity, best.complementarity
 
 
 def _row_gaps(cl: Vector, cu: Vector, c: Vector, y: Vector) -> tuple[Vector, Vector]:
@@ -154,19 +153,19 @@ def _row_gaps(cl: Vector, cu: Vector, c: Vector, y: Vector) -> tuple[Vector, Vec
 
 
 @dataclass(frozen=True, slots=True)
-class _Payment:
-    """One way to pay for multipliers that are off their side: as stationarity, or as complementarity."""
+class _Split:
+    """One way to count multipliers at sides that are not touched: as stationarity, or as complementarity."""
 
     stationarity: float
     complementarity: float
     z: Vector
 
-    def total(self, violation: float) -> float:
+    def residual(self, violation: float) -> float:
         return self.stationarity + math.hypot(violation, self.complementarity)
 
 
-def _for_rows(bounds: _Payment, size: Vector, gap: Vector) -> Iterator[_Payment]:
-    """All rows pay their gap, as Algorithm 1 with its slacks does; or each the smaller of gap_i and |y_i|."""
+def _for_rows(bounds: _Split, size: Vector, gap: Vector) -> Iterator[_Split]:
+    """All rows count with their gap, as in Algorithm 1 with its slacks; or each with the smaller of gap_i and |y_i|."""
     yield replace(bounds, complementarity=math.hypot(bounds.complementarity, float(np.linalg.norm(gap))))
     dropped = np.where(size < gap, size, 0.0)
     yield replace(
@@ -176,7 +175,7 @@ def _for_rows(bounds: _Payment, size: Vector, gap: Vector) -> Iterator[_Payment]
     )
 
 
-def _for_bounds(problem: AbstractProblem, x: Vector, v: Vector) -> Iterator[_Payment]:
+def _for_bounds(problem: AbstractProblem, x: Vector, v: Vector) -> Iterator[_Split]:
     """v = -grad L less dg and bound multipliers z: only at bounds that x touches (the paper's distance), or near them.
 
     A multiplier z at a bound that x does not quite touch costs gap * max(1, |z|), which bounds what moving x there
@@ -185,10 +184,10 @@ def _for_bounds(problem: AbstractProblem, x: Vector, v: Vector) -> Iterator[_Pay
     g = problem.g if problem.g is not None else Zero()
     none = np.zeros(x.size)
     if not isinstance(g, SeparableTerm):  # no bounds beside such a g
-        yield _Payment(g.subdiff_distance(x, v), 0.0, none)
+        yield _Split(g.subdiff_distance(x, v), 0.0, none)
         return
     if not np.isfinite(v).all():
-        yield _Payment(math.nan, 0.0, none)
+        yield _Split(math.nan, 0.0, none)
         return
     lo, hi = g.subdiff_interval(x)
     excess = v - np.clip(v, lo, hi)  # what dg cannot absorb and a bound must
@@ -197,5 +196,5 @@ def _for_bounds(problem: AbstractProblem, x: Vector, v: Vector) -> Iterator[_Pay
     price = np.maximum(gap, 0.0) * np.maximum(1.0, size)
     for held in (gap <= 0.0, price < size):
         z = np.where(held, excess, 0.0)
-        paid = np.where(held, price, 0.0)
-        yield _Payment(float(np.linalg.norm(excess - z)), float(np.linalg.norm(paid)), z)
+        off = np.where(held, price, 0.0)
+        yield _Split(float(np.linalg.norm(excess - z)), float(np.linalg.norm(off)), z)

@@ -10,17 +10,13 @@ from scipy import sparse
 from scipy.optimize import lsq_linear
 
 from auglag._typing import Vector
+from auglag.certificate.tuning import TUNING
 from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.jacobians import dense
 from auglag.prox import SeparableTerm, Zero
 
-#: A row or variable this near to a side (relative to max(1, |side|)) may carry a multiplier of that side's sign.
-ACTIVE = 1e-6
-#: Up to so many columns the active-set method is used, which is exact; beyond it an interior one.
-EXACT_COLUMNS = 150
 
-
-def best_multipliers(point: Point, active: float = ACTIVE) -> Vector:
+def best_multipliers(point: Point, active: float = TUNING.activity[0]) -> Vector:
     """min over y of ||(grad f + J'y + s, y_inactive)||, s in dg(x) + the normal cone of the bounds.
 
     A row at a side carries a multiplier of that side's sign, an equality any. A row at no side may carry one at the
@@ -45,11 +41,11 @@ def best_multipliers(point: Point, active: float = ACTIVE) -> Vector:
         return bounded_least_squares(system, target, *bounds)[: problem.m]
     system = _system(point, inactive, np.zeros(0, dtype=np.intp))
     y = np.zeros(problem.m)
-    for _ in range(50):
+    for _ in range(TUNING.alternations):
         subgradient = g.project_subdiff(point.x, -(grad + point.vjp(y)))
         target = np.concatenate([-(grad + subgradient), np.zeros(inactive.size)])
         new = bounded_least_squares(system, target, low, high)
-        done = np.linalg.norm(new - y) <= 1e-12 * max(1.0, float(np.linalg.norm(new)))
+        done = np.linalg.norm(new - y) <= TUNING.alternations_end * max(1.0, float(np.linalg.norm(new)))
         y = new
         if done:
             break
@@ -67,7 +63,7 @@ def _row_signs(problem: AbstractProblem, c: Vector, active: float) -> tuple[Vect
 
 
 def _finite(jac: Any) -> bool:
-    """Whether the entries are finite; an operator is taken at its word."""
+    """Whether the entries are finite; those of an operator are not looked at."""
     if isinstance(jac, np.ndarray):
         return bool(np.isfinite(jac).all())
     return bool(np.isfinite(jac.data).all()) if sparse.issparse(jac) else True
@@ -106,6 +102,8 @@ def bounded_least_squares(matrix: Any, target: Vector, low: Vector, high: Vector
     if isinstance(matrix, np.ndarray):
         if np.isneginf(low).all() and np.isposinf(high).all():
             return np.asarray(np.linalg.lstsq(matrix, target, rcond=None)[0])
-        method = "bvls" if matrix.shape[1] <= EXACT_COLUMNS else "trf"
-        return np.asarray(lsq_linear(matrix, target, (low, high), method=method, tol=1e-14).x)
-    return np.asarray(lsq_linear(matrix, target, (low, high), method="trf", tol=1e-14, lsmr_tol="auto").x)
+        method = "bvls" if matrix.shape[1] <= TUNING.exact_columns else "trf"
+        return np.asarray(lsq_linear(matrix, target, (low, high), method=method, tol=TUNING.least_squares_tol).x)
+    return np.asarray(
+        lsq_linear(matrix, target, (low, high), method="trf", tol=TUNING.least_squares_tol, lsmr_tol="auto").x
+    )

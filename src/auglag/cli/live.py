@@ -13,7 +13,7 @@ from rich.text import Text
 
 from auglag.log import LoggedRun, LogReader
 from auglag.log.schema import duration
-from auglag.report.progress import HEADER, line
+from auglag.report.progress import HEADER, line, number
 
 STYLES = {"waiting": "yellow", "running": "cyan", "finished": "green", "failed": "red", "gone": "red"}
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -26,10 +26,11 @@ def view(reader: LogReader, *, width: int, height: int) -> RenderableType:
     run = reader.run
     if run is None:
         return Text(f"waiting for {reader.path}", style=STYLES["waiting"])
-    parts: list[RenderableType] = [headline(reader), Text(_facts(run), style="dim")]
+    headline = Text.assemble((run.name, "bold"), (f"  {words(reader)}", STYLES[_state(reader)]))
+    parts: list[RenderableType] = [headline, Text(_facts(run), style="dim")]
     rows = run.rows
     if rows:
-        parts += [Text(), *_chart(rows, _number(run.start.get("tol")), min(width, 110) - 22, 8 if height >= 30 else 4)]
+        parts += [Text(), *_chart(rows, number(run.start.get("tol")), min(width, 110) - 22, 8 if height >= 30 else 4)]
         parts += [Text(), _strips(run, min(width, 110))]
         room = max(3, height - len(parts) - (18 if height >= 30 else 14))
         parts += [Text(), *_last(run, room)]
@@ -41,15 +42,6 @@ def view(reader: LogReader, *, width: int, height: int) -> RenderableType:
     return Group(*parts)
 
 
-def headline(reader: LogReader) -> Text:
-    """Name, state, time."""
-    run = reader.run
-    assert run is not None
-    text = Text.assemble((run.name, "bold"))
-    text.append(f"  {words(reader)}", style=STYLES[_state(reader)])
-    return text
-
-
 def words(reader: LogReader) -> str:
     """The state of a run in words."""
     run = reader.run
@@ -59,9 +51,9 @@ def words(reader: LogReader) -> str:
     if run.end is not None:
         return f"{str(run.end.get('status')).lower().replace('_', ' ')} after {spent}"
     if reader.state == "gone":
-        return f"ended without a last word after {spent}: killed, or crashed"
+        return f"ended unexpectedly after {spent}: it was killed, or it crashed"
     silent = f", silent for {duration(reader.silent())}" if reader.silent() > 60 else ""
-    return f"running, {spent} at its last word{silent}"
+    return f"running, {spent} at its last line{silent}"
 
 
 def _state(reader: LogReader) -> str:
@@ -73,7 +65,7 @@ def _facts(run: LoggedRun) -> str:
     start = run.start
     options = start.get("options") or {}
     how = ", ".join(str(options[name]) for name in ("method", "rules") if name in options)
-    tol = _number(start.get("tol"))
+    tol = number(start.get("tol"))
     return f"{start.get('n')} variables, {start.get('m')} constraint rows, tol {tol:.0e}; {how}"
 
 
@@ -139,13 +131,13 @@ def _strips(run: LoggedRun, width: int) -> Table:
             continue
         values = [row.get(column) for row in source][-room:]
         strip = Text(_strip(values, logarithmic=column != "evaluations"), style="cyan")
-        last = _number(source[-1].get(column))
+        last = number(source[-1].get(column))
         table.add_row(Text(f"{name:>15}", style="dim"), strip, f"{last:.3g}")
     return table
 
 
 def _strip(values: Sequence[Any], *, logarithmic: bool) -> str:
-    numbers = [_log(v) if logarithmic else _number(v) for v in values]
+    numbers = [_log(v) if logarithmic else number(v) for v in values]
     known = [v for v in numbers if v is not None and math.isfinite(v)]
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
     low = min(low, 0.0) if not logarithmic else low
@@ -165,28 +157,9 @@ def _strip(values: Sequence[Any], *, logarithmic: bool) -> str:
 def _last(run: LoggedRun, room: int) -> list[Text]:
     """The last iterations, as `solve` prints them."""
     shown = run.iterations[-room:]
-    return [Text(HEADER, style="bold")] + [Text(text_row(row)) for row in shown] if shown else []
-
-
-def text_row(row: dict[str, Any]) -> str:
-    """An iteration as a line below `HEADER`."""
-    return line(
-        int(row["k"]),
-        _number(row.get("objective")),
-        _number(row.get("residual")),
-        _number(row.get("violation")),
-        _number(row.get("beta")),
-        _number(row.get("multiplier_norm")),
-        int(row.get("inner_iterations") or 0),
-        int(row.get("evaluations") or 0),
-        str(row.get("inner_status") or ""),
-    )
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else math.nan
+    return [Text(HEADER, style="bold")] + [Text(line(row)) for row in shown] if shown else []
 
 
 def _log(value: Any) -> float | None:
-    number = _number(value)
-    return math.log10(number) if math.isfinite(number) and number > 0 else None
+    known = number(value)
+    return math.log10(known) if math.isfinite(known) and known > 0 else None

@@ -13,6 +13,7 @@ import typer
 from auglag.cli.base import Cluster, Output, Quick, Redo, Workers, err, out, paper
 from auglag.cli.progress import Counted, Course, kept
 from auglag.cli.runs import run
+from auglag.log.schema import clock
 
 
 def _experiment(what: str, text: str) -> None:
@@ -53,8 +54,8 @@ def _deterministic(
         records = run(runs, store, workers, cluster, redo, course)
     for line in figure1.WRITE[what](records, output):
         out.print(line, markup=False)
-    minutes, seconds = divmod(round(time.monotonic() - started), 60)
-    out.print(f"{len(records)} runs on {len(names)} problems, {minutes}:{seconds:02d} in this call.")
+    spent = clock(time.monotonic() - started)
+    out.print(f"{len(records)} runs on {len(names)} problems, {spent} in this call.")
 
 
 # ----------------------------------------------------------------------------------- the paper's stochastic section

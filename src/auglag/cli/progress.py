@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Self, final
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from auglag.cli.base import INTERRUPTED, err
+from auglag.log.schema import clock
 
 if TYPE_CHECKING:
     from auglag.bench.runner import Progress
@@ -45,7 +46,7 @@ class Shown:
         self.bar: Bar | None = None
         self.latest = ""
 
-    def __enter__(self) -> Shown:
+    def __enter__(self) -> Self:
         if self.before:
             err.print(f"{self.before} runs are in the store already, {self.total} to do")
         return self
@@ -89,10 +90,6 @@ class Records(Shown):
         super().__init__(total, before=before, course=course)
         self.claimed = self.solved = 0
 
-    def __enter__(self) -> Records:
-        super().__enter__()
-        return self
-
     def __call__(self, progress: Progress) -> None:
         """Show the state after one more record."""
         self.claimed += bool(progress.record.claims_success)
@@ -107,10 +104,6 @@ class Counted(Shown):
 
     def __init__(self, *, course: Course | None = None) -> None:
         super().__init__(0, course=course)
-
-    def __enter__(self) -> Counted:
-        super().__enter__()
-        return self
 
     def __call__(self, done: int, total: int) -> None:
         """So many of so many; the first call says how many there are."""
@@ -129,10 +122,3 @@ def kept(what: Callable[[], str]) -> Iterator[None]:
     except KeyboardInterrupt:
         err.print(f"interrupted: {what()}; to go on: auglag {shlex.join(sys.argv[1:])}", markup=False)
         raise typer.Exit(INTERRUPTED) from None
-
-
-def clock(seconds: float) -> str:
-    """1:05, or 2:03:04."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

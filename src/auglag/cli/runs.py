@@ -74,12 +74,7 @@ def runs_of(
 
 
 def run(
-    runs: Sequence[Run],
-    store: Store,
-    workers: int,
-    cluster: str,
-    redo: bool = False,
-    course: Course | None = None,
+    runs: Sequence[Run], store: Store, workers: int, cluster: str, redo: bool = False, course: Course | None = None
 ) -> list[Record]:
     """Run them here or there, with progress; records of other versions are named, or done again."""
     from auglag.bench.cluster import run_on_cluster

@@ -11,8 +11,8 @@ from rich.live import Live
 
 from auglag.cli.base import INTERRUPTED, app, err, out
 from auglag.errors import InputError
-from auglag.log import LogReader
-from auglag.report.progress import HEADER
+from auglag.log import LoggedRun, LogReader
+from auglag.report.progress import HEADER, line
 
 #: Seconds between two looks at the file.
 PAUSE = 0.25
@@ -32,8 +32,6 @@ def watch(
     """
     reader = LogReader(chosen(log))
     reader.poll()
-    if once and reader.run is None:
-        raise InputError(f"there is no run in {reader.path} yet")
     try:
         if web:
             _serve(reader, port)
@@ -60,16 +58,18 @@ def chosen(path: Path) -> Path:
 def _show(reader: LogReader) -> None:
     from auglag.cli import live
 
+    run = reader.run
+    if run is None:
+        raise InputError(f"there is no run in {reader.path} yet")
     if out.is_terminal:
         out.print(live.view(reader, width=out.width, height=out.height))
         return
-    assert reader.run is not None
-    out.print(f"{reader.run.name}: {live.words(reader)}", markup=False)
-    for i, row in enumerate(reader.run.iterations):
+    out.print(f"{run.name}: {live.words(reader)}", markup=False)
+    for i, row in enumerate(run.iterations):
         if i % 20 == 0:
             out.print(HEADER, markup=False)
-        out.print(live.text_row(row), markup=False)
-    _last_word(reader)
+        out.print(line(row), markup=False)
+    _last_word(run, live.words(reader))
 
 
 def _follow(reader: LogReader) -> None:
@@ -101,22 +101,18 @@ def _print(reader: LogReader) -> None:
             for row in run.iterations[printed:]:
                 if printed % 20 == 0:
                     print(HEADER)
-                print(live.text_row(row), flush=True)
+                print(line(row), flush=True)
                 printed += 1
-        if reader.state in ("finished", "gone"):
-            break
+            if reader.state in ("finished", "gone"):
+                _last_word(run, live.words(reader))
+                return
         time.sleep(PAUSE)
         reader.poll()
-    _last_word(reader)
 
 
-def _last_word(reader: LogReader) -> None:
-    from auglag.cli import live
-
-    run = reader.run
-    assert run is not None
+def _last_word(run: LoggedRun, state: str) -> None:
     if run.end is None:
-        print(f"{run.name}: {live.words(reader)}")
+        print(f"{run.name}: {state}")
     else:
         print("\n".join([str(run.end.get("message")), *(f"Try: {text}" for text in run.end.get("advice") or ())]))
 

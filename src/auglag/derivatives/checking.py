@@ -1,4 +1,4 @@
-"""Is a user-supplied derivative the derivative of the user's function? A cheap answer that does not cry wolf.
+"""Is a user-supplied derivative the derivative of the user's function? A cheap answer without false alarms.
 
 One random direction d and two evaluations settle the usual case: (f(x + hd) - f(x - hd)) / 2h against J d. Only a
 disagreement is looked into, and four things must hold before it is called an error:
@@ -25,14 +25,8 @@ from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Matrix, Vector
 from auglag.derivatives.differences import jacobian
+from auglag.derivatives.tuning import EPS, TUNING
 from auglag.errors import DerivativeError, EvaluationError
-
-_EPS = float(np.finfo(np.float64).eps)
-_TOLERANCE = 1e-3  # the relative error that is tolerated, in units of the norm of the terms of J d
-_STEADY = 0.1  # how far the error may change from step size to step size, relative to itself
-_LARGEST, _SMALLEST = 1e-2, 1e-9  # the step sizes of the sweep
-_CENTRAL, _FORWARD = _EPS ** (1 / 3), 4 * _EPS**0.5  # the step sizes of the first test
-_MANY = 256  # variables; above, the worst entry is searched for by halving
 
 _Operator: TypeAlias = Any  # ndarray, csr_array or LinearOperator of shape (m, n)
 
@@ -144,7 +138,7 @@ class _Box:
         sign = np.where(draws[2] < 0.5, -1.0, 1.0)
         with np.errstate(over="ignore"):
             below, above = self.x - self.lower, self.upper - self.x
-        near = np.minimum(below, above) < _LARGEST * self.scale
+        near = np.minimum(below, above) < TUNING.largest_step * self.scale
         sign[near] = np.where(above >= below, 1.0, -1.0)[near, None]
         directions: Matrix = sign * size * self.scale[:, None]
         return directions
@@ -156,7 +150,7 @@ def _box(x: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> _Box:
     lower, upper = (np.broadcast_to(np.asarray(b, dtype=np.float64), x.shape) for b in (lower, upper))
     size = np.maximum(1.0, np.abs(x))
     with np.errstate(over="ignore"):
-        scale = np.minimum(np.maximum(np.sqrt(size), 1e-4 * size), upper - lower)
+        scale = np.minimum(np.maximum(np.sqrt(size), TUNING.least_relative_move * size), upper - lower)
     return _Box(x, lower, upper, scale)
 
 
@@ -173,7 +167,7 @@ class _Sweep:
     def verdict(self, norm: Vector) -> tuple[NDArray[np.bool_], Vector]:
         """Which rows are wrong for sure, and their errors; `norm` is that of the terms of each row of J d."""
         size = np.abs(self.error)
-        tolerated = _TOLERANCE * np.fmax(norm, np.abs(self.slope))
+        tolerated = TUNING.tolerance * np.fmax(norm, np.abs(self.slope))
         # A function that moves in jumps (single precision, rounded output) stands still for small steps.
         still = (self.slope == 0) & (self.gap == 0)
         still &= ~still.all(axis=0)
@@ -186,7 +180,7 @@ class _Sweep:
             window = self.error[k : k + 3]
             with np.errstate(invalid="ignore", divide="ignore"):
                 spread = np.ptp(window, axis=0) / size[k : k + 3].min(axis=0)
-            found = sure[k : k + 3].all(axis=0) & ~twice & ~agrees[k:].any(axis=0) & (spread <= _STEADY)
+            found = sure[k : k + 3].all(axis=0) & ~twice & ~agrees[k:].any(axis=0) & (spread <= TUNING.steady)
             better = found & (spread < best)
             wrong |= found
             best, error = np.where(better, spread, best), np.where(better, window[1], error)
@@ -252,7 +246,7 @@ class _Check:
 
     def _direction(self, jac: _Operator, box: _Box) -> tuple[Vector, Vector]:
         """A direction in which no row of J d is small by cancellation, and the norm of the terms of each row."""
-        candidates = box.directions(4, self.rng)
+        candidates = box.directions(TUNING.directions, self.rng)
         products, norms = _terms(jac, candidates)
         share = np.where(norms > 0, products / np.where(norms > 0, norms, 1.0), 1.0)
         k = int(np.argmax(share.min(axis=0, initial=1.0)))
@@ -264,27 +258,28 @@ class _Check:
         if m != norm.size:
             transposed = " (is it transposed?)" if jac.shape[1] == m else ""
             raise DerivativeError(f"{subject} must have {m} rows, got shape {jac.shape}{transposed}")
-        return bool((np.abs(error) <= _TOLERANCE * norm + rounding).all())
+        return bool((np.abs(error) <= TUNING.tolerance * norm + rounding).all())
 
     def _quick(self, jac: _Operator, direction: Vector) -> tuple[Vector, Vector, int]:
         """The error of J d from two evaluations, what rounding may do to it, and the number of values of fun."""
-        box, h, m = self.box, _CENTRAL, int(jac.shape[0])
+        box, h, m = self.box, TUNING.central_step, int(jac.shape[0])
         a, b, distance = box.move(direction, h), box.move(direction, -h), 2 * h
         if min(box.room(direction), box.room(-direction)) < h:
-            a, b, distance = box.move(direction, _FORWARD), box.x, _FORWARD
+            distance = TUNING.one_sided_step
+            a, b = box.move(direction, distance), box.x
         fa, fb = self._value(a, m), self._value(b, m)
         if fa.size != m or fb.size != m:
             return np.zeros(m), np.zeros(m), fa.size if fa.size != m else fb.size
         with np.errstate(invalid="ignore", over="ignore"):
             error = (fa - fb) / distance - jac @ ((a - b) / distance)
-            return error, 2 * _EPS * np.maximum(np.abs(fa), np.abs(fb)) / distance, m
+            return error, TUNING.rounding_quick * EPS * np.maximum(np.abs(fa), np.abs(fb)) / distance, m
 
     def _sweep(self, jac: _Operator, box: _Box, direction: Vector) -> _Sweep:
         """Forward and backward differences for all step sizes that fit."""
         m = int(jac.shape[0])
-        both = min(box.room(direction), box.room(-direction)) >= 1e4 * _SMALLEST
-        largest = min(_LARGEST, box.room(direction), box.room(-direction) if both else np.inf)
-        h = largest * 10.0 ** -np.arange(1 + np.floor(np.log10(largest / _SMALLEST) + 1e-6))[:, None]
+        both = min(box.room(direction), box.room(-direction)) >= TUNING.two_sided_room * TUNING.smallest_step
+        largest = min(TUNING.largest_step, box.room(direction), box.room(-direction) if both else np.inf)
+        h = largest * 10.0 ** -np.arange(1 + np.floor(np.log10(largest / TUNING.smallest_step) + 1e-6))[:, None]
         f0 = self._value(box.x, m)
         sides = []
         with np.errstate(invalid="ignore", over="ignore"):
@@ -298,13 +293,13 @@ class _Check:
             slopes = np.where(bad.all(axis=0), np.nan, np.where(bad, slopes[::-1], slopes))
             products = np.where(bad, products[::-1], products)
             size = np.max(np.abs(values), axis=0, initial=0.0, where=np.isfinite(values))
-            rounding = 8 * _EPS * np.maximum(size, np.abs(f0)) / h
+            rounding = TUNING.rounding_sweep * EPS * np.maximum(size, np.abs(f0)) / h
             error = slopes - products
             return _Sweep(slopes.mean(axis=0), error.mean(axis=0), np.abs(error[0] - error[-1]), rounding)
 
     def _wrong_nearby(self, direction: Vector, name: str, what: str) -> NDArray[np.bool_]:
         """The rows that are wrong, in the same direction, at the farthest of some points where fun is defined."""
-        for distance in (1e-3, 1e-4, 1e-5):
+        for distance in TUNING.nearby:
             x = self.box.move(direction, distance)
             box = _Box(x, self.box.lower, self.box.upper, self.box.scale)
             jac = self._operator(box, name, what)
@@ -321,7 +316,7 @@ class _Check:
             error = np.abs(estimate - given) * box.scale[columns]
             terms = np.maximum(np.abs(estimate), np.abs(given)) * box.scale[columns]
             rank = np.nan_to_num(error / np.linalg.norm(terms, axis=1, keepdims=True), nan=0.0)
-        for k in np.argsort(-rank, axis=None)[:5].tolist():
+        for k in np.argsort(-rank, axis=None)[: TUNING.suspects].tolist():
             row, column = divmod(k, columns.size)
             i, j = int(rows[row]), int(columns[column])
             axis = np.zeros(box.x.size)
@@ -330,13 +325,13 @@ class _Check:
             if wrong[i]:
                 entry = float(given[row, column])
                 true = entry + float(errors[i] / axis[j])
-                return i, j, entry, true if abs(true) > 1e-9 * abs(entry) else 0.0
+                return i, j, entry, true if abs(true) > TUNING.shown_as_zero * abs(entry) else 0.0
         return None
 
     def _suspects(self, jac: _Operator, rows: NDArray[np.intp], direction: Vector) -> NDArray[np.intp]:
         """The variables to look at one by one; of very many, those of the half with the larger error, repeatedly."""
         columns = np.flatnonzero(self.box.scale)
-        while columns.size > _MANY:
+        while columns.size > TUNING.many_variables:
             halves, errors = np.array_split(columns, 2), []
             for half in halves:
                 part = np.zeros(direction.size)

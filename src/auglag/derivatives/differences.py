@@ -7,7 +7,7 @@ so the rounding of x + h costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
@@ -17,18 +17,16 @@ from scipy import sparse
 
 from auglag._typing import Matrix, Vector
 from auglag.derivatives.colouring import structure
+from auglag.derivatives.tuning import TUNING
 from auglag.errors import EvaluationError, InputError
 
 SCHEMES = ("2-point", "3-point", "cs")
 
 #: A structure (nonzero or stored entries), or the pair (structure, group of each column) to colour only once.
 Sparsity: TypeAlias = Any
-#: Like the builtin `map`: workers(function, points) gives the values in the order of the points.
-Workers: TypeAlias = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
 
-_EPS = float(np.finfo(np.float64).eps)
 _HUGE = float(np.finfo(np.float64).max)
-_RELATIVE = {"2-point": _EPS**0.5, "3-point": _EPS ** (1 / 3), "cs": _EPS**0.5}
+_RELATIVE = {"2-point": TUNING.forward_step, "3-point": TUNING.central_step, "cs": TUNING.complex_step}
 
 
 def steps(
@@ -113,21 +111,10 @@ def _settle(x: Vector, h: Vector, factor: Vector, lower: Vector, upper: Vector) 
     return np.where(usable, h, 0.0)
 
 
-class _LeakedStop(Exception):
-    """Carries a StopIteration of the user's function through iterators."""
-
-    def __init__(self, error: StopIteration) -> None:
-        super().__init__(error)
-        self.error = error
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class _Guarded:
-    """The user's function with an undefined point as NaN, and a fresh array of the right length as value.
-
-    A class and not a closure, so that process pools can pickle it.
-    """
+    """The user's function with an undefined point as NaN, and a fresh array of the right length as value."""
 
     fun: Callable[[Any], Any]
     size: int
@@ -138,8 +125,6 @@ class _Guarded:
             value = self.fun(x)
         except EvaluationError:
             return np.full(self.size, np.nan)
-        except StopIteration as error:  # would end the map it is raised in, unseen
-            raise _LeakedStop(error) from error
         except (TypeError, np.exceptions.ComplexWarning) as error:
             if self.scheme == "cs":
                 raise InputError(f"{self._demand}; it raised {type(error).__name__}: {error}") from error
@@ -168,24 +153,20 @@ class _Stencil:
     h: Vector
     one_sided: NDArray[np.bool_]
 
-    def points(self, groups: Iterable[NDArray[np.intp]]) -> Iterator[NDArray[Any]]:
-        """The points to evaluate; in each, all columns of one group are moved."""
+    def values(self, fun: _Guarded, columns: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The values at the first and at the second node, `columns` moved together; the same where there is one."""
         if self.scheme == "cs":
             ends = [self.x + 1j * self.h]
         elif self.scheme == "2-point":
             ends = [self.x + self.h]
         else:
             ends = [self.x + self.h, self.x + np.where(self.one_sided, 2.0, -1.0) * self.h]
-        for columns in groups:
-            for end in ends:
-                point = self.x.astype(end.dtype)
-                point[columns] = end[columns]
-                yield point
-
-    def pairs(self, values: Iterable[NDArray[Any]]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """The values of each group: at the first and at the second node (the same where there is only one)."""
-        stream = iter(values)
-        return zip(stream, stream, strict=True) if self.scheme == "3-point" else ((v, v) for v in stream)
+        found = []
+        for end in ends:
+            point = self.x.astype(end.dtype)
+            point[columns] = end[columns]
+            found.append(fun(point))
+        return found[0], found[-1]
 
     def slope(self, f0: Vector, first: NDArray[Any], second: NDArray[Any], columns: Any) -> Vector:
         """The derivative along `columns` (broadcast against the values)."""
@@ -240,7 +221,6 @@ def jacobian(
     scheme: str = "3-point",
     rel_step: ArrayLike | None = None,
     sparsity: Sparsity = None,
-    workers: Workers = map,
     stretch: float = 1.0,
 ) -> Matrix | sparse.csr_array:
     """The Jacobian (m, n) of fun at x, where f0 = fun(x); a `csr_array` of the given structure with `sparsity`.
@@ -252,20 +232,15 @@ def jacobian(
     lower, upper = (np.broadcast_to(np.asarray(b, dtype=np.float64), x.shape) for b in (lower, upper))
     stencil = _Stencil(x, lower, upper, scheme, *steps(x, lower, upper, scheme, rel_step, stretch))
     guarded = _Guarded(fun, f0.size, scheme)
-    try:
-        if sparsity is None:
-            return _dense(stencil, guarded, f0, workers)
-        return _coloured(stencil, guarded, f0, sparsity, workers)
-    except _LeakedStop as leaked:
-        raise leaked.error from None
+    return _dense(stencil, guarded, f0) if sparsity is None else _coloured(stencil, guarded, f0, sparsity)
 
 
-def _dense(stencil: _Stencil, fun: _Guarded, f0: Vector, workers: Workers) -> Matrix:
+def _dense(stencil: _Stencil, fun: _Guarded, f0: Vector) -> Matrix:
     jac = np.zeros((f0.size, stencil.x.size))
     free = np.flatnonzero(stencil.h)
     if not jac.size or not free.size:
         return jac
-    values = list(stencil.pairs(workers(fun, stencil.points(free.reshape(-1, 1)))))
+    values = [stencil.values(fun, j) for j in free]
     first, second = (np.stack(node, axis=1) for node in zip(*values, strict=True))
     jac[:, free] = stencil.slope(f0[:, None], first, second, free)
     for j in np.flatnonzero(~np.isfinite(jac).all(axis=0)).tolist():
@@ -273,7 +248,7 @@ def _dense(stencil: _Stencil, fun: _Guarded, f0: Vector, workers: Workers) -> Ma
     return jac
 
 
-def _coloured(stencil: _Stencil, fun: _Guarded, f0: Vector, sparsity: Sparsity, workers: Workers) -> sparse.csr_array:
+def _coloured(stencil: _Stencil, fun: _Guarded, f0: Vector, sparsity: Sparsity) -> sparse.csr_array:
     """One evaluation (two for 3-point) moves all columns of a group; each row sees at most one of them."""
     pattern, group = structure(sparsity, (f0.size, stencil.x.size))
     rows = np.repeat(np.arange(f0.size), np.diff(pattern.indptr))
@@ -282,32 +257,16 @@ def _coloured(stencil: _Stencil, fun: _Guarded, f0: Vector, sparsity: Sparsity, 
     moving = moving[np.argsort(group[cols[moving]], kind="stable")]
     cuts = np.flatnonzero(np.diff(group[cols[moving]])) + 1
     members = np.split(moving, cuts) if moving.size else []  # the entries of each group
-    points = stencil.points(np.unique(cols[entries]) for entries in members)
-    for entries, (first, second) in zip(members, stencil.pairs(workers(fun, points)), strict=True):
+    for entries in members:
+        first, second = stencil.values(fun, np.unique(cols[entries]))
         i, j = rows[entries], cols[entries]
         data[entries] = stencil.slope(f0[i], first[i], second[i], j)
         for k in np.unique(j[~np.isfinite(data[entries])]).tolist():
             own = entries[j == k]
-            # The blame may lie with another column of the group: once more, alone.
-            alone = next(stencil.pairs(map(fun, stencil.points([np.array([k])]))))
-            data[own] = stencil.repair(fun, f0, k, stencil.slope(f0, *alone, k))[rows[own]]
+            # Another column of the group may be the cause: evaluate this one alone.
+            alone = stencil.slope(f0, *stencil.values(fun, k), k)
+            data[own] = stencil.repair(fun, f0, k, alone)[rows[own]]
     return sparse.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
-
-
-def gradient(
-    fun: Callable[[Any], Any],
-    x: ArrayLike,
-    f0: float,
-    *,
-    lower: ArrayLike,
-    upper: ArrayLike,
-    scheme: str = "3-point",
-    rel_step: ArrayLike | None = None,
-    workers: Workers = map,
-) -> Vector:
-    """The gradient (n,) of the real function fun at x; see `jacobian`."""
-    jac = jacobian(fun, x, f0, lower=lower, upper=upper, scheme=scheme, rel_step=rel_step, workers=workers)
-    return np.asarray(jac, dtype=np.float64)[0, :]
 
 
 def hessian_from_gradient(
@@ -318,29 +277,14 @@ def hessian_from_gradient(
     lower: ArrayLike,
     upper: ArrayLike,
     scheme: str = "3-point",
-    rel_step: ArrayLike | None = None,
-    sparsity: Sparsity = None,
-    workers: Workers = map,
-) -> Matrix | sparse.csr_array:
-    """The symmetric Hessian from differences of the gradient; `sparsity` may hold one triangle or both.
+) -> Matrix:
+    """The symmetric Hessian from differences of the gradient.
 
     Rows and columns of fixed variables are 0. An entry that only one triangle could give is taken from there.
     """
-    x = np.asarray(x, dtype=np.float64)
-    if sparsity is not None:
-        pattern, group = structure(sparsity, (x.size, x.size))
-        both = sparse.csr_array(pattern + pattern.T)
-        sparsity = (pattern, group) if both.nnz == pattern.nnz else both
-    raw = jacobian(
-        grad, x, g0, lower=lower, upper=upper, scheme=scheme, rel_step=rel_step, sparsity=sparsity, workers=workers
-    )
-    free = steps(x, lower, upper, scheme, rel_step)[0] != 0
-    if isinstance(raw, np.ndarray):
-        return np.where(free[:, None] & free, _merge(raw, raw.T), 0.0)
-    mirrored = sparse.csr_array(raw.T)  # the same structure, with sorted indices: the data match entry by entry
-    mirrored.sort_indices()
-    raw.data = np.where(np.repeat(free, np.diff(raw.indptr)) & free[raw.indices], _merge(raw.data, mirrored.data), 0.0)
-    return raw
+    raw = np.asarray(jacobian(grad, x, g0, lower=lower, upper=upper, scheme=scheme))
+    free = steps(x, lower, upper, scheme)[0] != 0
+    return np.where(free[:, None] & free, _merge(raw, raw.T), 0.0)
 
 
 def _merge(a: Vector, b: Vector) -> Vector:

@@ -16,15 +16,8 @@ from scipy import sparse
 
 from auglag._typing import Matrix, Vector
 from auglag.derivatives.differences import jacobian, steps
+from auglag.derivatives.tuning import EPS, TUNING
 from auglag.errors import EvaluationError
-
-_EPS = float(np.finfo(np.float64).eps)
-#: Multiples of the usual 3-point step; with them rounding errors are far below those of the usual step.
-WIDE, HALF = 32.0, 16.0
-#: An entry that the extrapolation changes by more than this (relative) is not in the range where it is trusted.
-TRUSTED = 1e-6
-#: The most steps Ridders' method takes for a column.
-LEVELS = 12
 
 Function = Callable[[Any], Any]
 
@@ -35,19 +28,22 @@ def extrapolated(
     """(Jacobian, estimate of the absolute error of its entries), dense or with the structure of `sparsity`."""
     wide: Any
     half: Any
-    wide, half = (jacobian(fun, x, f0, lower=lower, upper=upper, sparsity=sparsity, stretch=s) for s in (WIDE, HALF))
-    (h1, side1), (h2, side2) = (steps(x, lower, upper, "3-point", None, s) for s in (WIDE, HALF))
+    both, t = (TUNING.wide, TUNING.half), TUNING
+    wide, half = (jacobian(fun, x, f0, lower=lower, upper=upper, sparsity=sparsity, stretch=s) for s in both)
+    (h1, side1), (h2, side2) = (steps(x, lower, upper, "3-point", None, s) for s in both)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = (h1 / h2) ** 2
         weight = np.where((side1 == side2) & (ratio > 2.0) & np.isfinite(ratio), 1.0 / (ratio - 1.0), 0.0)
-        rounding = _EPS * np.maximum(np.abs(f0), 1e-300)
+        rounding = EPS * np.maximum(np.abs(f0), 1e-300)
         per_step = np.where(h2 != 0.0, 1.0 / np.abs(h2), 0.0)
     free = h2 != 0.0
     if isinstance(half, np.ndarray):
         better = half + weight * (half - wide)
         change = np.abs(better - half)
-        error = rounding[:, None] * per_step + TRUSTED * change
-        usual = (weight > 0) & (change <= TRUSTED * np.abs(half) + 100 * rounding[:, None] * per_step)
+        error = rounding[:, None] * per_step + t.trusted_change * change
+        usual = (weight > 0) & (
+            change <= t.trusted_change * np.abs(half) + t.trusted_roundings * rounding[:, None] * per_step
+        )
         for j in np.flatnonzero(free & ~usual.all(axis=0)):
             better[:, j], error[:, j] = ridders(fun, x, int(j), f0, lower, upper)
         return better, error
@@ -56,8 +52,11 @@ def extrapolated(
     data = half.data + weight[cols] * (half.data - wide.data)
     change = np.abs(data - half.data)
     noise = rounding[rows] * per_step[cols]
-    error = noise + TRUSTED * change
-    doubtful = ~((weight[cols] > 0) & (change <= TRUSTED * np.abs(half.data) + 100 * noise)) & free[cols]
+    error = noise + t.trusted_change * change
+    doubtful = (
+        ~((weight[cols] > 0) & (change <= t.trusted_change * np.abs(half.data) + t.trusted_roundings * noise))
+        & free[cols]
+    )
     for j in np.unique(cols[doubtful]):
         column, column_error = ridders(fun, x, int(j), f0, lower, upper)
         own = cols == j
@@ -69,15 +68,15 @@ def extrapolated(
 def ridders(fun: Function, x: Vector, j: int, f0: Vector, lower: Vector, upper: Vector) -> tuple[Vector, Vector]:
     """(column j of the Jacobian, estimate of its error) by Ridders' method, inside the bounds."""
     below, above = x[j] - lower[j], upper[j] - x[j]
-    h = 0.1 * abs(x[j]) if x[j] else 1e-2
-    central = min(below, above) >= 0.25 * h
+    h = TUNING.ridders_first * abs(x[j]) if x[j] else TUNING.ridders_first_at_zero
+    central = min(below, above) >= TUNING.ridders_central_room * h
     side = 1.0 if above >= below else -1.0
     h = min(h, min(below, above)) if central else min(h, 0.5 * max(below, above))
     best, error = np.full(f0.size, np.nan), np.full(f0.size, np.inf)
     previous: list[Vector] = []
-    for level in range(LEVELS):
+    for level in range(TUNING.ridders_levels):
         row = [_slope(fun, x, j, f0, h if central else side * h, central)]
-        noise = _EPS * np.abs(f0) / h
+        noise = EPS * np.abs(f0) / h
         for k, before in enumerate(previous, start=1):
             factor = 4.0**k if central else 2.0 ** (k + 1)
             row.append((factor * row[-1] - before) / (factor - 1.0))
@@ -85,7 +84,7 @@ def ridders(fun: Function, x: Vector, j: int, f0: Vector, lower: Vector, upper: 
                 estimate = np.maximum(np.abs(row[-1] - row[-2]), np.abs(row[-1] - before)) + noise
                 improves = estimate < error
             best, error = np.where(improves, row[-1], best), np.where(improves, estimate, error)
-        if level >= 2 and (error <= 1e-10 * np.abs(best) + 2 * noise).all():
+        if level >= 2 and (error <= TUNING.ridders_enough * np.abs(best) + 2 * noise).all():
             break
         previous, h = row, 0.5 * h
     return np.where(np.isfinite(error), best, previous[0] if previous else row[0]), error

@@ -18,7 +18,7 @@ def snapshot(reader: LogReader, *, generation: int = -1, iterations: int = 0, te
     if run is None:
         words = f"There is no run in {reader.path} yet."
     elif reader.state == "gone":
-        words = "The process is gone, and left no last word: it was killed, or it crashed. These are its last rows."
+        words = "The process ended without writing how: it was killed, or it crashed. These are its last rows."
     return {
         "generation": reader.generation,
         "state": reader.state,
@@ -38,5 +38,5 @@ def page(data: dict[str, Any] | None, *, title: str = "auglag watch") -> str:
 
 def write(path: Path, reader: LogReader) -> None:
     """The run so far as one file."""
-    assert reader.run is not None
-    path.write_text(page(snapshot(reader), title=reader.run.name), encoding="utf-8", newline="\n")
+    title = "auglag watch" if reader.run is None else reader.run.name
+    path.write_text(page(snapshot(reader), title=title), encoding="utf-8", newline="\n")

@@ -8,7 +8,6 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, final
 
@@ -41,7 +40,7 @@ class LoggedRun:
 
     @property
     def seconds(self) -> float:
-        """How long the run has taken at its last word."""
+        """Seconds that the run had taken when it wrote its last line."""
         last = self.end or (self.rows[-1] if self.rows else {})
         value = last.get("seconds")
         return float(value) if isinstance(value, int | float) else 0.0
@@ -105,7 +104,7 @@ class LogReader:
 
     @property
     def state(self) -> str:
-        """ "waiting" for a first line, "running", "finished", or "gone": the process ended without a last word."""
+        """ "waiting" for a first line, "running", "finished", or "gone": the process is not there, and wrote no end."""
         if self.run is None:
             return "waiting"
         if self.run.end is not None:
@@ -183,11 +182,3 @@ def _alive(start: Mapping[str, Any]) -> bool:
     except OSError:  # another user's
         return True
     return True
-
-
-def began(start: Mapping[str, Any]) -> datetime | None:
-    """When the run began, if the line says so."""
-    try:
-        return datetime.fromisoformat(str(start.get("time"))).astimezone(UTC)
-    except ValueError:
-        return None

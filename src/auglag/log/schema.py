@@ -109,10 +109,13 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def duration(seconds: float) -> str:
-    """Seconds in words: 3.2 s, 4:05, 1:02:03."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
+def clock(seconds: float) -> str:
+    """1:05, or 2:03:04."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: 3.2 s, 4:05, 1:02:03."""
+    return f"{seconds:.1f} s" if seconds < 60 else clock(seconds)

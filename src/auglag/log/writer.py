@@ -30,7 +30,7 @@ R = TypeVar("R")
 class JsonLog:
     """A log of runs in the file `path`: pass it as `callback=`, or call `start`, `iteration`, `end` in your own loop.
 
-    `append` keeps what is in the file, as a run that is resumed wants it. `callback` is called as well, as if it had
+    `append` keeps what is in the file, as a resumed run needs it. `callback` is called as well, as if it had
     been given itself. Up to `multipliers` rows each line has their multipliers. A line that cannot be written (the disk
     is full) is a warning, and the last one; the run goes on.
     """
@@ -186,21 +186,15 @@ class JsonLog:
 
     def outer(self, it: Iteration, y: Vector, seconds: float, work: Mapping[str, float]) -> None:
         """One outer iteration, from the row of the history."""
+        same = ("objective", "residual", "beta", "eta", "attempt", "usable", "inner_status", "inner_iterations")
         self.iteration(
             it.k,
             seconds=seconds,
-            objective=it.objective,
-            residual=it.residual,
             violation=it.user_violation,
-            beta=it.beta,
             multipliers=y,
-            eta=it.eta,
-            attempt=it.attempt,
-            usable=it.usable,
-            inner_status=it.inner_status,
-            inner_iterations=it.inner_iterations,
             evaluations=it.evaluations,
             work=work,
+            **{name: getattr(it, name) for name in same},
         )
 
     def test(self, row: Mapping[str, Any]) -> None:

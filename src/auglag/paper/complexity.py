@@ -11,18 +11,16 @@ eps^-4 and eps^-5. These are worst cases: a measured slope below them is agreeme
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Mapping
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.paper.jobs import Record, Watch, complete, load, unfinished
 
 N, ROWS = 10, 4000
 THEORY = {
@@ -52,6 +50,10 @@ class Job:
         """What makes it this run."""
         return f"{self.name}/{self.eps:g}/{self.trial}" + ("" if self.limit == LIMIT else f"/{self.limit}")
 
+    def run(self) -> Record:
+        """Measure it."""
+        return measure(self)
+
 
 def problem_of(trial: int, *, noisy_constraint: bool) -> Any:
     """min mean sum_j (x_j^4/4 - x_j^2/2 + a_ij x_j) s.t. mean b_i (||x||^2 - 1) = 0, |x_j| <= 2."""
@@ -79,7 +81,7 @@ def problem_of(trial: int, *, noisy_constraint: bool) -> Any:
     return StochasticProblem([loss, sphere], lower=[0.0], upper=[0.0], g=prox.Box(-2.0, 2.0))
 
 
-def measure(job: Job) -> dict[str, Any]:
+def measure(job: Job) -> Record:
     """Steps until R <= eps, or None if the limit came first."""
     import auglag
     from auglag.stochastic import SGD, AdaptiveEpochs, FullBatchProblem, InverseSqrt, PStorm, minimize
@@ -107,73 +109,32 @@ def measure(job: Job) -> dict[str, Any]:
     return {"key": job.key, "steps": steps}
 
 
-def run(
-    output: Path,
-    *,
-    quick: bool = False,
-    workers: int = 2,
-    trials: int = TRIALS,
-    watch: Callable[[int, int], None] | None = None,
-) -> Path:
+def run(output: Path, *, quick: bool = False, workers: int = 2, watch: Watch | None = None) -> Path:
     """Measure, fit, draw, write `complexity.md`; finished runs in `output`/complexity.jsonl are kept.
 
     `watch` is told how many of how many are done.
     """
     output = Path(output)
     output.mkdir(parents=True, exist_ok=True)
-    path = output / "complexity.jsonl"
-    jobs, known = _jobs(quick, trials), _read(path)
-    todo = [job for job in jobs if job.key not in known]
-    if watch is not None:
-        watch(0, len(todo))
-    with path.open("a", encoding="utf-8") as file:
-        for done, record in enumerate(_all(todo, workers), start=1):
-            known[record["key"]] = record["steps"]
-            file.write(json.dumps(record) + "\n")
-            file.flush()
-            if watch is not None:
-                watch(done, len(todo))
-    fits = {name: _fit(name, [job for job in jobs if job.name == name], known) for name in THEORY}
+    jobs = _jobs(quick)
+    records = complete(jobs, output / "complexity.jsonl", workers, watch)
+    fits = {name: _fit([job for job in jobs if job.name == name], records) for name in THEORY}
     _draw(fits, output)
     return _write(fits, len({job.trial for job in jobs}), jobs[0].limit, output)
 
 
 def remaining(output: Path, *, quick: bool = False) -> int:
     """How many runs `run` has still to make."""
-    known = _read(Path(output) / "complexity.jsonl")
-    return sum(job.key not in known for job in _jobs(quick, TRIALS))
+    return len(unfinished(_jobs(quick), load(Path(output) / "complexity.jsonl")))
 
 
-def _jobs(quick: bool, trials: int) -> list[Job]:
-    count, limit = (3, 30_000) if quick else (trials, LIMIT)
+def _jobs(quick: bool) -> list[Job]:
+    count, limit = (3, 30_000) if quick else (TRIALS, LIMIT)
     jobs = []
     for name in THEORY:
         levels = EPS[name] if name in EPS else EPS["sampled"]
         jobs += [Job(name, eps, t, limit) for eps in (levels[:3] if quick else levels) for t in range(count)]
     return jobs
-
-
-def _read(path: Path) -> dict[str, int | None]:
-    known: dict[str, int | None] = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        known[record["key"]] = record["steps"]
-    return known
-
-
-def _all(todo: list[Job], workers: int) -> Any:
-    if workers <= 1:
-        yield from map(measure, todo)
-        return
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-    try:
-        for future in as_completed([pool.submit(measure, job) for job in todo]):
-            yield future.result()
-    finally:  # interrupted, it does not wait for all that was to come
-        pool.shutdown(cancel_futures=True)
 
 
 @final
@@ -188,12 +149,11 @@ class Fit:
     used: int  #: smallest levels of eps at which every trial finished
 
 
-def _fit(name: str, jobs: list[Job], known: dict[str, int | None]) -> Fit:
+def _fit(jobs: list[Job], records: Mapping[str, Record]) -> Fit:
     levels = sorted({job.eps for job in jobs}, reverse=True)
-    trials, limit = sorted({job.trial for job in jobs}), jobs[0].limit
-    steps = np.array(
-        [[_number(known[Job(name, eps, trial, limit).key]) for eps in levels] for trial in trials], dtype=np.float64
-    )
+    found = {(job.trial, job.eps): records[job.key]["steps"] for job in jobs}
+    trials = sorted({job.trial for job in jobs})
+    steps = np.array([[found[trial, eps] for eps in levels] for trial in trials], dtype=np.float64)  # None: NaN
     whole = int(np.sum(np.cumprod(np.isfinite(steps).all(axis=0))))
     eps = np.array(levels)
     if whole < 2:
@@ -205,21 +165,18 @@ def _fit(name: str, jobs: list[Job], known: dict[str, int | None]) -> Fit:
     return Fit(eps, steps, float(np.polyfit(x, y.mean(axis=0), 1)[0]), (float(low), float(high)), whole)
 
 
-def _number(value: int | None) -> float:
-    return math.nan if value is None else float(value)
-
-
 def _draw(fits: dict[str, Fit], output: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    from auglag.paper.stochastic_report import COLOURS, DASHES
+    from auglag.bench.style import COLOURS
+    from auglag.paper.stochastic_report import DASHES
 
     figure, axis = plt.subplots(figsize=(6.0, 4.2))
     for i, (name, fit) in enumerate(fits.items()):
-        colour, dash = (*COLOURS, "#000000")[i], (*DASHES, "-")[i]
+        colour, dash = COLOURS[i], (*DASHES, "-")[i]
         label = f"{name}: slope {fit.slope:.2f} (bound {THEORY[name]:g})"
         middle = np.exp(np.mean(np.log(np.maximum(fit.steps[:, : fit.used], 1.0)), axis=0))
         axis.plot(1.0 / fit.eps[: fit.used], middle, dash, marker="o", markersize=3, color=colour, label=label)

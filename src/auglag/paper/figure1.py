@@ -80,10 +80,7 @@ def write_figure(records: Sequence[Record], output: Path) -> Iterator[str]:
 
 def _table2(records: Sequence[Record]) -> list[Table]:
     group = TABLE.select(records)
-    return [
-        tables.table2(group, solved=succeeded, cost=COST),
-        tables.table2_here(group, solved=succeeded, cost=COST),
-    ]
+    return [tables.table2(group, solved=succeeded, cost=COST), tables.table2_here(group, solved=succeeded, cost=COST)]
 
 
 def write_table2(records: Sequence[Record], output: Path) -> Iterator[str]:

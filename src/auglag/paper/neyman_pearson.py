@@ -12,22 +12,20 @@ import functools
 import gzip
 import json
 import math
-import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterable
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
+from auglag.bench.setting import VARIANTS
+from auglag.paper.jobs import Record, Runnable, Watch, complete, load, unfinished
+
 CHATS = (0.6, 0.7, 0.8, 0.9)
 TRIALS = 20
 PASSES = 2000.0
-#: Told after every run: how many are done, of how many.
-Watch = Callable[[int, int], None]
 #: What a record keeps of every full-batch test.
 COLUMNS = ("epochs", "gradients", "seconds", "residual", "violation", "objective")
 
@@ -49,16 +47,17 @@ class Config:
     @property
     def label(self) -> str:
         """The legend's entry."""
-        outer = self.variant.replace("-", " ").title().replace(" ", "-")
+        outer = VARIANTS[self.variant]
         return {"adaptive": outer, "fixed": f"{outer}, fixed", "default": f"{self.method.upper()}"}[self.inner]
 
 
-VARIANTS = ("adaptive-full", "always-full", "adaptive-short", "always-short")
 FIGURES: dict[str, tuple[Config, ...]] = {}
 for _number, _method in ((2, "sgd"), (4, "pstorm")):
     FIGURES[f"fig{_number}"] = tuple(Config(_method, variant, "adaptive") for variant in VARIANTS)
     FIGURES[f"fig{_number + 1}"] = tuple(
-        Config(_method, variant, inner) for variant in VARIANTS[:2] for inner in ("adaptive", "fixed")
+        Config(_method, variant, inner)
+        for variant in ("adaptive-full", "always-full")
+        for inner in ("adaptive", "fixed")
     )
 #: Not in the paper: variance reduction under Algorithm 2 with our settings, beside SGD and PStorm with ours.
 FIGURES["more"] = tuple(Config(method, "adaptive-full", "default") for method in ("svrg", "sgd", "pstorm"))
@@ -78,6 +77,41 @@ class Job:
     def key(self) -> str:
         """What makes it this run."""
         return f"{self.config.key}/{self.chat}/{self.trial}/{self.passes:g}"
+
+    def run(self) -> Record:
+        """Solve it."""
+        return solve(self)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The optimum of one trial."""
+
+    chat: float
+    trial: int
+
+    @property
+    def key(self) -> str:
+        """What makes it this run."""
+        return f"reference/{self.chat}/{self.trial}"
+
+    def run(self) -> Record:
+        """The optimum, certified to R <= 1e-8."""
+        from auglag.stochastic import minimize
+
+        problem = problem_of(self.chat, self.trial)
+        result = minimize(problem, start(), tol=1e-8, max_epochs=500)
+        if not result.success:
+            raise RuntimeError(f"no reference for chat {self.chat}, trial {self.trial}: {result.message}")
+        return {
+            "key": self.key,
+            "objective": result.fun,
+            "multiplier": float(result.multipliers[0]),
+            "constraint": float(problem.evaluate(result.x).c[0]),
+            "epochs": result.epochs,
+            "rates": result.rates,
+        }
 
 
 def problem_of(chat: float, trial: int) -> Any:
@@ -100,7 +134,7 @@ def start() -> Any:
     return np.random.default_rng(2024).standard_normal(57)
 
 
-def solve(job: Job) -> dict[str, Any]:
+def solve(job: Job) -> Record:
     """One run, as a record."""
     from auglag.stochastic import minimize
 
@@ -130,24 +164,6 @@ def solve(job: Job) -> dict[str, Any]:
     }
 
 
-def reference(chat: float, trial: int) -> dict[str, Any]:
-    """The optimum of a trial, certified to R <= 1e-8."""
-    from auglag.stochastic import minimize
-
-    problem = problem_of(chat, trial)
-    result = minimize(problem, start(), tol=1e-8, max_epochs=500)
-    if not result.success:
-        raise RuntimeError(f"no reference for chat {chat}, trial {trial}: {result.message}")
-    return {
-        "key": f"reference/{chat}/{trial}",
-        "objective": result.fun,
-        "multiplier": float(result.multipliers[0]),
-        "constraint": float(problem.evaluate(result.x).c[0]),
-        "epochs": result.epochs,
-        "rates": result.rates,
-    }
-
-
 def _short(value: float) -> float:
     """Six digits are enough for a curve."""
     return float(f"{value:.6g}") if math.isfinite(value) else value
@@ -156,87 +172,20 @@ def _short(value: float) -> float:
 # ------------------------------------------------------------------------------------------------------------- running
 
 
-def _work(job: Job | tuple[float, int]) -> dict[str, Any]:
-    return solve(job) if isinstance(job, Job) else reference(*job)
-
-
-def load(path: Path) -> dict[str, dict[str, Any]]:
-    """The records of a file, by key; a line cut off by a kill is dropped."""
-    found: dict[str, dict[str, Any]] = {}
-    if not path.exists():
-        return found
-    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    for line in text.decode().splitlines():
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        found[record["key"]] = record
-    return found
-
-
-def complete(
-    jobs: Iterable[Job | tuple[float, int]], path: Path, workers: int, watch: Watch | None = None
-) -> dict[str, dict[str, Any]]:
-    """Do what is not recorded in `path` yet, one line per finished run, and return all records.
-
-    `watch` is told how many of how many are done.
-    """
-    records = load(path)
-    todo = _unfinished(jobs, records)
-    if watch is not None:
-        watch(0, len(todo))
-    if not todo:
-        return records
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and path.read_bytes()[-1:] not in (b"", b"\n"):
-        with path.open("a", encoding="utf-8") as file:
-            file.write("\n")
-    with path.open("a", encoding="utf-8") as file:
-        for done, record in enumerate(_results(todo, workers), 1):
-            file.write(json.dumps(record) + "\n")
-            file.flush()
-            records[record["key"]] = record
-            if watch is not None:
-                watch(done, len(todo))
-    return records
-
-
-def _unfinished(
-    jobs: Iterable[Job | tuple[float, int]], records: Mapping[str, dict[str, Any]]
-) -> list[Job | tuple[float, int]]:
-    keys = {(job.key if isinstance(job, Job) else f"reference/{job[0]}/{job[1]}"): job for job in jobs}
-    return [job for key, job in keys.items() if key not in records]
-
-
-def _results(todo: list[Job | tuple[float, int]], workers: int) -> Iterator[dict[str, Any]]:
-    if workers <= 1:
-        yield from map(_work, todo)
-        return
-    first, rest = todo[:1], todo[1:]
-    yield from map(_work, first)  # compiles the kernels once, into the cache that the workers read
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-    try:
-        for future in as_completed([pool.submit(_work, job) for job in rest]):
-            yield future.result()
-    finally:  # interrupted, it does not wait for all that was to come
-        pool.shutdown(cancel_futures=True)
-
-
 def run(
     output: Path,
     *,
     quick: bool = False,
     workers: int = 2,
-    figures: Iterable[str] = ("fig2", "fig3", "fig4", "fig5", "more"),
+    figures: Iterable[str] = tuple(FIGURES),
     work: str = "epochs",
     watch: Watch | None = None,
 ) -> Path:
     """Make the runs, draw the figures, write table and records into `output`; returns the table's path.
 
     `work` is the horizontal axis: "epochs" (passes over the data), "gradients" (stochastic gradients) or "seconds".
-    Interrupted runs are gone on with: finished ones lie in `output`/runs.jsonl. `watch` is told how many are done.
+    Called again after an interruption, it makes only the runs that are not in `output`/runs.jsonl yet. `watch` is told
+    how many are done.
     """
     from auglag.paper import stochastic_report as report
 
@@ -258,7 +207,7 @@ def run(
 
 def remaining(output: Path, *, quick: bool = False, figures: Iterable[str] = tuple(FIGURES)) -> int:
     """How many runs `run` has still to make."""
-    return len(_unfinished(_jobs(quick, figures), load(Path(output) / "runs.jsonl")))
+    return len(unfinished(_jobs(quick, figures), load(Path(output) / "runs.jsonl")))
 
 
 def _size(quick: bool) -> tuple[tuple[float, ...], int, float]:
@@ -266,20 +215,10 @@ def _size(quick: bool) -> tuple[tuple[float, ...], int, float]:
     return (CHATS[::3], 3, 120.0) if quick else (CHATS, TRIALS, PASSES)
 
 
-def _jobs(quick: bool, figures: Iterable[str]) -> list[Job | tuple[float, int]]:
+def _jobs(quick: bool, figures: Iterable[str]) -> list[Runnable]:
     """The optima of all trials, and every run of the figures once."""
     chats, trials, passes = _size(quick)
     pairs = [(chat, trial) for chat in chats for trial in range(trials)]
     configs = dict.fromkeys(config for name in figures for config in FIGURES[name])
-    return [*pairs, *(Job(config, *pair, passes) for config in configs for pair in pairs)]
-
-
-def _figure(name: str) -> Callable[..., Path]:
-    def one(output: Path, *, quick: bool = False, workers: int = 2, work: str = "epochs") -> Path:
-        return run(output, quick=quick, workers=workers, figures=(name,), work=work)
-
-    one.__doc__ = f"Figure {name[3:]} of the paper: see `run`."
-    return one
-
-
-fig2, fig3, fig4, fig5 = (_figure(f"fig{i}") for i in (2, 3, 4, 5))
+    references = [Reference(*pair) for pair in pairs]
+    return [*references, *(Job(config, *pair, passes) for config in configs for pair in pairs)]

@@ -11,10 +11,10 @@ import numpy as np
 from scipy import stats
 
 from auglag._typing import Vector
-from auglag.paper.neyman_pearson import Config, Job
+from auglag.bench.style import COLOURS
+from auglag.paper.neyman_pearson import Config, Job, Reference
 
-#: Okabe and Ito's colours, which people with any colour vision tell apart; lines differ in their dashes too.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+#: Lines differ in their dashes, too, for print in grey.
 DASHES = ("-", "--", "-.", ":")
 #: A residual that is not finite is drawn and ranked as this.
 HUGE = 1e6
@@ -38,7 +38,7 @@ class Study:
 
     def reference(self, chat: float, trial: int) -> dict[str, Any]:
         """The optimum of a trial."""
-        return self.records[f"reference/{chat}/{trial}"]
+        return self.records[Reference(chat, trial).key]
 
     def curves(self, config: Config, chat: float, column: str, grid: Vector) -> Vector:
         """One row per trial: the value at the last iterate x_k of Algorithm 1 up to each amount of work.

@@ -6,10 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.optimize import Bounds, HessianUpdateStrategy
+from scipy.optimize import Bounds
 
 from auglag._typing import Vector
-from auglag.derivatives import differences
 from auglag.errors import InputError
 from auglag.problems.constraints import interval
 from auglag.problems.jacobians import real_array
@@ -69,15 +68,6 @@ def parse_bounds(bounds: Any, n: int) -> tuple[Vector, Vector]:
     lower = [-math.inf if low is None else low for low, _ in pairs]
     upper = [math.inf if high is None else high for _, high in pairs]
     return interval(lower, upper, n, "bounds")
-
-
-def parse_hess(hess: Any) -> Any:
-    """A function, a finite-difference scheme, or None where a quasi-Newton strategy was given."""
-    if hess is None or isinstance(hess, HessianUpdateStrategy):
-        return None
-    if callable(hess) or (isinstance(hess, str) and hess in differences.SCHEMES):
-        return hess
-    raise InputError(f"hess must be callable, one of {differences.SCHEMES} or None, got {hess!r:.80}")
 
 
 def check_term(term: Any, lower: Vector, upper: Vector, n: int) -> None:

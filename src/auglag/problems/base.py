@@ -15,10 +15,8 @@ from scipy import sparse
 from auglag._typing import Jacobian, Vector
 from auglag.errors import EvaluationError
 from auglag.problems.jacobians import product, transposed_product
+from auglag.problems.tuning import TUNING
 from auglag.prox.base import ProxTerm
-
-#: How many of the last points keep their values; enough for a step that looks at x and a few trial points.
-CACHED_POINTS = 8
 
 
 @dataclass(slots=True)
@@ -206,7 +204,7 @@ class AbstractProblem(ABC):
             if self.guard is not None:
                 self.guard()
             point = Point(self, x.copy())
-            if len(self._points) >= CACHED_POINTS:
+            if len(self._points) >= TUNING.cached_points:
                 del self._points[next(iter(self._points))]  # the one not used for longest
         else:
             del self._points[key]

@@ -14,10 +14,12 @@ from scipy.optimize import Bounds, HessianUpdateStrategy, LinearConstraint, Nonl
 
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import differences
+from auglag.derivatives.colouring import colour
 from auglag.derivatives.extrapolation import extrapolated
 from auglag.errors import EvaluationError, InputError, OptionError
 from auglag.problems.base import Counts
 from auglag.problems.jacobians import as_jacobian, real_array, transposed_product
+from auglag.problems.tuning import TUNING
 
 Sides = tuple[Vector, Vector]
 
@@ -39,7 +41,7 @@ class Block:
     hess: Callable[[Vector, Vector], Any] | str | None  #: Hess of v'fun(x), a scheme, or None
     matrix: Jacobian | None  #: the constant Jacobian of a linear constraint
     rel_step: Any
-    sparsity: Any
+    sparsity: Any  #: (pattern of the Jacobian, group of each column), or None
     counts: Counts
     error: Jacobian | None = None  #: estimated error of the last Jacobian by differences; None: not estimated, or exact
     last_hessian: tuple[bytes, Jacobian] | None = None
@@ -95,15 +97,15 @@ class Block:
         if callable(self.hess):
             self.counts.constr_nhev += 1
             return as_jacobian(self.hess(x.copy(), y), x.size, x.size, f"{self.name}: hess(x, v)")
-        assert self.hess is not None
-        assert callable(self.jac)
-        jac = self.jac
+        jac: Any = self.jac  # a function, as `_block` has checked
 
         def gradient(z: Any) -> Any:
             self.counts.constr_njev += 1
             return transposed_product(as_jacobian(jac(z), self.size, x.size, f"{self.name}: jac(x)"), y)
 
-        return differences.hessian_from_gradient(gradient, x, gradient(x), lower=lower, upper=upper, scheme=self.hess)
+        return differences.hessian_from_gradient(
+            gradient, x, gradient(x), lower=lower, upper=upper, scheme=str(self.hess)
+        )
 
 
 def by_differences(
@@ -183,7 +185,7 @@ def _from_dict(constraint: Mapping[str, Any], name: str, i: int, x0: Vector, box
     args = constraint.get("args", ())
     args = args if isinstance(args, tuple) else (args,)
     jac = _scheme_or_callable(constraint.get("jac"), f"constraints[{i}]['jac']")
-    hess = _hess(constraint.get("hess"), f"constraints[{i}]['hess']")
+    hess = parse_hess(constraint.get("hess"), f"constraints[{i}]['hess']")
     upper = 0.0 if kind.lower() == "eq" else math.inf
     fun, jac, hess = (with_args(part, args) for part in (fun, jac, hess))
     return _block(name, i, fun, jac, hess, 0.0, upper, x0, box, counts)
@@ -196,7 +198,7 @@ def _from_nonlinear(
         raise InputError(f"constraints[{i}].fun must be callable, got {constraint.fun!r:.80}")
     _no_keep_feasible(constraint, i)
     jac = _scheme_or_callable(constraint.jac, f"constraints[{i}].jac")
-    hess = _hess(constraint.hess, f"constraints[{i}].hess")
+    hess = parse_hess(constraint.hess, f"constraints[{i}].hess")
     return _block(
         name,
         i,
@@ -231,18 +233,7 @@ def _from_linear(constraint: LinearConstraint, name: str, i: int, n: int, counts
     size = matrix.shape[0]
     lower, upper = interval(constraint.lb, constraint.ub, size, f"constraints[{i}]")
     return Block(
-        name,
-        lambda x: matrix @ x,
-        lower,
-        upper,
-        size,
-        False,
-        lambda x: matrix,
-        None,
-        matrix,
-        None,
-        None,
-        counts,
+        name, lambda x: matrix @ x, lower, upper, size, False, lambda x: matrix, None, matrix, None, None, counts
     )
 
 
@@ -282,6 +273,7 @@ def _block(
                 f"constraints[{i}].finite_diff_jac_sparsity must have shape ({value.size}, {x0.size}), "
                 f"got {sparsity.shape}"
             )
+        sparsity = (sparsity, colour(sparsity))  # here, and not anew for every Jacobian
     return Block(name, fun, lower, upper, value.size, value.ndim == 0, jac, hess, None, rel_step, sparsity, counts)
 
 
@@ -295,12 +287,12 @@ def first_value(fun: Callable[[Vector], Any], x0: Vector, box: Sides, what: str)
     raise InputError(f"{what} must be defined at x0 or near it, got EvaluationError at every point tried")
 
 
-def nearby(x0: Vector, box: Sides, tries: int = 25) -> Iterator[Vector]:
+def nearby(x0: Vector, box: Sides) -> Iterator[Vector]:
     """x0, then random points around it at growing distance, inside the bounds; always the same ones."""
     yield x0
     rng = np.random.default_rng(0)
-    for attempt in range(1, tries):
-        size = 10.0 ** (-4 + attempt // 4)
+    for attempt in range(1, TUNING.nearby_points):
+        size = 10.0 ** (TUNING.nearby_first_power + attempt // TUNING.nearby_per_distance)
         yield np.clip(x0 + size * np.maximum(1.0, np.abs(x0)) * rng.standard_normal(x0.size), *box)
 
 
@@ -341,7 +333,8 @@ def _scheme_or_callable(jac: Any, what: str) -> Callable[..., Any] | str:
     raise InputError(f"{what} must be callable or one of {differences.SCHEMES}, got {jac!r:.80}")
 
 
-def _hess(hess: Any, what: str) -> Callable[..., Any] | str | None:
+def parse_hess(hess: Any, what: str) -> Callable[..., Any] | str | None:
+    """A function, a finite-difference scheme, or None where a quasi-Newton strategy was given."""
     if hess is None or isinstance(hess, HessianUpdateStrategy):
         return None  # quasi-Newton strategies are the inner solver's business
     if callable(hess) or (isinstance(hess, str) and hess in differences.SCHEMES):

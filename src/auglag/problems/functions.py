@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import checking, differences
 from auglag.errors import InputError
-from auglag.problems.arguments import check_term, check_x0, pair, parse_bounds, parse_hess, scalar
+from auglag.problems.arguments import check_term, check_x0, pair, parse_bounds, scalar
 from auglag.problems.base import Group, LinearRows, Point, PointwiseProblem
 from auglag.problems.constraints import (
     Block,
@@ -21,14 +21,13 @@ from auglag.problems.constraints import (
     first_value,
     interval,
     parse_constraints,
+    parse_hess,
     with_args,
 )
 from auglag.problems.jacobians import as_jacobian, dense, real_array, stack
+from auglag.problems.tuning import TUNING
 from auglag.prox import Custom, as_term
 from auglag.prox.custom import check_prox
-
-#: Up to so many variables a Hessian given as an operator is made a matrix.
-SMALL = 500
 
 
 @final
@@ -72,12 +71,12 @@ class Problem(PointwiseProblem):
             raise InputError(f"fun_and_con must be callable, got {fun_and_con!r:.80}")
         if fun is not None and not callable(fun):
             raise InputError(f"fun must be callable, None for a feasibility problem, or a problem, got {fun!r:.80}")
-        self._joint = with_args(fun_and_con, args)
+        self._joint: Any = with_args(fun_and_con, args)
         self._fun = with_args(fun, args)
         self._with_gradient = jac is True
         self._level = 0
         self._jac = self._parse_jac(jac, args)
-        self._hess = parse_hess(hess)
+        self._hess: Any = parse_hess(hess, "hess")
         self._hess_args = args
         self._last_hessian: tuple[bytes, Jacobian] | None = None
         self._matrices: bool | None = None  # whether Hessians are; not known before one was seen
@@ -156,20 +155,14 @@ class Problem(PointwiseProblem):
             self.counts.nfev += 1
             value = self._fun(point.x.copy())
             if self._with_gradient:
-                value = self._split(value, point)
+                value, gradient = pair(value, "fun(x)", "(value, gradient) when jac=True")
+                self.counts.njev += 1
+                point._grad = self._vector(gradient, "the gradient returned by fun(x)")
             point._f = value if type(value) is float else scalar(value, "fun(x)")
-
-    def _split(self, value: Any, point: Point) -> Any:
-        if not (isinstance(value, tuple | list) and len(value) == 2):
-            raise InputError(f"fun(x) must return (value, gradient) when jac=True, got {type(value).__name__}")
-        self.counts.njev += 1
-        point._grad = self._vector(value[1], "the gradient returned by fun(x)")
-        return value[0]
 
     def _fill_jointly(self, point: Point, first: bool = False) -> None:
         self.counts.nfev += 1
         self.counts.constr_nfev += 1
-        assert self._joint is not None
         f, c = pair(self._joint(point.x.copy()), "fun_and_con(x)", "(f, c)")
         point._f = scalar(f, "fun_and_con(x)[0]")
         point._c = np.array(real_array(c, "fun_and_con(x)[1]"), ndmin=1).ravel()
@@ -284,7 +277,6 @@ class Problem(PointwiseProblem):
         self.ask_guard()
         self.counts.nfev += 1
         self.counts.constr_nfev += 1
-        assert self._joint is not None
         f, c = self._joint(x)
         return np.concatenate([np.atleast_1d(f).ravel()[:1], np.atleast_1d(c).ravel()])
 
@@ -403,7 +395,7 @@ class Problem(PointwiseProblem):
         """Whether f and every constraint came with Hessian matrices (products and operators do not count)."""
         if not self.has_hessp or (self._hessp is not None and self._hess is None):
             return False
-        if self.n <= SMALL:  # an operator can be applied to the unit vectors
+        if self.n <= TUNING.small_hessian:  # an operator can be applied to the unit vectors
             return True
         if self._matrices is None:
             self._matrices = self._hessians_are_matrices()

@@ -27,14 +27,7 @@ __all__ = ["PROBLEMS", "KnownProblem", "Row", "get"]
 PROBLEMS: dict[str, KnownProblem] = {
     p.name: p
     for p in sorted(
-        (
-            *bounded.TABLE,
-            *linear.TABLE,
-            *equality.TABLE,
-            *inequality.TABLE,
-            *larger.TABLE,
-            *mixed.TABLE,
-        ),
+        (*bounded.TABLE, *linear.TABLE, *equality.TABLE, *inequality.TABLE, *larger.TABLE, *mixed.TABLE),
         key=lambda p: int(p.name.removeprefix("HS")),
     )
 }

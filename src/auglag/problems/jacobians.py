@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from scipy import sparse
@@ -10,9 +10,9 @@ from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Jacobian, Vector
 from auglag.errors import InputError
+from auglag.problems.tuning import TUNING
 
-#: Products with so few entries are summed up here.
-FEW = 2000
+_Matrix: Any = sparse.csr_array
 
 
 def real_array(value: Any, what: str) -> Vector:
@@ -33,6 +33,15 @@ def real_array(value: Any, what: str) -> Vector:
         return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{what} must be an array of numbers, got {value!r:.80}") from None
+
+
+def vector(x: Vector, size: int, what: str) -> Vector:
+    """`x` as a float64 vector of this length."""
+    if type(x) is not np.ndarray or x.dtype != np.float64:
+        x = np.asarray(x, dtype=np.float64)
+    if x.shape != (size,):
+        raise InputError(f"{what} must have shape ({size},), got {x.shape}")
+    return x
 
 
 def as_jacobian(value: Any, m: int, n: int, what: str) -> Jacobian:
@@ -66,7 +75,7 @@ def transposed_product(jac: Jacobian, w: Vector) -> Vector:
     if isinstance(jac, np.ndarray):
         return w @ jac
     if sparse.issparse(jac):
-        if jac.format == "csr" and jac.nnz <= FEW:  # SciPy spends most of its time on making J'
+        if jac.format == "csr" and jac.nnz <= TUNING.few_entries:  # SciPy spends most of its time on making J'
             weights = jac.data * np.repeat(w, np.diff(jac.indptr))
             return np.asarray(np.bincount(jac.indices, weights, minlength=jac.shape[1]))
         return np.asarray(jac.T @ w)
@@ -111,6 +120,23 @@ def stack(parts: list[Jacobian], n: int) -> Jacobian:
     if any(sparse.issparse(part) for part in parts):
         return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))
     return np.vstack(parts)
+
+
+@final
+class FixedPattern:
+    """Makes csr_arrays that share their indices: SciPy's constructor would cost more than an evaluation."""
+
+    def __init__(self, indices: Any, indptr: Any, shape: tuple[int, int]) -> None:
+        first = _Matrix((np.zeros(indices.size), indices, indptr), shape=shape)
+        first.has_canonical_format  # noqa: B018  sets the flags that the copies inherit
+        first.indices.flags.writeable = first.indptr.flags.writeable = False
+        self._state: dict[str, Any] = first.__dict__
+
+    def matrix(self, data: Vector) -> Any:
+        """A matrix with these entries."""
+        new = _Matrix.__new__(_Matrix)
+        new.__dict__ = self._state | {"data": data}
+        return new
 
 
 def _stacked_operator(parts: list[Jacobian], n: int) -> LinearOperator:

@@ -12,12 +12,8 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.problems.base import AbstractProblem, LinearRows
+from auglag.problems.tuning import TUNING
 from auglag.prox import SeparableTerm, Zero
-
-#: Numbers whose relative difference is at most this are the same but for rounding.
-ROUNDING = 4.0 * float(np.finfo(float).eps)
-#: Rows that cannot hold together are called infeasible if one must be violated by more than this times tol.
-CERTAIN = 10.0
 
 Indices = NDArray[np.intp]
 
@@ -56,7 +52,7 @@ class Sides:
 
 
 def _same(a: float, b: float) -> bool:
-    return a == b or bool(abs(a - b) <= ROUNDING * max(abs(a), abs(b)) < math.inf)
+    return a == b or bool(abs(a - b) <= TUNING.rounding * max(abs(a), abs(b)) < math.inf)
 
 
 def _least_violation(gap: float, one: float, two: float) -> float:
@@ -96,7 +92,7 @@ class _Search:
     """The state while rows are looked at; indices of rows are the problem's, positions those among the linear ones."""
 
     def __init__(self, problem: AbstractProblem, linear: LinearRows, tol: float) -> None:
-        self.problem, self.index, self.certain = problem, linear.rows, CERTAIN * tol
+        self.problem, self.index, self.certain = problem, linear.rows, TUNING.certain * tol
         self.matrix: Any = sparse.csr_array(linear.matrix, copy=True)
         self.matrix.sum_duplicates()
         self.matrix.eliminate_zeros()
@@ -184,7 +180,7 @@ class _Search:
         factor = float(b[0] / a[0])
         if not (math.isfinite(factor) and factor != 0.0):
             return None
-        return factor if bool((np.abs(b - factor * a) <= ROUNDING * np.abs(b)).all()) else None
+        return factor if bool((np.abs(b - factor * a) <= TUNING.rounding * np.abs(b)).all()) else None
 
     def _clash(self, i: int, sides: Sides, j: int, wanted: tuple[float, float], what: str) -> str:
         low, high = float(sides.low[j]), float(sides.high[j])
@@ -229,6 +225,6 @@ def _alike(matrix: Any) -> list[Indices]:
         products, sizes = (matrix @ weights) / pivots, (abs(matrix) @ weights) / np.abs(pivots)
     order = np.argsort(products, kind="stable")
     with np.errstate(all="ignore"):
-        near = np.diff(products[order]) <= 1e-13 * sizes[order][1:]
+        near = np.diff(products[order]) <= TUNING.alike * sizes[order][1:]
     starts = np.flatnonzero(np.concatenate([[True], ~near]))
     return [run for run in np.split(order, starts[1:]) if run.size > 1]

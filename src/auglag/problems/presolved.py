@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Jacobian, Vector
-from auglag.problems.base import AbstractProblem, Group, Point, PointwiseProblem
+from auglag.problems.base import AbstractProblem, Point, PointwiseProblem
 from auglag.problems.jacobians import transposed_product
 from auglag.problems.presolve import Reduction
 from auglag.prox import SeparableTerm, Zero
@@ -25,13 +25,7 @@ class Presolved(PointwiseProblem):
         lower = np.where(narrowed_low, found.bounds.low, original.lower)
         upper = np.where(narrowed_high, found.bounds.high, original.upper)
         super().__init__(
-            np.clip(original.x0, lower, upper),
-            lower=lower,
-            upper=upper,
-            cl=found.cl,
-            cu=found.cu,
-            groups=(Group("c", 0, found.keep.size),) if found.keep.size else (),
-            g=original.g,
+            np.clip(original.x0, lower, upper), lower=lower, upper=upper, cl=found.cl, cu=found.cu, g=original.g
         )
         self.name, self.counts = original.name, original.counts
         self._singletons = bool(narrowed_low.any() or narrowed_high.any())
@@ -82,7 +76,7 @@ class Presolved(PointwiseProblem):
             wanted = (size > 0.0) & (row >= 0)
             j = np.flatnonzero(wanted)
             size, slope, near = size[j], np.abs(factor[j]), np.maximum(gap[j], 0.0)
-            # As the certificate has it for bounds: one that x does not touch holds x only if that is the cheaper way.
+            # As in the certificate: a bound that x does not touch gets a multiplier only if R is smaller then.
             j = j[near * np.maximum(1.0, slope) * np.maximum(1.0, size) < size]
             full[row[j]] = excess[j] / factor[j]
 

@@ -15,6 +15,7 @@ from auglag.errors import InputError
 from auglag.inner.base import Traits
 from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.jacobians import dense, row_norms
+from auglag.problems.tuning import TUNING
 from auglag.prox import Box, Scaled, SeparableSum, SeparableTerm, Zero, add_bounds
 from auglag.prox.base import ProxTerm
 
@@ -175,9 +176,9 @@ class StandardForm:
     def error(self, z: Vector, y: Vector) -> float:
         """The largest KKT error in the user's units, stationarity relative to max(1, |grad f|); max norms.
 
-        It is the size of x - P(x - v/s), v = grad L and s = max(1, |grad f|), of the violation, and of the price of
-        multipliers off their side: |y|/s, or the gap times max(1, |y|), whichever is less. (v is divided before the
-        projection: a gap to a bound must not look small because the gradient is large.)
+        It is the largest of x - P(x - v/s), v = grad L and s = max(1, |grad f|), of the violation, and, for multipliers
+        at sides that c does not touch, of |y|/s or the gap times max(1, |y|), whichever is less.
+        (v is divided before the projection: a gap to a bound must not look small because the gradient is large.)
         """
         problem, box = self.problem, self.box
         if box is None:
@@ -210,7 +211,8 @@ class StandardForm:
         """The same constraints and dom g with f = 0, each row scaled to a gradient of max norm 1 at the user's x."""
         norms = row_norms(self.problem.at(x).jac)
         usable = np.isfinite(norms) & (norms > 0.0)
-        sc = 1.0 / np.clip(np.where(usable, norms, 1.0), 1e-10, 1e10)
+        sizes = np.clip(np.where(usable, norms, 1.0), TUNING.least_row_gradient, TUNING.largest_row_gradient)
+        sc = 1.0 / sizes
         other = StandardForm(self.problem, Scaling(1.0, sc), slacks=self.slacks)
         other.scaling, other.g, other.jacobian = Scaling(0.0, sc), other.g.domain(), self.jacobian
         other.box = other.g.box(other.n)

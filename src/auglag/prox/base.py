@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -40,9 +42,12 @@ class ProxTerm(ABC):
     def project_subdiff(self, x: Vector, v: Vector) -> Vector:
         """The element of the subdifferential dg(x) nearest to v in the 2-norm, for x in the domain."""
 
-    @abstractmethod
     def domain(self) -> ProxTerm:
-        """The indicator function of dom g, whose prox is the projection on it (`Zero()` if g is finite everywhere)."""
+        """The indicator function of dom g, whose prox is the projection on it; here `Zero()`: g is finite everywhere.
+
+        A term that is infinite somewhere has to override this.
+        """
+        return Zero()
 
     def subdiff_distance(self, x: Vector, v: Vector) -> float:
         """dist(v, dg(x)), the 2-norm distance of v to the subdifferential at x."""
@@ -55,6 +60,15 @@ class ProxTerm(ABC):
     def check(self, n: int) -> None:
         """Raise `InputError` if the term cannot act on n variables."""
         return
+
+
+class Indicator(ProxTerm):
+    """g(x) = 0 on a closed convex set and +inf off it: the prox is the projection on the set."""
+
+    @final
+    def domain(self) -> Indicator:
+        """The set itself."""
+        return self
 
 
 class SeparableTerm(ProxTerm):
@@ -73,6 +87,37 @@ class SeparableTerm(ProxTerm):
         """The element of dg(x) nearest to v: a clip to the intervals."""
         lo, hi = self.subdiff_interval(x)
         return np.minimum(np.maximum(v, lo), hi)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Zero(SeparableTerm):
+    """g(x) = 0: no nonsmooth term, and no bounds."""
+
+    def value(self, x: Vector) -> float:
+        """0."""
+        return 0.0
+
+    def prox(self, x: Vector, step: float) -> Vector:
+        """A copy of x."""
+        return x.copy()
+
+    def subdiff_interval(self, x: Vector) -> tuple[Vector, Vector]:
+        """{0}."""
+        zeros = np.zeros_like(x)
+        return zeros, zeros
+
+    def subdiff_distance(self, x: Vector, v: Vector) -> float:
+        """||v||."""
+        return math.sqrt(v @ v)
+
+    def restrict(self, index: NDArray[np.intp]) -> Zero:
+        """The same term."""
+        return self
+
+    def box(self, n: int) -> tuple[Vector, Vector]:
+        """No bounds."""
+        return np.full(n, -np.inf), np.full(n, np.inf)
 
 
 def require_length(term: ProxTerm, field: str, have: int, n: int) -> None:

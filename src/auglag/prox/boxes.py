@@ -1,4 +1,4 @@
-"""The whole space and boxes: the terms a solver for bound-constrained problems accepts. `sets` has the other sets."""
+"""Boxes: with `Zero`, the terms a solver for bound-constrained problems accepts. `sets` has the other sets."""
 
 from __future__ import annotations
 
@@ -15,41 +15,6 @@ from auglag.prox._validate import EPS, compact, demand, finite, real, same_lengt
 from auglag.prox.base import SeparableTerm, Weights, require_length
 
 INF = math.inf
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Zero(SeparableTerm):
-    """g(x) = 0: no nonsmooth term, and no bounds."""
-
-    def value(self, x: Vector) -> float:
-        """0."""
-        return 0.0
-
-    def prox(self, x: Vector, step: float) -> Vector:
-        """A copy of x."""
-        return x.copy()
-
-    def subdiff_interval(self, x: Vector) -> tuple[Vector, Vector]:
-        """{0}."""
-        zeros = np.zeros_like(x)
-        return zeros, zeros
-
-    def subdiff_distance(self, x: Vector, v: Vector) -> float:
-        """||v||."""
-        return math.sqrt(v @ v)
-
-    def restrict(self, index: NDArray[np.intp]) -> Zero:
-        """The same term."""
-        return self
-
-    def domain(self) -> Zero:
-        """All of R^n."""
-        return self
-
-    def box(self, n: int) -> tuple[Vector, Vector]:
-        """No bounds."""
-        return np.full(n, -INF), np.full(n, INF)
 
 
 @final

@@ -10,7 +10,7 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.errors import InputError
-from auglag.prox.base import ProxTerm
+from auglag.prox.base import Indicator, ProxTerm
 
 #: The steps tried, in turn, to bring a point into dom g by the prox of g.
 DOMAIN_STEPS = (1e-8, 1e-4, 1.0)
@@ -77,7 +77,7 @@ class Custom(ProxTerm):
 
 
 @final
-class CustomDomain(ProxTerm):
+class CustomDomain(Indicator):
     """The indicator of the domain of a `Custom` term; like it, not exact."""
 
     __slots__ = ("_project", "_term")
@@ -106,10 +106,6 @@ class CustomDomain(ProxTerm):
     def project_subdiff(self, x: Vector, v: Vector) -> Vector:
         """x + v - prox(x + v): a normal vector at the projection of x + v."""
         return np.asarray(x + v - self.prox(x + v, 1.0))
-
-    def domain(self) -> CustomDomain:
-        """The set itself."""
-        return self
 
 
 def as_term(obj: Any, name: str = "g") -> ProxTerm:

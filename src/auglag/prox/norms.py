@@ -25,7 +25,6 @@ from auglag.prox._validate import (
     store,
 )
 from auglag.prox.base import ProxTerm, SeparableTerm, Weights, require_length
-from auglag.prox.boxes import Zero
 
 # `noise`, a field of some terms here, in `structured` and in `sets`, is the absolute rounding error to expect in an
 # entry of x on top of a few units in its last place. `Translated` sets it: x - offset is only as accurate as x is.
@@ -57,10 +56,6 @@ class L1(SeparableTerm):
     def restrict(self, index: NDArray[np.intp]) -> L1:
         """The same with the weights of `index`."""
         return L1(entries(self.weight, index))
-
-    def domain(self) -> Zero:
-        """All of R^n."""
-        return Zero()
 
     def check(self, n: int) -> None:
         """One weight, or n."""
@@ -95,10 +90,6 @@ class SquaredL2(SeparableTerm):
         """The same term."""
         return self
 
-    def domain(self) -> Zero:
-        """All of R^n."""
-        return Zero()
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,10 +120,6 @@ class ElasticNet(SeparableTerm):
         """The same term."""
         return self
 
-    def domain(self) -> Zero:
-        """All of R^n."""
-        return Zero()
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,10 +147,6 @@ class L2Norm(ProxTerm):
             return np.asarray(self.weight * (x / norm))
         length = float(np.linalg.norm(v))
         return v * (self.weight / length) if length > self.weight else v.copy()
-
-    def domain(self) -> Zero:
-        """All of R^n."""
-        return Zero()
 
 
 @final
@@ -227,10 +210,6 @@ class GroupL2(ProxTerm):
         )
         return s
 
-    def domain(self) -> Zero:
-        """All of R^n."""
-        return Zero()
-
     def check(self, n: int) -> None:
         """All indices below n."""
         largest = int(self._order.max())
@@ -274,10 +253,6 @@ class LinfNorm(ProxTerm):
         s = np.zeros_like(v)
         s[tied] = sign * project_simplex(sign * v[tied], self.weight)
         return s
-
-    def domain(self) -> Zero:
-        """All of R^n."""
-        return Zero()
 
 
 def soft_threshold(x: Vector, by: float | Vector) -> Vector:

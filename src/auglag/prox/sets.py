@@ -18,14 +18,14 @@ from auglag._typing import Matrix, Vector
 from auglag.errors import InputError
 from auglag.prox._simplex import level, project_l1_ball, project_simplex
 from auglag.prox._validate import EPS, ULPS, compact, finite, numbers, scalar, store
-from auglag.prox.base import ProxTerm, Weights, require_length
+from auglag.prox.base import Indicator, Weights, require_length
 
 INF = math.inf
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class L1Ball(ProxTerm):
+class L1Ball(Indicator):
     """The set ||x||_1 <= radius."""
 
     radius: float = 1.0
@@ -56,14 +56,10 @@ class L1Ball(ProxTerm):
         s[~zero] = sign * t
         return s
 
-    def domain(self) -> L1Ball:
-        """The set itself."""
-        return self
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class L2Ball(ProxTerm):
+class L2Ball(Indicator):
     """The set ||x - center|| <= radius in the 2-norm."""
 
     radius: float = 1.0
@@ -98,10 +94,6 @@ class L2Ball(ProxTerm):
         normal = away / norm
         return np.asarray(max(0.0, float(v @ normal)) * normal)
 
-    def domain(self) -> L2Ball:
-        """The set itself."""
-        return self
-
     def check(self, n: int) -> None:
         """A center that is an array has n entries."""
         if np.ndim(self.center):
@@ -110,7 +102,7 @@ class L2Ball(ProxTerm):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Simplex(ProxTerm):
+class Simplex(Indicator):
     """The set x >= 0, sum x = total."""
 
     total: float = 1.0
@@ -137,14 +129,10 @@ class Simplex(ProxTerm):
         t = level(v[positive], v[~positive])
         return np.where(positive, t, np.minimum(v, t))
 
-    def domain(self) -> Simplex:
-        """The set itself."""
-        return self
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class HalfSpace(ProxTerm):
+class HalfSpace(Indicator):
     """The set a'x <= b, with a not 0."""
 
     a: ArrayLike
@@ -188,10 +176,6 @@ class HalfSpace(ProxTerm):
             return np.zeros_like(v)
         return np.asarray(max(0.0, float(v @ self._normal)) * self._normal)
 
-    def domain(self) -> HalfSpace:
-        """The set itself."""
-        return self
-
     def check(self, n: int) -> None:
         """a has n entries."""
         require_length(self, "a", self._normal.size, n)
@@ -199,7 +183,7 @@ class HalfSpace(ProxTerm):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class AffineSet(ProxTerm):
+class AffineSet(Indicator):
     """The set Ax = b, for a dense A. Dependent rows are allowed if they are consistent.
 
     Rows are scaled to length 1 and the set is kept as {x: Vx = d} with orthonormal rows V (from an SVD at
@@ -240,10 +224,6 @@ class AffineSet(ProxTerm):
     def project_subdiff(self, x: Vector, v: Vector) -> Vector:
         """The row space of A."""
         return np.asarray(self._rows.T @ (self._rows @ v))
-
-    def domain(self) -> AffineSet:
-        """The set itself."""
-        return self
 
     def check(self, n: int) -> None:
         """A has n columns."""

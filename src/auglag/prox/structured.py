@@ -14,7 +14,6 @@ from auglag.errors import InputError
 from auglag.prox._tv import tv_prox
 from auglag.prox._validate import EPS, scalar, store
 from auglag.prox.base import ProxTerm
-from auglag.prox.boxes import Zero
 
 
 @final
@@ -55,10 +54,6 @@ class NuclearNorm(ProxTerm):
         rest = rest - (rest @ vt.T) @ vt
         left, tau, right = np.linalg.svd(rest, full_matrices=False)
         return _flat(self.weight * (u @ vt) + (left * np.minimum(tau, self.weight)) @ right)
-
-    def domain(self) -> Zero:
-        """All of R^n."""
-        return Zero()
 
     def check(self, n: int) -> None:
         """The product of the shape is n."""
@@ -102,10 +97,6 @@ class TotalVariation1D(ProxTerm):
             if end - begin > 1:
                 residual[begin:end] = tv_prox(residual[begin:end], self.weight)
         return np.asarray(v - residual)
-
-    def domain(self) -> Zero:
-        """All of R^n."""
-        return Zero()
 
 
 def _flat(matrix: Matrix) -> Vector:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, final, overload
 
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.prox._validate import Index, index_array, require_disjoint, show, store
-from auglag.prox.base import ProxTerm, SeparableTerm, Weights
-from auglag.prox.boxes import INF, Box, Zero
+from auglag.prox.base import ProxTerm, SeparableTerm, Weights, Zero
+from auglag.prox.boxes import INF, Box
 from auglag.prox.custom import as_term
 
 Selector: TypeAlias = slice | Sequence[int] | Index
@@ -46,10 +46,9 @@ def SeparableSum(blocks: Sequence[tuple[Selector, ProxTerm]]) -> ProxTerm:
     return BlockSumSeparable(tuple(separable)) if len(separable) == len(parsed) else BlockSum(tuple(parsed))
 
 
-@final
 @dataclass(frozen=True, slots=True, eq=False)
-class BlockSum(ProxTerm):
-    """A sum over blocks of which one at least is not separable; made by `SeparableSum`."""
+class _Blocks(ProxTerm):
+    """What the two kinds of sums over blocks share."""
 
     blocks: tuple[tuple[Index, ProxTerm], ...]
     exact: bool = field(init=False, repr=False)
@@ -65,7 +64,40 @@ class BlockSum(ProxTerm):
 
     def prox(self, x: Vector, step: float) -> Vector:
         """The prox of every block; free coordinates as they are."""
-        return _prox(self._parts, x, step)
+        p = x.copy()
+        for part, term in self._parts:
+            p[part] = term.prox(x[part], step)
+        return p
+
+    def subdiff_distance(self, x: Vector, v: Vector) -> float:
+        """The distances of the blocks, and v for free coordinates, in the 2-norm."""
+        free, total = v.copy(), 0.0
+        for part, term in self._parts:
+            total += term.subdiff_distance(x[part], v[part]) ** 2
+            free[part] = 0.0
+        return math.sqrt(total + float(free @ free))
+
+    def domain(self) -> ProxTerm:
+        """The product of the domains."""
+        domains = [(index, term.domain()) for index, term in self.blocks]
+        return Zero() if all(isinstance(domain, Zero) for _, domain in domains) else SeparableSum(domains)
+
+    @property
+    def extent(self) -> int:
+        """The least number of variables it may act on."""
+        return 1 + max(int(index.max()) for index, _ in self.blocks)
+
+    def check(self, n: int) -> None:
+        """All indices are below n."""
+        last = self.extent - 1
+        if last >= n:
+            raise InputError(f"SeparableSum.blocks must have indices below {n}, the number of variables, got {last}")
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockSum(_Blocks):
+    """A sum over blocks of which one at least is not separable; made by `SeparableSum`."""
 
     def project_subdiff(self, x: Vector, v: Vector) -> Vector:
         """The projections of the blocks; 0 for free coordinates."""
@@ -74,37 +106,14 @@ class BlockSum(ProxTerm):
             s[part] = term.project_subdiff(x[part], v[part])
         return s
 
-    def subdiff_distance(self, x: Vector, v: Vector) -> float:
-        """The distances of the blocks, and v for free coordinates, in the 2-norm."""
-        return _distance(self._parts, x, v)
-
-    def domain(self) -> ProxTerm:
-        """The product of the domains."""
-        return _domain(self.blocks)
-
-    def check(self, n: int) -> None:
-        """All indices are below n."""
-        _check(self.blocks, n)
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class BlockSumSeparable(SeparableTerm):
+class BlockSumSeparable(_Blocks, SeparableTerm):
     """A sum over blocks of separable terms; made by `SeparableSum`."""
 
     blocks: tuple[tuple[Index, SeparableTerm], ...]
-    _parts: tuple[tuple[slice | Index, SeparableTerm], ...] = field(init=False, repr=False)  #: slices where possible
-
-    def __post_init__(self) -> None:
-        store(self, _parts=tuple((_fast(index), term) for index, term in self.blocks))
-
-    def value(self, x: Vector) -> float:
-        """The sum of the values."""
-        return math.fsum(term.value(x[part]) for part, term in self._parts)
-
-    def prox(self, x: Vector, step: float) -> Vector:
-        """The prox of every block; free coordinates as they are."""
-        return _prox(self._parts, x, step)
+    _parts: tuple[tuple[slice | Index, SeparableTerm], ...] = field(init=False, repr=False)
 
     def subdiff_interval(self, x: Vector) -> tuple[Vector, Vector]:
         """The intervals of the blocks; {0} for free coordinates."""
@@ -112,10 +121,6 @@ class BlockSumSeparable(SeparableTerm):
         for part, term in self._parts:
             lo[part], hi[part] = term.subdiff_interval(x[part])
         return lo, hi
-
-    def subdiff_distance(self, x: Vector, v: Vector) -> float:
-        """The distances of the blocks, and v for free coordinates, in the 2-norm."""
-        return _distance(self._parts, x, v)
 
     def restrict(self, index: NDArray[np.intp]) -> SeparableTerm:
         """The sum over what is left of each block."""
@@ -129,10 +134,6 @@ class BlockSumSeparable(SeparableTerm):
                 found.append((np.flatnonzero(inside >= 0), term.restrict(inside[inside >= 0])))
         return BlockSumSeparable(tuple(found)) if found else Zero()
 
-    def domain(self) -> ProxTerm:
-        """The product of the domains."""
-        return _domain(self.blocks)
-
     def box(self, n: int) -> tuple[Vector, Vector] | None:
         """The bounds, if every block is a box."""
         self.check(n)
@@ -144,47 +145,11 @@ class BlockSumSeparable(SeparableTerm):
             lower[index], upper[index] = bounds
         return lower, upper
 
-    def check(self, n: int) -> None:
-        """All indices are below n."""
-        _check(self.blocks, n)
-
 
 def _fast(index: Index) -> slice | Index:
     """A slice for consecutive indices: it selects without copying."""
     consecutive = np.array_equal(index, np.arange(index[0], index[0] + index.size))
     return slice(int(index[0]), int(index[0]) + index.size) if consecutive else index
-
-
-def _prox(parts: Iterable[tuple[slice | Index, ProxTerm]], x: Vector, step: float) -> Vector:
-    p = x.copy()
-    for part, term in parts:
-        p[part] = term.prox(x[part], step)
-    return p
-
-
-def _distance(parts: Iterable[tuple[slice | Index, ProxTerm]], x: Vector, v: Vector) -> float:
-    free, total = v.copy(), 0.0
-    for part, term in parts:
-        total += term.subdiff_distance(x[part], v[part]) ** 2
-        free[part] = 0.0
-    return math.sqrt(total + float(free @ free))
-
-
-def _domain(blocks: Iterable[tuple[Index, ProxTerm]]) -> ProxTerm:
-    domains = [(index, term.domain()) for index, term in blocks]
-    if all(isinstance(domain, Zero) for _, domain in domains):
-        return Zero()
-    return SeparableSum(domains)
-
-
-def _extent(blocks: Iterable[tuple[Index, ProxTerm]]) -> int:
-    return 1 + max(int(index.max()) for index, _ in blocks)
-
-
-def _check(blocks: Iterable[tuple[Index, ProxTerm]], n: int) -> None:
-    extent = _extent(blocks)
-    if extent > n:
-        raise InputError(f"SeparableSum.blocks must have indices below {n}, the number of variables, got {extent - 1}")
 
 
 @final
@@ -284,6 +249,6 @@ def _least_length(term: ProxTerm) -> int:
         case Bounded():
             return max(_least_length(term.term), _least_length(term.bounds))
         case BlockSumSeparable():
-            return _extent(term.blocks)
+            return term.extent
         case _:
             return 1

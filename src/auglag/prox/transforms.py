@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.prox._validate import EPS, Index, compact, entries, finite, numbers, same_length, scalar, store
-from auglag.prox.base import ProxTerm, SeparableTerm, Weights
-from auglag.prox.boxes import Box, Zero
+from auglag.prox.base import ProxTerm, SeparableTerm, Weights, Zero
+from auglag.prox.boxes import Box
 from auglag.prox.custom import as_term
 from auglag.prox.norms import LinfNorm
 from auglag.prox.sets import AffineSet, HalfSpace, L1Ball, L2Ball, Simplex
@@ -31,10 +31,9 @@ def Scaled(term: ProxTerm, factor: float) -> ProxTerm:
     return ScaledSeparable(term, factor) if isinstance(term, SeparableTerm) else ScaledTerm(term, factor)
 
 
-@final
 @dataclass(frozen=True, slots=True, eq=False)
-class ScaledTerm(ProxTerm):
-    """factor * g(x) for a g that is not separable; made by `Scaled`."""
+class _Scaled(ProxTerm):
+    """What the two kinds of scaled terms share."""
 
     term: ProxTerm
     factor: float
@@ -51,14 +50,6 @@ class ScaledTerm(ProxTerm):
         """The prox of g with step * factor."""
         return self.term.prox(x, step * self.factor)
 
-    def project_subdiff(self, x: Vector, v: Vector) -> Vector:
-        """factor * dg(x)."""
-        return self.factor * self.term.project_subdiff(x, v / self.factor)
-
-    def subdiff_distance(self, x: Vector, v: Vector) -> float:
-        """factor * dist(v / factor, dg(x))."""
-        return self.factor * self.term.subdiff_distance(x, v / self.factor)
-
     def domain(self) -> ProxTerm:
         """dom g."""
         return self.term.domain()
@@ -70,19 +61,24 @@ class ScaledTerm(ProxTerm):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class ScaledSeparable(SeparableTerm):
+class ScaledTerm(_Scaled):
+    """factor * g(x) for a g that is not separable; made by `Scaled`."""
+
+    def project_subdiff(self, x: Vector, v: Vector) -> Vector:
+        """factor * dg(x)."""
+        return self.factor * self.term.project_subdiff(x, v / self.factor)
+
+    def subdiff_distance(self, x: Vector, v: Vector) -> float:
+        """factor * dist(v / factor, dg(x))."""
+        return self.factor * self.term.subdiff_distance(x, v / self.factor)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ScaledSeparable(_Scaled, SeparableTerm):
     """factor * g(x) for a separable g; made by `Scaled`."""
 
     term: SeparableTerm
-    factor: float
-
-    def value(self, x: Vector) -> float:
-        """factor * g(x)."""
-        return self.factor * self.term.value(x)
-
-    def prox(self, x: Vector, step: float) -> Vector:
-        """The prox of g with step * factor."""
-        return self.term.prox(x, step * self.factor)
 
     def subdiff_interval(self, x: Vector) -> tuple[Vector, Vector]:
         """factor * dg(x)."""
@@ -93,17 +89,9 @@ class ScaledSeparable(SeparableTerm):
         """g restricted, with the same factor."""
         return ScaledSeparable(self.term.restrict(index), self.factor)
 
-    def domain(self) -> ProxTerm:
-        """dom g."""
-        return self.term.domain()
-
     def box(self, n: int) -> tuple[Vector, Vector] | None:
         """The box of g: a factor does not change an indicator."""
         return self.term.box(n)
-
-    def check(self, n: int) -> None:
-        """As g does."""
-        self.term.check(n)
 
 
 @overload
@@ -148,10 +136,9 @@ def Translated(term: ProxTerm, offset: Weights) -> ProxTerm:
             return TranslatedTerm(term, compact(by))
 
 
-@final
 @dataclass(frozen=True, slots=True, eq=False)
-class TranslatedTerm(ProxTerm):
-    """g(x - offset) for a g that is not separable; made by `Translated`."""
+class _Translated(ProxTerm):
+    """What the two kinds of translated terms share."""
 
     term: ProxTerm
     offset: Weights
@@ -168,6 +155,24 @@ class TranslatedTerm(ProxTerm):
         """offset + prox(x - offset)."""
         return self.term.prox(x - self.offset, step) + self.offset
 
+    def domain(self) -> ProxTerm:
+        """offset + dom g."""
+        own = self.term.domain()
+        return self if own is self.term else Translated(own, self.offset)
+
+    def check(self, n: int) -> None:
+        """As g does; an offset that is an array has n entries."""
+        if np.ndim(self.offset) and np.size(self.offset) != n:
+            have = np.size(self.offset)
+            raise InputError(f"Translated.offset must have {n} entries, one per variable, got {have}")
+        self.term.check(n)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class TranslatedTerm(_Translated):
+    """g(x - offset) for a g that is not separable; made by `Translated`."""
+
     def project_subdiff(self, x: Vector, v: Vector) -> Vector:
         """dg(x - offset)."""
         return self.term.project_subdiff(x - self.offset, v)
@@ -176,32 +181,13 @@ class TranslatedTerm(ProxTerm):
         """dist(v, dg(x - offset))."""
         return self.term.subdiff_distance(x - self.offset, v)
 
-    def domain(self) -> ProxTerm:
-        """offset + dom g."""
-        own = self.term.domain()
-        return self if own is self.term else Translated(own, self.offset)
-
-    def check(self, n: int) -> None:
-        """As g does; an offset that is an array has n entries."""
-        _check(self.offset, n)
-        self.term.check(n)
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class TranslatedSeparable(SeparableTerm):
+class TranslatedSeparable(_Translated, SeparableTerm):
     """g(x - offset) for a separable g; made by `Translated`."""
 
     term: SeparableTerm
-    offset: Weights
-
-    def value(self, x: Vector) -> float:
-        """g(x - offset)."""
-        return self.term.value(x - self.offset)
-
-    def prox(self, x: Vector, step: float) -> Vector:
-        """offset + prox(x - offset)."""
-        return self.term.prox(x - self.offset, step) + self.offset
 
     def subdiff_interval(self, x: Vector) -> tuple[Vector, Vector]:
         """dg(x - offset)."""
@@ -211,24 +197,10 @@ class TranslatedSeparable(SeparableTerm):
         """Term and offset restricted."""
         return TranslatedSeparable(self.term.restrict(index), entries(self.offset, index))
 
-    def domain(self) -> ProxTerm:
-        """offset + dom g."""
-        return Translated(self.term.domain(), self.offset)
-
     def box(self, n: int) -> tuple[Vector, Vector] | None:
         """The box of g, moved."""
         own = self.term.box(n)
         return None if own is None else (own[0] + self.offset, own[1] + self.offset)
-
-    def check(self, n: int) -> None:
-        """As g does; an offset that is an array has n entries."""
-        _check(self.offset, n)
-        self.term.check(n)
-
-
-def _check(offset: Weights, n: int) -> None:
-    if np.ndim(offset) and np.size(offset) != n:
-        raise InputError(f"Translated.offset must have {n} entries, one per variable, got {np.size(offset)}")
 
 
 def _moved(name: str, value: Weights, by: Vector) -> Vector:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from typing import TextIO, final
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, TextIO, final
 
 from auglag.algorithm.rules import History
 
@@ -13,22 +16,24 @@ HEADER = (
 )
 
 
-def line(
-    k: int,
-    objective: float,
-    residual: float,
-    violation: float,
-    beta: float,
-    norm: float,
-    inner: int,
-    gradients: int,
-    status: str,
-) -> str:
-    """One row below `HEADER`; the stationarity is what the residual has beside the violation."""
+def line(row: Mapping[str, Any]) -> str:
+    """An iteration of a log as a row below `HEADER`; what is not known is nan.
+
+    The stationarity shown is the residual less the violation.
+    """
+    names = ("objective", "residual", "violation", "beta", "multiplier_norm")
+    objective, residual, violation, beta, norm = (number(row.get(name)) for name in names)
+    inner, gradients = (int(row.get(name) or 0) for name in ("inner_iterations", "evaluations"))
     return (
-        f"{k:>4} {objective:>16.9e} {residual:>10.2e} {violation:>10.2e} {max(residual - violation, 0.0):>10.2e} "
-        f"{beta:>9.2e} {norm:>9.2e} {inner:>6} {gradients:>6}  {status.lower()}"
+        f"{int(row['k']):>4} {objective:>16.9e} {residual:>10.2e} {violation:>10.2e} "
+        f"{max(residual - violation, 0.0):>10.2e} {beta:>9.2e} {norm:>9.2e} {inner:>6} {gradients:>6}  "
+        f"{str(row.get('inner_status') or '').lower()}"
     )
+
+
+def number(value: Any) -> float:
+    """A number of a log; nan where it is null, or missing."""
+    return float(value) if isinstance(value, int | float) else math.nan
 
 
 @final
@@ -45,18 +50,7 @@ class Table:
             print(f"restart {it.attempt}", file=self.stream)
         if (it.k - 1) % 20 == 0:
             print(HEADER, file=self.stream)
-        row = line(
-            it.k,
-            it.objective,
-            it.residual,
-            it.user_violation,
-            it.beta,
-            it.multiplier_norm,
-            it.inner_iterations,
-            it.evaluations,
-            it.inner_status,
-        )
-        print(row, file=self.stream, flush=True)
+        print(line(asdict(it) | {"violation": it.user_violation}), file=self.stream, flush=True)
 
     def end(self, message: str) -> None:
         """Print how the run ended."""

@@ -21,8 +21,11 @@ from auglag.stochastic.neyman_pearson import require_attainable
 
 #: chat where neither chat nor max_fpr is given; a score of 0 everywhere has the loss log 2 = 0.69.
 CHAT = 0.3
-#: The search for chat: most runs, the residual they are content with, how near to max_fpr is near, the first strides.
-SEARCH_RUNS, SEARCH_TOL, NEAR, WIDEN = 10, 1e-3, 0.05, 3.0
+# The search for chat:
+SEARCH_RUNS = 10  #: at most so many runs
+SEARCH_TOL = 1e-3  #: each until R is at most this
+NEAR = 0.05  #: a rate whose relative difference from max_fpr is at most this ends the search
+WIDEN = 3.0  #: as long as no chat is known to be too large, the next one is so many times the last
 
 
 @final

@@ -35,9 +35,10 @@ BATCH = 8
 @final
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a run begins: variables and multipliers of an earlier one, or None. The penalty begins anew.
+    """Where a run begins: variables and multipliers of an earlier one, or None.
 
-    A penalty that has grown makes subproblems harder than multipliers that are nearly right need them to be.
+    The penalty starts at its first value again: with good multipliers a small one is enough, and subproblems with a
+    large one are harder to solve.
     """
 
     x: Vector | None = None

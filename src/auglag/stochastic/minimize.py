@@ -165,7 +165,10 @@ def minimize(
     )
     if check_derivatives and resume is None:
         run.ledger.rows += compare(problem, run.x0, run.rng("derivatives"))
-    return run.solve() if log is None else log.around(run.solve, headers.stochastic(run))
+    if log is None:
+        return run.solve()
+    header = headers.stochastic(problem, settings, caps, tol=run.tol, seed=run.seed, resumed=resume is not None)
+    return log.around(run.solve, header)
 
 
 _ARGUMENTS = tuple(name for name in inspect.signature(minimize).parameters if name != "unknown")

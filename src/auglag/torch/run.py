@@ -319,7 +319,19 @@ class Run:
         assert self.hooks.log is not None
         if not self.logged:
             self.logged = True
-            self.hooks.log.start(**headers.training(self))
+            functions = self.functions
+            header = headers.training(
+                type(functions.model).__name__,
+                functions.variables.n,
+                functions.layout.sizes or {},
+                self.settings,
+                self.caps,
+                tol=self.tol,
+                seed=self.seed,
+                data_rows=self.full.rows,
+                resumed=self.hooks.resume is not None,
+            )
+            self.hooks.log.start(**header)
         return self.hooks.log
 
     # ------------------------------------------------------------------------------------------------- save and resume

@@ -17,7 +17,6 @@ from auglag.bench.record import Ending
 from auglag.bench.runner import outdated, run_all
 from auglag.bench.spec import Limits, Run
 from auglag.bench.store import Store
-from auglag.bench.worker import rejudged
 from auglag.errors import InputError, OptionError
 
 pytest.importorskip("psutil")
@@ -183,14 +182,6 @@ def test_two_processes_may_fill_one_store(tmp_path):
         assert len(run_all(runs, one, watch=watch)) == 3
         assert len(one) == 3
     assert seen == [(1, True), (2, True), (3, True)]
-
-
-def test_a_point_can_be_judged_again(worker):
-    record = worker.run(Run("HS71", "auglag", {"tol": 1e-8}))
-    wrong = replace(record, stationarity=(9.0, 9.0, 9.0), violation=9.0)
-    again = rejudged(wrong)
-    assert again.solved(1e-8)
-    assert (again.gradients, again.residual) == (record.gradients, record.residual)
 
 
 def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
-import importlib.util
+import runpy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -58,20 +58,14 @@ def _own(name: str) -> Baseline:
     """A user's class, from a file or an importable module."""
     where, _, attribute = name.rpartition(":")
     if where.endswith(".py"):
-        path = Path(where)
-        if not path.is_file():
+        if not Path(where).is_file():
             raise InputError(f"solver: there is no file {where!r}")
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        found = runpy.run_path(where).get(attribute)
     else:
         try:
-            module = importlib.import_module(where)
+            found = getattr(importlib.import_module(where), attribute, None)
         except ImportError as error:
             raise InputError(f"solver: module {where!r} cannot be imported: {error}") from None
-    found = getattr(module, attribute, None)
     if not (isinstance(found, type) and issubclass(found, Baseline)):
         raise InputError(f"solver: {attribute!r} of {where!r} must be a class derived from Baseline, got {found!r}")
     made = found()

@@ -151,13 +151,7 @@ class _Functions:
     def solve(self, settings: Mapping[str, Any]) -> tuple[Vector, Vector | None, int]:
         """(x, y, return code)."""
         problem, library = self.problem, self.ipopt.functions
-        functions = (
-            EVAL_F(self._f),
-            EVAL_G(self._g),
-            EVAL_F(self._grad),
-            EVAL_JAC(self._jac),
-            EVAL_H(self._hess),
-        )
+        functions = (EVAL_F(self._f), EVAL_G(self._g), EVAL_F(self._grad), EVAL_JAC(self._jac), EVAL_H(self._hess))
         iteration = ITERATION(self._iteration)
         hessian_entries = self._hessian.size if self._hessian is not None else 0
         bounds = [_finite(side) for side in (problem.lower, problem.upper, problem.cl, problem.cu)]
@@ -199,20 +193,9 @@ class _Functions:
         return not size or self._put(lambda: self._jacobian.values(self.problem.jac(_array(x, n).copy())), out, size)
 
     def _hess(
-        self,
-        n: int,
-        x: Any,
-        new: bool,
-        weight: float,
-        m: int,
-        y: Any,
-        new_y: bool,
-        size: int,
-        rows: Any,
-        columns: Any,
-        out: Any,
-        data: Any,
+        self, n: int, x: Any, new: bool, weight: float, m: int, y: Any, new_y: bool, size: int, *rest: Any
     ) -> bool:
+        rows, columns, out, _ = rest
         structure = self._hessian
         if structure is None:
             return False

@@ -67,11 +67,7 @@ class _Rows:
     def constraints(self) -> list[dict[str, Any]]:
         """Equalities, then c - cl >= 0, then cu - c >= 0; an empty kind is left out."""
         p = self._problem
-        parts = [
-            ("eq", self._equal, 1.0, p.cl),
-            ("ineq", self._above, 1.0, p.cl),
-            ("ineq", self._below, -1.0, p.cu),
-        ]
+        parts = [("eq", self._equal, 1.0, p.cl), ("ineq", self._above, 1.0, p.cl), ("ineq", self._below, -1.0, p.cu)]
         return [_constraint(p, kind, rows, sign, side) for kind, rows, sign, side in parts if rows.size]
 
     def multipliers(self, found: Vector) -> Vector:

@@ -260,7 +260,7 @@
     const {start, end, state} = store, badge = byId("status");
     const mood = state === "finished" && !end?.success ? "failed" : state;
     badge.className = `badge ${mood}`;
-    put(badge, state === "finished" ? String(end?.status ?? "ended").toLowerCase().replaceAll("_", " ") : state === "gone" ? "ended without a last word" : state === "lost" ? "no connection" : state);
+    put(badge, state === "finished" ? String(end?.status ?? "ended").toLowerCase().replaceAll("_", " ") : state === "gone" ? "ended unexpectedly" : state === "lost" ? "no connection" : state);
     put(byId("name"), start ? start.problem || "a problem without a name" : "Waiting for a run");
     document.title = start ? `${start.problem || "auglag"}: ${badge.textContent}` : "auglag watch";
     const options = start?.options ?? {};

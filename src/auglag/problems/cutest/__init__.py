@@ -50,11 +50,7 @@ def load(name: str, source: Literal["pycutest"], params: Params = None) -> Pycut
 
 
 def load(
-    name: str,
-    source: Literal["s2mpj", "pycutest"] = "s2mpj",
-    params: Params = None,
-    *,
-    compiled: bool | None = None,
+    name: str, source: Literal["s2mpj", "pycutest"] = "s2mpj", params: Params = None, *, compiled: bool | None = None
 ) -> S2mpjProblem | PycutestProblem:
     """The problem of that name, with default sizes or those given by `params` (`parameters(name)` lists them).
 

@@ -7,24 +7,22 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.errors import InputError
-from auglag.problems.base import AbstractProblem, Group, LinearRows, Point
+from auglag.problems.base import AbstractProblem, LinearRows, Point
 from auglag.problems.cutest.compilation import NoCompiler
 from auglag.problems.cutest.evaluation import Evaluator, Values
 from auglag.problems.cutest.hessian import HessianPattern
 from auglag.problems.cutest.native import NativeEvaluator
 from auglag.problems.cutest.structure import Structure, extract
 from auglag.problems.cutest.vectorised import NumpyEvaluator
+from auglag.problems.jacobians import FixedPattern, vector
 
 #: CUTEst's infinity.
 INFINITY = 1e20
 
 _FLOAT = np.dtype(np.float64)
-_Matrix: Any = sparse.csr_array
-_new_matrix = _Matrix.__new__
 
 
 class Evaluation(NamedTuple):
@@ -49,6 +47,8 @@ class S2mpjProblem(AbstractProblem):
     cache of points and the counts of a problem may not: use one problem for each thread.
     """
 
+    has_hessp = has_hess = True
+
     def __init__(self, raw: Any, *, compiled: bool | None = None) -> None:
         self.name = str(raw.name)
         self.structure: Structure = extract(raw)
@@ -59,7 +59,6 @@ class S2mpjProblem(AbstractProblem):
             upper=bounds(getattr(raw, "xupper", None), n, np.inf),
             cl=bounds(getattr(raw, "clower", None), m, -np.inf),
             cu=bounds(getattr(raw, "cupper", None), m, np.inf),
-            groups=(Group("c", 0, m),) if m else (),
         )
         self.classification = str(getattr(raw, "pbclass", ""))
         self.row_names = names(getattr(raw, "cnames", None), m, "c")
@@ -69,7 +68,9 @@ class S2mpjProblem(AbstractProblem):
         self.backend = self._evaluator.backend
         self._pattern: HessianPattern | None = None
         self._last: tuple[bytes, Values] = (b"", (0.0, self.x0, self.x0, self.x0))
-        self._jacobian = self._empty_jacobian().__dict__
+        s = self.structure
+        column, start = s.column[s.objective_entries :].copy(), s.start[s.objective_rows :] - s.objective_entries
+        self._jacobian = FixedPattern(column, start, (m, n))
         self._shape = (n,)
 
     def row_name(self, i: int) -> str:
@@ -79,7 +80,7 @@ class S2mpjProblem(AbstractProblem):
     def evaluate(self, x: Vector) -> Evaluation:
         """f, gradient, c and J at once, which costs as much as one of them; not counted."""
         f, grad, c, data = self._values(x)
-        return Evaluation(f, grad, c, self._matrix(data))
+        return Evaluation(f, grad, c, self._jacobian.matrix(data))
 
     def linear(self) -> LinearRows | None:
         """The rows without elements and group functions."""
@@ -103,29 +104,19 @@ class S2mpjProblem(AbstractProblem):
     def jac(self, x: Vector) -> Any:
         """Their Jacobian, a csr_array whose pattern is the same at every x."""
         self.counts.constr_njev += 1
-        return self._matrix(self._values(x)[3])
-
-    @property
-    def has_hessp(self) -> bool:
-        """True: S2MPJ has second derivatives."""
-        return True
+        return self._jacobian.matrix(self._values(x)[3])
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         """The Hessian of f + y'c at x times v."""
         self.count_hessian()
-        return self._evaluator.product(_checked(x, self.n, "x"), _checked(y, self.m, "y"), _checked(v, self.n, "v"))
-
-    @property
-    def has_hess(self) -> bool:
-        """True: as a sparse matrix, too."""
-        return True
+        return self._evaluator.product(vector(x, self.n, "x"), vector(y, self.m, "y"), vector(v, self.n, "v"))
 
     def hess(self, x: Vector, y: Vector) -> Any:
         """The Hessian of f + y'c at x, a csr_array (both triangles) whose pattern is the same at every x and y."""
         self.count_hessian()
         if self._pattern is None:
             self._pattern = HessianPattern(self.structure)
-        return self._pattern.matrix(self._evaluator.second_order(_checked(x, self.n, "x")), _checked(y, self.m, "y"))
+        return self._pattern.matrix(self._evaluator.second_order(vector(x, self.n, "x")), vector(y, self.m, "y"))
 
     def vjp(self, point: Point, w: Vector) -> Vector:
         """J(x)'w."""
@@ -133,28 +124,12 @@ class S2mpjProblem(AbstractProblem):
 
     def _values(self, x: Vector) -> Values:
         if type(x) is not np.ndarray or x.dtype is not _FLOAT or x.shape != self._shape:
-            x = _checked(x, self.n, "x")
+            x = vector(x, self.n, "x")
         key, (last, values) = x.tobytes(), self._last
         if key != last:
             values = self._evaluator.values(x, key)
             self._last = (key, values)
         return values
-
-    def _matrix(self, data: Vector) -> Any:
-        """A Jacobian with these entries: SciPy's constructor would cost more than the evaluation."""
-        jac = _new_matrix(_Matrix)
-        state = self._jacobian.copy()
-        state["data"] = data
-        jac.__dict__ = state
-        return jac
-
-    def _empty_jacobian(self) -> Any:
-        s = self.structure
-        column, start = s.column[s.objective_entries :].copy(), s.start[s.objective_rows :] - s.objective_entries
-        jac = sparse.csr_array((np.zeros(column.size), column, start), shape=(s.m, s.n))
-        assert jac.has_canonical_format  # sets the flags that the copies inherit
-        jac.indices.flags.writeable = jac.indptr.flags.writeable = False
-        return jac
 
 
 def linear_rows(known: NDArray[np.bool_], evaluate: Callable[[Vector], Evaluation], n: int) -> LinearRows | None:
@@ -182,14 +157,6 @@ def _evaluator(raw: Any, structure: Structure, compiled: bool | None) -> tuple[E
                 raise InputError(f"cutest.load: compiled=True needs a C compiler, but {error}") from None
             return NumpyEvaluator(raw, structure), str(error)
     return NumpyEvaluator(raw, structure), "compiled=False was asked for"
-
-
-def _checked(x: Vector, size: int, what: str) -> Vector:
-    if type(x) is not np.ndarray or x.dtype != np.float64:
-        x = np.asarray(x, dtype=np.float64)
-    if x.shape != (size,):
-        raise InputError(f"{what} must have shape ({size},), got {x.shape}")
-    return x
 
 
 def bounds(given: Any, size: int, default: float) -> Vector:

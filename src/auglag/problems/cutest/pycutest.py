@@ -15,7 +15,7 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.errors import InputError, MissingExtra
-from auglag.problems.base import AbstractProblem, Group, LinearRows
+from auglag.problems.base import AbstractProblem, LinearRows
 from auglag.problems.cutest.problem import Evaluation, bounds, linear_rows
 
 
@@ -23,6 +23,7 @@ from auglag.problems.cutest.problem import Evaluation, bounds, linear_rows
 class PycutestProblem(AbstractProblem):
     """A problem of pycutest; `raw` is its object. Fixed variables are kept (`drop_fixed_variables=False`)."""
 
+    has_hessp = has_hess = True
     backend = "pycutest"
     backend_reason = "asked for"
 
@@ -35,7 +36,6 @@ class PycutestProblem(AbstractProblem):
             upper=bounds(raw.bu, n, np.inf),
             cl=bounds(raw.cl if m else None, m, -np.inf),
             cu=bounds(raw.cu if m else None, m, np.inf),
-            groups=(Group("c", 0, m),) if m else (),
         )
         self.linear_rows = np.asarray(raw.is_linear_cons, dtype=bool) if m else np.zeros(0, dtype=bool)
 
@@ -88,20 +88,10 @@ class PycutestProblem(AbstractProblem):
         self.counts.constr_njev += 1
         return sparse.csr_array(self.raw.scons(x, gradient=True)[1])
 
-    @property
-    def has_hessp(self) -> bool:
-        """True: CUTEst has second derivatives."""
-        return True
-
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         """The Hessian of f + y'c at x times v."""
         self.count_hessian()
         return np.asarray(self.raw.hprod(v, x, y) if self.m else self.raw.hprod(v, x), dtype=float)
-
-    @property
-    def has_hess(self) -> bool:
-        """True: as a sparse matrix, too."""
-        return True
 
     def hess(self, x: Vector, y: Vector) -> Any:
         """The Hessian of f + y'c at x, a csr_array with both triangles."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import inspect
 import textwrap
 from typing import Any
@@ -104,10 +105,7 @@ class _Translation:
         variable = self.local(node.target.id)
         self.function.loops.add(variable)
         return ast.For(
-            name_(variable),
-            ast.Call(name_("range"), [first, last, ast.Constant(step)], []),
-            self.block(node.body),
-            [],
+            name_(variable), ast.Call(name_("range"), [first, last, ast.Constant(step)], []), self.block(node.body), []
         )
 
     def assign(self, target: ast.expr, value: ast.expr) -> list[ast.stmt]:
@@ -164,7 +162,8 @@ class _Translation:
 
     def internal_variable(self, target: ast.Subscript, text: str) -> ast.stmt:
         """IV_[i] = U_[k:k+1, :].dot(EV_)"""
-        assert self.u is not None
+        if self.u is None:
+            raise Untranslatable(text)
         row = int(self.static(ast.parse(text.split("U_[")[1].split(":")[0], mode="eval").body))
         place = int(self.static(target.slice))
         return assignment(item("IV_", place), combination(self.u[row], "EV_", list(range(self.u.shape[1]))))
@@ -277,9 +276,5 @@ class _Translation:
             return ast.Constant(int(sum(self.static(i) * s for i, s in zip(indices, strides, strict=True))))
         except Untranslatable:
             pass
-        total: ast.expr | None = None
-        for index, stride in zip(indices, strides, strict=True):
-            term = ast.BinOp(self.expression(index), ast.Mult(), number(stride))
-            total = term if total is None else ast.BinOp(total, ast.Add(), term)
-        assert total is not None
-        return total
+        terms = [ast.BinOp(self.expression(i), ast.Mult(), number(s)) for i, s in zip(indices, strides, strict=True)]
+        return functools.reduce(lambda total, term: ast.BinOp(total, ast.Add(), term), terms)

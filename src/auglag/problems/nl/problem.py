@@ -10,11 +10,12 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.errors import InputError
-from auglag.problems.base import AbstractProblem, Group, LinearRows, Point
+from auglag.problems.base import AbstractProblem, LinearRows, Point
+from auglag.problems.jacobians import FixedPattern, vector
 from auglag.problems.nl.expressions import Form
 from auglag.problems.nl.gradients import FillError, SparseGradients
 from auglag.problems.nl.reader import Model, read
-from auglag.problems.nl.second_order import KEPT, LARGEST, FixedPattern, SecondOrder
+from auglag.problems.nl.second_order import KEPT, LARGEST, SecondOrder
 from auglag.problems.nl.source import NlError, NlInfeasible
 from auglag.problems.nl.tape import Tape
 
@@ -55,15 +56,7 @@ class NlProblem(AbstractProblem):
         self.objective = objective  #: which of the file's objectives, from 0; None: none
         self.integer_variables = np.array(model.header.integer_variables(), dtype=np.intp)
         self.row_names, self.variable_names = names
-        m = model.header.constraints
-        super().__init__(
-            model.x0,
-            lower=model.lower,
-            upper=model.upper,
-            cl=model.cl,
-            cu=model.cu,
-            groups=(Group("c", 0, m),) if m else (),
-        )
+        super().__init__(model.x0, lower=model.lower, upper=model.upper, cl=model.cl, cu=model.cu)
         self.y0 = model.y0 if self.maximise else -model.y0  #: the file's multipliers, L = f + y'c
         self._linear = _linear_rows(model)
         self._tape = Tape(*_with_roots(model, objective))
@@ -150,7 +143,7 @@ class NlProblem(AbstractProblem):
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         """The Hessian of f + y'c at x times v."""
         second, at, weights = self._weighted(x, y)
-        v = _vector(v, self.n, "v")
+        v = vector(v, self.n, "v")
         with np.errstate(all="ignore"):
             if second.products <= KEPT:  # further products at this point cost next to nothing then
                 return np.asarray(self._assembled(second, at, weights) @ v)
@@ -178,7 +171,7 @@ class NlProblem(AbstractProblem):
         """The second-order part at (x, y), kept until another point is asked for."""
         second, at = self._second_order(), self._at(x)
         self.count_hessian()
-        y = _vector(y, self.m, "y")
+        y = vector(y, self.m, "y")
         with np.errstate(all="ignore"):
             if at.p is None:
                 at.p = self._tape.partials(at.v)
@@ -192,7 +185,7 @@ class NlProblem(AbstractProblem):
     # --------------------------------------------------------------------------------------------------------- caching
 
     def _at(self, x: Vector) -> _Evaluated:
-        x = _vector(x, self.n, "x")
+        x = vector(x, self.n, "x")
         if not np.array_equal(x, self._last.x):
             with np.errstate(all="ignore"):
                 self._last = _Evaluated(x.copy(), self._tape.values(x))
@@ -276,10 +269,3 @@ def _names(path: Path, count: int) -> tuple[str, ...] | None:
     except (OSError, ValueError):
         return None
     return tuple(lines[:count]) if len(lines) >= count else None
-
-
-def _vector(x: Vector, size: int, what: str) -> Vector:
-    x = np.asarray(x, dtype=np.float64)
-    if x.shape != (size,):
-        raise InputError(f"{what} must have shape ({size},), got {x.shape}")
-    return x

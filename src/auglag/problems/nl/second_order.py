@@ -8,7 +8,9 @@ places are computed once.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -16,31 +18,27 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.errors import InputError
+from auglag.problems.jacobians import FixedPattern
 from auglag.problems.nl.gradients import SparseGradients
 from auglag.problems.nl.tape import Indices, Tape
 
-_Matrix: Any = sparse.csr_array
 #: Places of so many triple products are kept; beyond, they are computed again at each evaluation.
 KEPT = 2_000_000
 #: A Hessian with more triple products than this is not assembled.
 LARGEST = 20_000_000
 
 
+Triple = tuple[Indices, Indices, Indices, Indices]
+
+
 @final
-class FixedPattern:
-    """Makes csr_arrays that share their indices: SciPy's constructor would cost more than an evaluation."""
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How a Hessian is put together: computed once, when one is asked for."""
 
-    def __init__(self, indices: Any, indptr: Any, shape: tuple[int, int]) -> None:
-        first = _Matrix((np.zeros(indices.size), indices, indptr), shape=shape)
-        assert first.has_canonical_format  # sets the flags that the copies inherit
-        first.indices.flags.writeable = first.indptr.flags.writeable = False
-        self._state: dict[str, Any] = first.__dict__
-
-    def matrix(self, data: Vector) -> Any:
-        """A matrix with these entries."""
-        new = _Matrix.__new__(_Matrix)
-        new.__dict__ = self._state | {"data": data}
-        return new
+    key: Indices  #: row * n + column of every entry, sorted
+    pattern: FixedPattern
+    kept: list[Triple] | None  #: None: too many to keep
 
 
 @final
@@ -65,7 +63,6 @@ class SecondOrder:
         self._steps = _adjoint_steps(tape)
         sizes = self._lengths(self._left) * self._lengths(self._right)
         self.products = int(sizes.sum() + sizes[self._mixed].sum())  #: what `assemble` costs
-        self._key: Indices | None = None
 
     def matrix(self, p: Vector) -> Any:
         """[I; gradients of arguments], a csr_array."""
@@ -98,27 +95,29 @@ class SecondOrder:
 
     def assemble(self, gradients: Any, d: Vector) -> Any:
         """H, a csr_array with both triangles and always the same pattern."""
-        if self._key is None:
-            self._plan()
-        assert self._key is not None
-        data = np.zeros(self._key.size)
-        for pair, left, right, where in self._kept if self._kept is not None else self._triples():
+        plan = self._plan
+        data = np.zeros(plan.key.size)
+        for pair, left, right, where in plan.kept if plan.kept is not None else self._triples(plan.key):
             terms = self.tape.times(d[pair], gradients.data[left] * gradients.data[right])
             data += np.bincount(where, terms, data.size)
-        return self.pattern.matrix(data)
+        return plan.pattern.matrix(data)
 
-    def _plan(self) -> None:
+    @property
+    def pattern(self) -> FixedPattern:
+        """Where H has entries."""
+        return self._plan.pattern
+
+    @functools.cached_property
+    def _plan(self) -> _Plan:
         n, total = self.tape.n, self.products
         if total > LARGEST:
             raise InputError(f"a Hessian must need at most {LARGEST} products to be assembled, got {total}: use hessp")
         key: Indices = np.zeros(0, dtype=np.intp)
-        self._key = key
-        for _, left, right, _ in self._triples():
+        for _, left, right, _ in self._triples(key):
             key = np.union1d(key, self._row_of(left, right))
-        self._key = key
         indptr = np.searchsorted(key, n * np.arange(n + 1)).astype(np.int32)
-        self.pattern = FixedPattern((key % n).astype(np.int32), indptr, (n, n))
-        self._kept = list(self._triples()) if total <= KEPT else None
+        pattern = FixedPattern((key % n).astype(np.int32), indptr, (n, n))
+        return _Plan(key, pattern, list(self._triples(key)) if total <= KEPT else None)
 
     def _lengths(self, rows: Indices) -> Indices:
         return np.asarray(self.start[rows + 1] - self.start[rows])
@@ -126,8 +125,8 @@ class SecondOrder:
     def _row_of(self, left: Indices, right: Indices) -> Indices:
         return np.asarray(self.column[left] * self.tape.n + self.column[right])
 
-    def _triples(self) -> Iterator[tuple[Indices, Indices, Indices, Indices]]:
-        """(pair, entry of the left gradient, entry of the right one, place in H), in chunks."""
+    def _triples(self, key: Indices) -> Iterator[Triple]:
+        """(pair, entry of the left gradient, entry of the right one, place in `key`), in chunks."""
         flipped = np.flatnonzero(self._mixed)
         pair = np.concatenate([np.arange(self._left.size), flipped])
         left = np.concatenate([self._left, self._right[flipped]])
@@ -142,8 +141,7 @@ class SecondOrder:
             k = np.repeat(np.arange(first, stop), sizes[part])
             offset = np.arange(k.size) - np.repeat(ends[part] - sizes[part] - base, sizes[part])
             i, j = self.start[left[k]] + offset // width[k], self.start[right[k]] + offset % width[k]
-            assert self._key is not None
-            yield pair[k], i, j, np.searchsorted(self._key, self._row_of(i, j))
+            yield pair[k], i, j, np.searchsorted(key, self._row_of(i, j))
             first = stop
 
 

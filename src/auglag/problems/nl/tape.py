@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,25 +87,22 @@ class Tape:
         """The partial derivative on every edge."""
         p = self._fixed_partials.copy()
         for group in self.groups:
-            operator = group.operator
-            if operator is not None and operator.first is not None:
-                own = v[group.start : group.stop]
-                found = operator.first(group.parameter, own, *[v[a] for a in group.arguments])
-                for where, partial in zip(group.edges, found, strict=True):
-                    p[where] = partial
+            self._fill(p, v, group, group.operator.first if group.operator else None, group.edges)
         return p
 
     def second_partials(self, v: Vector) -> Vector:
         """The second partial derivative of every pair."""
         q = np.empty(self.pair_node.size)
         for group in self.groups:
-            operator = group.operator
-            if operator is not None and operator.second is not None:
-                own = v[group.start : group.stop]
-                found = operator.second(group.parameter, own, *[v[a] for a in group.arguments])
-                for where, partial in zip(group.pairs, found, strict=True):
-                    q[where] = partial
+            self._fill(q, v, group, group.operator.second if group.operator else None, group.pairs)
         return q
+
+    def _fill(self, out: Vector, v: Vector, group: Group, derivatives: Any, places: tuple[slice, ...]) -> None:
+        """Write the derivatives of a group's operator; None: they do not depend on v."""
+        if derivatives is not None:
+            found = derivatives(group.parameter, v[group.start : group.stop], *[v[a] for a in group.arguments])
+            for where, partial in zip(places, found, strict=True):
+                out[where] = partial
 
     def times(self, weight: Vector, derivative: Vector) -> Vector:
         """weight * derivative, in which a branch that was not taken (weight 0) counts as 0 even where it is NaN."""

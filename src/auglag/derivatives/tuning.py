@@ -1,0 +1,79 @@
+"""The numbers that steer finite differences and the check of derivatives; every one is used in this package only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+#: The distance from 1 to the next larger floating-point number.
+EPS = float(np.finfo(np.float64).eps)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Steps are relative to max(1, |x_j|) unless said otherwise; errors are relative."""
+
+    # ---------------------------------------------------------------------------------------------- `differences`
+    #: Step of a forward difference: it balances truncation, of the order h, with rounding, of the order eps / h
+    #: (Nocedal and Wright, Numerical Optimization, 2nd ed., section 8.1; SciPy's default too).
+    forward_step: float = EPS**0.5
+    #: Step of a central difference, whose truncation error is of the order h^2 (same section; SciPy's default too).
+    central_step: float = EPS ** (1 / 3)
+    #: Step of the complex-step derivative: its error is of the order h^2, here eps, and nothing cancels.
+    complex_step: float = EPS**0.5
+
+    # -------------------------------------------------------------------------------------------- `extrapolation`
+    #: The two steps that Richardson's extrapolation combines, as multiples of `central_step`: wide enough for rounding
+    #: errors far below those of the usual step. Chosen by trial; their ratio 2 is the usual one.
+    wide: float = 32.0
+    half: float = 16.0
+    #: An entry that the extrapolation changes by more than this is not in the range where extrapolation is trusted.
+    #: Chosen by trial: the extrapolated error is about the square of the change.
+    trusted_change: float = 1e-6
+    #: ... nor is one that it changes by more than this multiple of the rounding error. Chosen by trial.
+    trusted_roundings: float = 100.0
+    #: Ridders' method starts from this part of |x_j|: a step over which the function changes much (Ridders 1982), ...
+    ridders_first: float = 0.1
+    #: ... or, where x_j is 0, from this step.
+    ridders_first_at_zero: float = 1e-2
+    #: Differences are central where both sides have room for at least this part of the first step; chosen by trial.
+    ridders_central_room: float = 0.25
+    #: The most steps it takes for a column; each is half of the one before, so the last is 1/2048 of the first.
+    ridders_levels: int = 12
+    #: It ends early when the estimated error is at most this part of the derivative. Chosen by trial.
+    ridders_enough: float = 1e-10
+
+    # ------------------------------------------------------------------------------------------------- `checking`
+    #: The error of J d that is tolerated, relative to the norm of the terms of J d. Chosen by trial: far above what
+    #: differences get wrong, far below what a wrong formula does.
+    tolerance: float = 1e-3
+    #: The error of a wrong derivative changes by no more than this part of itself over three neighbouring step sizes.
+    steady: float = 0.1
+    #: Largest and smallest step size that are tried when the first test finds a disagreement, a factor 10 apart.
+    largest_step: float = 1e-2
+    smallest_step: float = 1e-9
+    #: Both sides of x are used if each has room for this multiple of the smallest step: four step sizes at least.
+    two_sided_room: float = 1e4
+    #: The step of the first test where only one side has room; the other step of it is `central_step`.
+    one_sided_step: float = 4 * EPS**0.5
+    #: Moves are of the length sqrt(|x_j|) for large x_j, but of at least this part of |x_j|. Chosen by trial.
+    least_relative_move: float = 1e-4
+    #: Directions of which the one with the least cancellation in J d is taken. Chosen by trial.
+    directions: int = 4
+    #: Rounding errors of a difference in units of eps |f| / h: in the first test, and when step sizes are compared.
+    rounding_quick: float = 2.0
+    rounding_sweep: float = 8.0
+    #: Distances, relative to the moves, of the second point at which a derivative has to be wrong as well.
+    nearby: tuple[float, ...] = (1e-3, 1e-4, 1e-5)
+    #: With more variables than this the wrong entry is searched for by halving.
+    many_variables: int = 256
+    #: How many suspicious entries are looked at one by one before the check gives up.
+    suspects: int = 5
+    #: An estimate below this part of the given entry is shown as 0.
+    shown_as_zero: float = 1e-9
+
+
+TUNING = Tuning()

@@ -1,0 +1,51 @@
+"""The numbers that steer how a problem is read, presolved and scaled.
+
+The two of the scaling of f and c, `LARGEST_GRADIENT` and `SMALLEST_SCALE`, lie in `standard_form`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Chosen by trial, unless a source is named."""
+
+    # ------------------------------------------------------------------------------- `base`, `functions`, `jacobians`
+    #: Points whose values are kept, the last ones: enough for a step that looks at x and a few trial points.
+    cached_points: int = 8
+    #: Up to so many variables a Hessian that is given as an operator is made a matrix, by applying it to unit vectors.
+    small_hessian: int = 500
+    #: J'w of a sparse J with at most so many entries is summed up here: SciPy spends more time on making J'.
+    few_entries: int = 2000
+
+    # ------------------------------------------------------------------------------------------------- `constraints`
+    #: Points tried near x0 where a function is not defined at x0 itself, ...
+    nearby_points: int = 25
+    #: ... of which so many lie at the same distance; then it grows by a factor of 10.
+    nearby_per_distance: int = 4
+    #: The first distance is 10 to this power, relative to max(1, |x0_j|).
+    nearby_first_power: int = -4
+
+    # ---------------------------------------------------------------------------------------------------- `presolve`
+    #: Numbers whose relative difference is at most this are the same but for rounding: a few units in the last place.
+    rounding: float = 4.0 * float(np.finfo(np.float64).eps)
+    #: Rows that cannot hold together are called infeasible if one must be violated by more than this times tol.
+    certain: float = 10.0
+    #: Rows whose products with a random vector differ by no more than this, relatively, may be multiples of each
+    #: other; whether they are is then looked at entry by entry.
+    alike: float = 1e-13
+
+    # ----------------------------------------------------------------------------------------------- `standard_form`
+    #: Where feasibility alone is asked for, rows are scaled to gradients of size 1; the gradients are taken to be at
+    #: least and at most so large, so that scale factors stay harmless.
+    least_row_gradient: float = 1e-10
+    largest_row_gradient: float = 1e10
+
+
+TUNING = Tuning()
