@@ -115,7 +115,7 @@ WAYS = {
     "paper": Way(
         {"preset": "paper"},
         fails=these("33 63 74 75 106"),
-        reason="the paper's method has one start and no acceleration: HS33 and HS63 end at points that are no solutions",
+        reason="no acceleration, and one start: from it HS33 and HS63 end at points that are no solutions",
         accuracy={"HS18": 1e-4, "HS100": 1e-5},
         elsewhere=these("29"),  # by symmetry: two signs of x change
     ),
