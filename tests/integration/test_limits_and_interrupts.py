@@ -36,7 +36,10 @@ class TestLimits:
         assert_best_of_history(res)
 
     def test_seconds(self):
+        began = []
+
         def slow(x):
+            began.append(time.perf_counter())
             time.sleep(0.005)
             return rosenbrock(x)
 
@@ -45,8 +48,9 @@ class TestLimits:
             slow, np.full(4, -1.2), constraints={"type": "eq", "fun": lambda x: x @ x - 4}, budget=Budget(seconds=0.3)
         )
         assert res.status is Status.TIME_LIMIT
-        assert 0.25 < time.perf_counter() - start < 1.0
-        assert res.seconds == pytest.approx(time.perf_counter() - start, abs=0.5)
+        assert 0.3 <= res.seconds <= time.perf_counter() - start
+        # What is begun is ended, and the certificate's gradient is one of 2n calls: no more than this, however fast.
+        assert sum(moment > start + 0.3 for moment in began) <= 6 * (2 * 4 + 1)
         assert_best_of_history(res)
 
     @pytest.mark.parametrize("outer", [1, 2, 3])
