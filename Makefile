@@ -7,16 +7,23 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg
 
+# Python compiles what is imported at its first use: to compile all of PyTorch and JAX beforehand takes longer.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+# The groups dev and docs of pyproject.toml, written out: the pip of Python 3.11 does not know groups.
+TOOLS = $$($(BIN)/python -c 'import tomllib; g = tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]; print(*g["dev"], *g["docs"])')
+TORCH = torch==2.13.0 lightning tensorboard
+
 .PHONY: demo paper test lint types unit docs gallery bench clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.stamp: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "auglag needs Python 3.11 or newer, this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$($(BIN)/python -c 'import tomllib; g = tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]; print(*g["dev"], *g["docs"])' | tr -d "'")
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[baselines]' || echo 'Some rival solvers have no wheel here; their tests are skipped.'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 lightning tensorboard || echo 'No PyTorch here; the tests of auglag.torch are skipped.'
+	$(INSTALL) -e '.[all,baselines]' $(TOOLS) $(TORCH) || { \
+	  echo 'Not everything can be installed here at once; part by part:' && \
+	  $(INSTALL) -e '.[all]' $(TOOLS) && \
+	  { $(INSTALL) -e '.[baselines]' || echo 'Some rival solvers have no wheel here; their tests are skipped.'; } && \
+	  { $(INSTALL) $(TORCH) || echo 'No PyTorch here; the tests of auglag.torch are skipped.'; }; }
 	touch $@
 
 demo: $(VENV)/.stamp  ## solve real problems, redo the paper's Figure 1 on a sample; pictures and a report in demo-output/
@@ -38,7 +45,7 @@ types: $(VENV)/.stamp
 	$(BIN)/mypy
 
 unit: $(VENV)/.stamp
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal --durations=25
 
 docs: $(VENV)/.stamp  ## the site, in site/; every warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

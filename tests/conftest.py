@@ -19,6 +19,8 @@ os.environ.setdefault(
 import pytest
 from hypothesis import settings
 
+pytest.register_assert_rewrite("helpers")
+
 # Runs must not fail because a machine is slow, and every run must test the same examples.
 settings.register_profile("auglag", deadline=None, derandomize=True, database=None)
 settings.load_profile("auglag")

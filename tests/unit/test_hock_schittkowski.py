@@ -12,8 +12,6 @@ from auglag._typing import Matrix, Vector
 from auglag.problems import hock_schittkowski as hs
 from auglag.problems.hock_schittkowski import PROBLEMS, KnownProblem, Row
 
-ALL = pytest.mark.parametrize("p", PROBLEMS.values(), ids=PROBLEMS.keys())
-
 #: Optimal values as the book has them, save HS106, where its 7049.330923 is known to be off.
 PUBLISHED = {
     "HS1": 0,
@@ -136,16 +134,14 @@ def _strongly_active_jacobian(p: KnownProblem) -> Matrix:
     return np.vstack(active)
 
 
-@ALL
-def test_the_gradient_and_the_hessian_of_f_agree_with_central_differences(p: KnownProblem) -> None:
+def the_gradient_and_the_hessian_of_f_agree_with_central_differences(p: KnownProblem) -> None:
     for x in _points(p):
         _agree(p.grad(x), _central(p.fun, x), abs(p.fun(x)))
         _agree(p.hess(x), _central(p.grad, x), float(np.abs(p.grad(x)).max()))
         np.testing.assert_array_equal(p.hess(x), p.hess(x).T)
 
 
-@ALL
-def test_the_jacobians_and_hessians_of_the_rows_agree_with_central_differences(p: KnownProblem) -> None:
+def the_jacobians_and_hessians_of_the_rows_agree_with_central_differences(p: KnownProblem) -> None:
     rng = np.random.default_rng(0)
     for x in _points(p):
         for row in p.rows:
@@ -161,8 +157,7 @@ def test_the_jacobians_and_hessians_of_the_rows_agree_with_central_differences(p
                 assert any(row.hess(t, e).any() for t in _points(p) for e in np.eye(v.size))
 
 
-@ALL
-def test_the_stored_point_is_feasible_to_rounding_error(p: KnownProblem) -> None:
+def the_stored_point_is_feasible_to_rounding_error(p: KnownProblem) -> None:
     assert np.all(p.lower <= p.x)
     assert np.all(p.x <= p.upper)
     for row in p.rows:
@@ -171,16 +166,14 @@ def test_the_stored_point_is_feasible_to_rounding_error(p: KnownProblem) -> None
         assert np.maximum(lower - c, c - upper).max() <= 1e-9
 
 
-@ALL
-def test_the_stored_point_is_stationary_with_the_stored_multipliers(p: KnownProblem) -> None:
+def the_stored_point_is_stationary_with_the_stored_multipliers(p: KnownProblem) -> None:
     residual = p.grad(p.x) + p.bound_multipliers
     for row, y in zip(p.rows, p.multipliers, strict=True):
         residual = residual + row.jac(p.x).T @ y
     assert np.abs(residual).max() <= 1e-9
 
 
-@ALL
-def test_multipliers_vanish_off_the_active_bounds_and_have_the_sign_of_the_side(p: KnownProblem) -> None:
+def multipliers_vanish_off_the_active_bounds_and_have_the_sign_of_the_side(p: KnownProblem) -> None:
     blocks = [(p.x, p.lower, p.upper, p.bound_multipliers)]
     blocks += [(c := r.fun(p.x), *_levels(r, c), y) for r, y in zip(p.rows, p.multipliers, strict=True)]
     for c, lower, upper, y in blocks:
@@ -189,14 +182,12 @@ def test_multipliers_vanish_off_the_active_bounds_and_have_the_sign_of_the_side(
         assert np.all(np.abs(c - lower)[negative] <= 1e-9)
 
 
-@ALL
-def test_the_stored_value_is_f_at_the_stored_point_and_the_published_value(p: KnownProblem) -> None:
+def the_stored_value_is_f_at_the_stored_point_and_the_published_value(p: KnownProblem) -> None:
     assert p.fun(p.x) == pytest.approx(p.f, rel=1e-13, abs=1e-15)
     assert p.f == pytest.approx(PUBLISHED[p.name], rel=1e-7, abs=1e-9)
 
 
-@ALL
-def test_a_unique_solution_has_independent_active_gradients_and_positive_curvature(p: KnownProblem) -> None:
+def a_unique_solution_has_independent_active_gradients_and_positive_curvature(p: KnownProblem) -> None:
     if not p.unique:
         assert p.note
         return
@@ -212,8 +203,7 @@ def test_a_unique_solution_has_independent_active_gradients_and_positive_curvatu
     assert null.shape[1] == 0 or np.linalg.eigvalsh(null.T @ hess @ null).min() > 1e-6
 
 
-@ALL
-def test_shapes_fit_together_and_data_are_read_only(p: KnownProblem) -> None:
+def shapes_fit_together_and_data_are_read_only(p: KnownProblem) -> None:
     n = p.x0.size
     for array in (p.x0, p.lower, p.upper, p.x, p.bound_multipliers, p.grad(p.x0)):
         assert array.shape == (n,)
@@ -230,6 +220,30 @@ def test_shapes_fit_together_and_data_are_read_only(p: KnownProblem) -> None:
         assert np.all(np.isfinite(lower) | np.isfinite(upper))
     for array in (p.x0, p.lower, p.upper, p.x, p.bound_multipliers, *p.multipliers):
         assert not array.flags.writeable
+
+
+#: What has to hold of every problem.
+CHECKS = (
+    the_gradient_and_the_hessian_of_f_agree_with_central_differences,
+    the_jacobians_and_hessians_of_the_rows_agree_with_central_differences,
+    the_stored_point_is_feasible_to_rounding_error,
+    the_stored_point_is_stationary_with_the_stored_multipliers,
+    multipliers_vanish_off_the_active_bounds_and_have_the_sign_of_the_side,
+    the_stored_value_is_f_at_the_stored_point_and_the_published_value,
+    a_unique_solution_has_independent_active_gradients_and_positive_curvature,
+    shapes_fit_together_and_data_are_read_only,
+)
+
+
+@pytest.mark.parametrize("p", PROBLEMS.values(), ids=PROBLEMS.keys())
+def test_the_problem_is_what_it_says(p: KnownProblem) -> None:
+    failed = []
+    for check in CHECKS:
+        try:
+            check(p)
+        except AssertionError as error:
+            failed.append(f"{check.__name__.replace('_', ' ')}:\n{error}")
+    assert not failed, "\n\n".join([f"{p.name}: {len(failed)} of {len(CHECKS)} checks failed", *failed])
 
 
 def test_names_are_keys_in_the_order_of_the_book() -> None:

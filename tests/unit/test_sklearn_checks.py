@@ -6,6 +6,9 @@ import sys
 
 import numpy as np
 import pytest
+
+pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'auglag[sklearn]'")
+
 import sklearn
 from sklearn.base import clone
 from sklearn.datasets import make_classification

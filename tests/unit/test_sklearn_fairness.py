@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize as scipy_minimize
+
+pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'auglag[sklearn]'")
+
 from sklearn.linear_model import LogisticRegression
 
 from auglag.errors import InputError

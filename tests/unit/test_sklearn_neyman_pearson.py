@@ -7,6 +7,8 @@ import pytest
 from scipy.optimize import minimize as scipy_minimize
 from scipy.stats import binom, norm
 
+pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'auglag[sklearn]'")
+
 from auglag.datasets import load_spambase
 from auglag.errors import InputError
 from auglag.sklearn import NeymanPearsonClassifier, negatives_needed

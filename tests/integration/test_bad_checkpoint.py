@@ -1,0 +1,104 @@
+"""Checkpoints that are damaged, foreign or of another run are refused by name."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from auglag import CheckpointError, minimize
+from helpers.line_problem import LINE, on_line, refused, solve, square
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "run.npz"
+    solve(checkpoint=path)
+    return path
+
+
+def test_a_checkpoint_that_does_not_exist_is_named(tmp_path):
+    refused(
+        r"resume must name an existing checkpoint, got '.*missing.npz', which does not exist",
+        error=CheckpointError,
+        resume=tmp_path / "missing.npz",
+    )
+
+
+@pytest.mark.parametrize("part", [0.0, 0.01, 0.3, 0.7, 0.99])
+def test_a_truncated_checkpoint_is_refused(saved, part):
+    data = saved.read_bytes()
+    saved.write_bytes(data[: int(part * len(data))])
+    refused(r"run.npz is not a usable checkpoint \(", error=CheckpointError, resume=saved)
+
+
+def test_a_checkpoint_with_a_flipped_byte_is_refused(saved):
+    data = bytearray(saved.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    saved.write_bytes(bytes(data))
+    refused(r"run.npz is not a usable checkpoint \(", error=CheckpointError, resume=saved)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04", b"\x80\x04K\x03.", b"\x00" * 1000])
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, content):
+    path = tmp_path / "other.bin"
+    path.write_bytes(content)
+    refused(r"other.bin is not a usable checkpoint \(", error=CheckpointError, resume=path)
+
+
+def test_a_folder_a_bare_array_and_a_foreign_npz_are_refused(tmp_path):
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    np.savez(tmp_path / "foreign.npz", x=np.zeros(2))
+    for name in ("", "array.npy", "foreign.npz"):
+        refused(r"is not a usable checkpoint \(", error=CheckpointError, resume=tmp_path / name)
+
+
+def rewritten(path, change):
+    with np.load(path, allow_pickle=False) as data:
+        arrays = dict(data)
+    meta = json.loads(str(arrays.pop("meta")))
+    change(meta, arrays)
+    np.savez(path, meta=np.array(json.dumps(meta)), **arrays)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda meta, arrays: meta.update(format=99), r"must have checkpoint format 6, got 99"),
+        (lambda meta, arrays: meta.pop("format"), r"must have checkpoint format 6, got None"),
+        (lambda meta, arrays: meta.pop("iterations"), r"is not a usable checkpoint"),
+        (lambda meta, arrays: meta["iterations"][0].pop("beta"), r"is not a usable checkpoint"),
+        (lambda meta, arrays: meta["iterations"][0].update(colour="red"), r"is not a usable checkpoint"),
+        (lambda meta, arrays: meta.update(counts={"nfev": 1, "zebra": 2}), r"is not a usable checkpoint"),
+        (lambda meta, arrays: arrays.pop("best_y"), r"is not a usable checkpoint"),
+        (lambda meta, arrays: arrays.update(x=np.zeros(7)), r"is not a usable checkpoint"),
+    ],
+)
+def test_a_checkpoint_with_parts_missing_or_strange_is_refused(saved, change, match):
+    rewritten(saved, change)
+    refused(match, error=CheckpointError, resume=saved)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "match"),
+    [
+        ({"x0": [0.5, 0.3]}, r"belongs to another run: x0 must be \[0.5, 0.2\] as saved, got \[0.5, 0.3\]"),
+        ({"tol": 1e-8}, r"belongs to another run: tol must be 1e-06 as saved, got 1e-08"),
+        ({"variant": "always-short"}, r"belongs to another run: settings must be "),
+        ({"constraints": [LINE, LINE]}, r"belongs to another run: m must be 1 as saved, got 2"),
+        ({"constraints": ()}, r"belongs to another run: m must be 1 as saved, got 0"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused_and_the_difference_named(saved, kwargs, match):
+    refused(match, error=CheckpointError, resume=saved, **kwargs)
+
+
+def test_a_checkpoint_of_a_problem_of_another_size_is_refused(saved):
+    with pytest.raises(CheckpointError, match=r"belongs to another run: n must be 2 as saved, got 3"):
+        minimize(square, [1.0, 2.0, 3.0], constraints={"type": "eq", "fun": on_line}, resume=saved)
+
+
+def test_a_checkpoint_holds_no_pickle(saved):
+    with np.load(saved, allow_pickle=False) as data:
+        assert all(data[name].dtype.kind in "fU" for name in data.files)
