@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from auglag import CheckpointError, minimize
+from auglag.persist.checkpoint import FORMAT
 from helpers.line_problem import LINE, on_line, refused, solve, square
 
 
@@ -62,17 +63,28 @@ def rewritten(path, change):
     np.savez(path, meta=np.array(json.dumps(meta)), **arrays)
 
 
+def fields(meta, *path):
+    """The fields of a dataclass inside the saved state, reached by the names of those around it."""
+    found = meta["state"]["class"][1]
+    for name in path:
+        found = (found[name]["list"][0] if "list" in found[name] else found[name])["class"][1]
+    return found
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda meta, arrays: meta.update(format=99), r"must have checkpoint format 6, got 99"),
-        (lambda meta, arrays: meta.pop("format"), r"must have checkpoint format 6, got None"),
-        (lambda meta, arrays: meta.pop("iterations"), r"is not a usable checkpoint"),
-        (lambda meta, arrays: meta["iterations"][0].pop("beta"), r"is not a usable checkpoint"),
-        (lambda meta, arrays: meta["iterations"][0].update(colour="red"), r"is not a usable checkpoint"),
-        (lambda meta, arrays: meta.update(counts={"nfev": 1, "zebra": 2}), r"is not a usable checkpoint"),
-        (lambda meta, arrays: arrays.pop("best_y"), r"is not a usable checkpoint"),
-        (lambda meta, arrays: arrays.update(x=np.zeros(7)), r"is not a usable checkpoint"),
+        (lambda meta, arrays: meta.update(format=99), rf"must have checkpoint format {FORMAT}, got 99"),
+        (lambda meta, arrays: meta.pop("format"), rf"must have checkpoint format {FORMAT}, got None"),
+        (lambda meta, arrays: meta.update(kind="torch"), r"must have checkpoint kind minimize, got 'torch'"),
+        (lambda meta, arrays: fields(meta).pop("history"), r"is not a usable checkpoint"),
+        (lambda meta, arrays: fields(meta, "history", "iterations").pop("beta"), r"is not a usable checkpoint"),
+        (lambda meta, arrays: fields(meta, "history", "iterations").update(colour="red"), r"is not a usable"),
+        (lambda meta, arrays: fields(meta, "counts").update(zebra=2), r"is not a usable checkpoint"),
+        (lambda meta, arrays: arrays.pop(fields(meta)["x"]["array"]), r"is not a usable checkpoint"),
+        (lambda meta, arrays: arrays.update({fields(meta)["x"]["array"]: np.zeros(7)}), r"is not a usable checkpoint"),
+        (lambda meta, arrays: arrays.update({fields(meta, "best")["x"]["array"]: np.zeros(7)}), r"is not a usable"),
+        (lambda meta, arrays: arrays.update({fields(meta)["start_x"]["array"]: np.zeros(7)}), r"is not a usable"),
     ],
 )
 def test_a_checkpoint_with_parts_missing_or_strange_is_refused(saved, change, match):
@@ -101,4 +113,4 @@ def test_a_checkpoint_of_a_problem_of_another_size_is_refused(saved):
 
 def test_a_checkpoint_holds_no_pickle(saved):
     with np.load(saved, allow_pickle=False) as data:
-        assert all(data[name].dtype.kind in "fU" for name in data.files)
+        assert all(data[name].dtype.kind in "fiU" for name in data.files)

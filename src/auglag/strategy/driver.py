@@ -181,6 +181,7 @@ def subproblem(context: Context, state: State, limit: int) -> None:
 def measure(context: Context, state: State) -> None:
     """The KKT error at (x, y), before other ways than Algorithm 1's are thought of."""
     newtons = state.newtons
+    context.rules.ask(state.history)  # a rule of the user's that returns nonsense is named before anything is done
     newtons.steps = 0
     newtons.origin = state.x if newtons.origin is None else newtons.origin
     state.between.error = context.form.error(state.x, state.y)

@@ -305,15 +305,24 @@ def _tolerance(task: Task, aim: float, sf: float) -> ToleranceRule:
     return Geometric(first=max(tuning.tolerance_first, target), ratio=tuning.tolerance_ratio, floor=target)
 
 
+def _require_size(task: Task, name: str, values: Vector, size: int) -> None:
+    if values.shape != (size,):
+        path = task.hooks.resume
+        raise CheckpointError(
+            f"{path} is not a usable checkpoint of this run: {name} must have {size} entries, got shape {values.shape}"
+        )
+
+
 def restored(task: Task, saved: State) -> tuple[Context, State]:
     """The context of a state from a checkpoint, with everything in place to go on."""
+    n, m = task.problem.n, task.problem.m
+    sizes = (("start_x", saved.start_x, n), ("best.x", saved.best.x, n), ("scaling", saved.scaling.sc, m))
+    for name, values, size in sizes:
+        _require_size(task, name, values, size)
     context = Context.of(task, saved)
     form, problem, best = context.form, task.problem, saved.best
-    if (saved.x.shape, saved.y.shape) != ((form.n,), (form.m,)):
-        raise CheckpointError(
-            f"{task.hooks.resume} is not a usable checkpoint of this run: it must hold {form.n} variables "
-            f"and {form.m} multipliers, got {saved.x.size} and {saved.y.size}"
-        )
+    for name, values, size in (("x", saved.x, form.n), ("y", saved.y, form.m), ("best.y", best.y, form.m)):
+        _require_size(task, name, values, size)
     problem.refine(best.level)
     best.point = problem.at(best.x)
     for point in (best.point, problem.at(form.user_x(saved.x))):  # known before: not counted again
