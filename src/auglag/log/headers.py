@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from auglag.stochastic.run import Run as StochasticRun
+    from auglag.stochastic.run import Context
     from auglag.strategy.run import Run
-    from auglag.torch.run import Run as TrainingRun
+    from auglag.torch.run import Context as TrainingContext
 
 
 def deterministic(run: Run) -> dict[str, Any]:
@@ -37,46 +37,46 @@ def deterministic(run: Run) -> dict[str, Any]:
     }
 
 
-def stochastic(run: StochasticRun) -> dict[str, Any]:
+def stochastic(context: Context) -> dict[str, Any]:
     """The arguments of `JsonLog.start` for a run of `auglag.stochastic.minimize`."""
-    problem, settings = run.problem, run.settings
+    problem, settings = context.problem, context.settings
     options = {
         "rules": settings.describe(),
         "method": settings.method.name,
         "slacks": settings.slacks,
-        "seed": run.seed,
+        "seed": context.seed,
         "data_rows": problem.rows if problem.finite_data else None,
-        **{f"limit_{name}": value for name, value in asdict(run.caps).items()},
+        **{f"limit_{name}": value for name, value in asdict(context.limits).items()},
     }
     return {
         "problem": str(getattr(problem, "name", None) or "sampled problem"),
         "n": problem.n,
         "m": problem.m,
         "rows": list(problem.names),
-        "tol": run.tol,
+        "tol": context.tol,
         "options": options,
-        "resumed": run.hooks.resume is not None,
+        "resumed": context.hooks.resume is not None,
     }
 
 
-def training(run: TrainingRun) -> dict[str, Any]:
+def training(context: TrainingContext, data_rows: int | None) -> dict[str, Any]:
     """The arguments of `JsonLog.start` for a run of `auglag.torch.fit`, once the lengths of constraints are known."""
-    layout, settings = run.functions.layout, run.settings
+    layout, settings = context.functions.layout, context.settings
     options = {
         "rules": settings.describe(),
         "method": settings.method.name,
-        "seed": run.seed,
-        "data_rows": run.full.rows,
-        **{f"limit_{name}": value for name, value in asdict(run.caps).items()},
+        "seed": context.seed,
+        "data_rows": data_rows,
+        **{f"limit_{name}": value for name, value in asdict(context.limits).items()},
     }
     sizes = layout.sizes or {}
     rows = [name if size == 1 else f"{name}[{i}]" for name, size in sizes.items() for i in range(size)]
     return {
-        "problem": type(run.functions.model).__name__,
-        "n": run.functions.variables.n,
+        "problem": type(context.functions.model).__name__,
+        "n": context.functions.variables.n,
         "m": layout.m,
         "rows": rows,
-        "tol": run.tol,
+        "tol": context.tol,
         "options": options,
-        "resumed": run.hooks.resume is not None,
+        "resumed": context.hooks.resume is not None,
     }

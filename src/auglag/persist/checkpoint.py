@@ -182,7 +182,8 @@ def _unpack(value: Any, data: Any, classes: Mapping[str, type], device: Any) -> 
         *parts, shape = content
         return sparse.csr_array(tuple(np.array(data[part]) for part in parts), shape=tuple(shape))
     if kind == "tensor":
-        return _tensor(*content, data, device)
+        key, dtype, shape = content
+        return _tensor(key, dtype, shape, data, device)
     raise ValueError(f"unknown kind of value {kind!r}")
 
 

@@ -21,9 +21,7 @@ from auglag.prox import Box, SeparableSum
 from auglag.prox.base import ProxTerm
 from auglag.stochastic.full_batch import FullBatch
 from auglag.stochastic.problem import Evaluation, StochasticProblem
-
-#: Two values closer than this, relative to their size, are equal: the monotone test must not fail by rounding.
-ROUNDING = 1e-13
+from auglag.stochastic.stage import Witness, unseen
 
 
 @final
@@ -38,11 +36,17 @@ class FullTest:
     y_hat: Vector
     evaluation: Evaluation
     violation: float  #: distance of c(x) to its sides, 2-norm
+    g: ProxTerm  #: of x alone
 
     @property
     def residual(self) -> float:
         """R = dist + ||c||."""
         return self.dist + float(np.linalg.norm(self.c))
+
+    @property
+    def objective(self) -> float:
+        """f + g."""
+        return float(self.evaluation.f + self.g.value(self.evaluation.x))
 
 
 @final
@@ -72,10 +76,12 @@ class Geometry:
 
 @final
 class StochasticLagrangian:
-    """L_beta(., y) + g for one y and one beta, measured on the full batch."""
+    """L_beta(., y) + g for one y and one beta, measured on the full batch; `witness` sees the tests of inner loops."""
 
-    def __init__(self, geometry: Geometry, full: FullBatch, y: Vector, beta: float) -> None:
-        self.geometry, self.full, self.y, self.beta = geometry, full, y, beta
+    def __init__(
+        self, geometry: Geometry, full: FullBatch, y: Vector, beta: float, witness: Witness[FullTest] = unseen
+    ) -> None:
+        self.geometry, self.full, self.y, self.beta, self.witness = geometry, full, y, beta, witness
         self.problem = geometry.problem
         self.g = geometry.g
 
@@ -103,10 +109,10 @@ class StochasticLagrangian:
         y_hat = self.y + self.beta * r
         violation = float(np.linalg.norm(self.problem.violation(evaluation.c)))
         if not (evaluation.finite and np.isfinite(v).all()):
-            return FullTest(v.copy(), math.inf, math.inf, r, y_hat, evaluation, violation)
+            return FullTest(v.copy(), math.inf, math.inf, r, y_hat, evaluation, violation, self.problem.g)
         value = self.smooth(evaluation, r) + self.g.value(v)
         dist = self.g.subdiff_distance(v, -self.gradient(evaluation, y_hat))
-        return FullTest(v.copy(), value, dist, r, y_hat, evaluation, violation)
+        return FullTest(v.copy(), value, dist, r, y_hat, evaluation, violation, self.problem.g)
 
     def polish(self, v: Vector) -> Vector:
         """v with the slacks that minimise L_beta for its x: an exact partial minimisation."""

@@ -24,13 +24,10 @@ from torch.utils.data import (
 )
 
 from auglag.errors import InputError
+from auglag.stochastic.tuning import TUNING
 from auglag.torch.distributed import Team
 
 Tensor = Any
-#: A chunk of a full-batch pass over tensors holds about this many bytes of rows.
-CHUNK_BYTES = 2**23
-#: Rows are drawn for so many steps at once; part of what a seed means.
-STEPS_PER_DRAW = 256
 
 
 def move(batch: Any, device: Any) -> Any:
@@ -101,7 +98,7 @@ class TensorSource(Source):
         if self.rows < team.size:
             raise InputError(f"data must have at least one row per process, {team.size}, got {self.rows} rows")
         width = sum(t.element_size() * (t.numel() // max(1, len(t))) for t in parts)
-        self.chunk = chunk or max(256, CHUNK_BYTES // max(1, width))
+        self.chunk = chunk or max(256, TUNING.chunk_bytes // max(1, width))
         self.device = parts[0].device
 
     def _take(self, index: Any) -> Any:
@@ -143,11 +140,11 @@ class TensorSource(Source):
 
 
 def _indices(rows: int, seed: int, steps: int, batch: int, team: Team) -> Iterator[Tensor]:
-    """Indices (steps, 2, share of the batch), STEPS_PER_DRAW steps at a time."""
+    """Indices (steps, 2, share of the batch), `steps_per_draw` steps at a time."""
     generator = torch.Generator().manual_seed(seed)
     start, stop = team.share(batch)
-    for done in range(0, steps, STEPS_PER_DRAW):
-        count = min(STEPS_PER_DRAW, steps - done)
+    for done in range(0, steps, TUNING.steps_per_draw):
+        count = min(TUNING.steps_per_draw, steps - done)
         yield torch.randint(rows, (count, 2, batch), generator=generator)[:, :, start:stop]
 
 

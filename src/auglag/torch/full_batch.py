@@ -11,15 +11,14 @@ import torch
 
 from auglag._typing import Vector
 from auglag.errors import InputError
-from auglag.stochastic.full_batch import Ledger
+from auglag.stochastic.limits import Ledger
 from auglag.torch.data import Source, rows_of
 from auglag.torch.distributed import Team
 from auglag.torch.functions import Functions
+from auglag.torch.tuning import TUNING
 from auglag.torch.variables import Variables
 
 Tensor = Any
-#: Values (two small things) are kept for this many of the last points.
-CACHED = 4
 
 
 @final
@@ -129,7 +128,7 @@ class FullBatch:
         self.ledger.rows += self.rows or 0
         self.ledger.tests += 1
         values = Values(x, means[0], np.array(means[1:]))
-        while len(self._known) >= CACHED:
+        while len(self._known) >= TUNING.cached_points:
             del self._known[next(iter(self._known))]
         self._known[id(x)] = values
         return values

@@ -16,13 +16,10 @@ from auglag.torch.full_batch_methods import LBFGS
 from auglag.torch.functions import Functions
 from auglag.torch.methods import SGD, SVRG, Method, Optimizer, PStorm
 from auglag.torch.prox import ProxMap
+from auglag.torch.tuning import TUNING
 
-#: "auto" takes full batches where rows x parameters, about a sixth of the operations of a pass, are at most this.
-AFFORDABLE = {"cpu": 2e10, "cuda": 2e12}
 #: Layers that behave differently in a training step: f is then an expectation beyond the data.
 NOISY = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._BatchNorm)
-#: Where a pass is fewer steps of batches this size than STEPS, full batches are used from the start.
-WARM_UP_BATCH, WARM_UP_STEPS = 32, 16
 METHODS = ("lbfgs", "svrg", "sgd", "pstorm", "adam")
 
 
@@ -78,7 +75,7 @@ def defaults(method: Method | LBFGS) -> Settings:
 
 def adam(params: Any) -> Any:
     """The optimiser behind method="adam"."""
-    return torch.optim.Adam(params, lr=1e-2)
+    return torch.optim.Adam(params, lr=TUNING.adam_rate)
 
 
 def by_name(method: Any, batch: int | None) -> Method | LBFGS:
@@ -117,10 +114,11 @@ def choose(functions: Functions, source: Source, prox: ProxMap, team: Team, *, s
     noisy = functions.model.training and any(_noisy(module) for module in functions.model.modules())
     if noisy or sampled or source.rows is None:
         return "adam" if prox.scale_free else "sgd"
-    affordable = AFFORDABLE.get(variables.device.type, AFFORDABLE["cpu"])
+    affordable = TUNING.affordable_cuda if variables.device.type == "cuda" else TUNING.affordable
     if source.rows * variables.n > affordable:
         return "adam" if prox.scale_free else "svrg"
-    many = source.rows >= 2 * WARM_UP_BATCH * WARM_UP_STEPS and 4 * team.size <= WARM_UP_BATCH
+    many = source.rows >= 2 * TUNING.warm_up_batch * TUNING.warm_up_steps
+    many = many and TUNING.warm_up_share * team.size <= TUNING.warm_up_batch
     return LBFGS(warm_up=many and prox.empty)
 
 
