@@ -6,9 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from auglag.stochastic.run import Context
     from auglag.strategy.run import Run
-    from auglag.torch.run import Context as TrainingContext
 
 
 def deterministic(run: Run) -> dict[str, Any]:
@@ -37,46 +35,34 @@ def deterministic(run: Run) -> dict[str, Any]:
     }
 
 
-def stochastic(context: Context) -> dict[str, Any]:
-    """The arguments of `JsonLog.start` for a run of `auglag.stochastic.minimize`."""
-    problem, settings = context.problem, context.settings
-    options = {
+def on_data(
+    settings: Any,
+    limits: Any,
+    *,
+    problem: str,
+    n: int,
+    rows: list[str],
+    tol: float,
+    seed: int,
+    data_rows: int | None,
+    resumed: bool,
+    **options: str,
+) -> dict[str, Any]:
+    """The arguments of `JsonLog.start` for a run of `auglag.stochastic.minimize` or `auglag.torch.fit`."""
+    told = {
         "rules": settings.describe(),
         "method": settings.method.name,
-        "slacks": settings.slacks,
-        "seed": context.seed,
-        "data_rows": problem.rows if problem.finite_data else None,
-        **{f"limit_{name}": value for name, value in asdict(context.limits).items()},
-    }
-    return {
-        "problem": str(getattr(problem, "name", None) or "sampled problem"),
-        "n": problem.n,
-        "m": problem.m,
-        "rows": list(problem.names),
-        "tol": context.tol,
-        "options": options,
-        "resumed": context.hooks.resume is not None,
-    }
-
-
-def training(context: TrainingContext, data_rows: int | None) -> dict[str, Any]:
-    """The arguments of `JsonLog.start` for a run of `auglag.torch.fit`, once the lengths of constraints are known."""
-    layout, settings = context.functions.layout, context.settings
-    options = {
-        "rules": settings.describe(),
-        "method": settings.method.name,
-        "seed": context.seed,
+        **options,
+        "seed": seed,
         "data_rows": data_rows,
-        **{f"limit_{name}": value for name, value in asdict(context.limits).items()},
+        **{f"limit_{name}": value for name, value in asdict(limits).items()},
     }
-    sizes = layout.sizes or {}
-    rows = [name if size == 1 else f"{name}[{i}]" for name, size in sizes.items() for i in range(size)]
     return {
-        "problem": type(context.functions.model).__name__,
-        "n": context.functions.variables.n,
-        "m": layout.m,
+        "problem": problem,
+        "n": n,
+        "m": len(rows),
         "rows": rows,
-        "tol": context.tol,
-        "options": options,
-        "resumed": context.hooks.resume is not None,
+        "tol": tol,
+        "options": told,
+        "resumed": resumed,
     }

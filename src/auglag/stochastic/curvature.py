@@ -14,9 +14,7 @@ import numpy as np
 from auglag._typing import Matrix, Vector
 from auglag.errors import InputError, require_positive
 from auglag.inner.base import InnerSolver
-from auglag.stochastic.blocks import FunctionBlock
 from auglag.stochastic.data import Index, release
-from auglag.stochastic.jax import JaxBlock
 from auglag.stochastic.limits import Ledger
 from auglag.stochastic.linear import LinearBlock
 from auglag.stochastic.problem import Evaluation, StochasticProblem
@@ -114,12 +112,10 @@ def curvature(
     matrices = []
     for block, part in zip(problem.blocks, at.parts, strict=True):
         if isinstance(block, LinearBlock):
-            assert part.margins is not None
             many = TUNING.curvature_rows_per_variable * block.n
             enough = max(cap, min(many, len(part.margins) // TUNING.curvature_share))
             matrix, used = _screened(block, part.margins, share, enough, rng)
         else:
-            assert isinstance(block, FunctionBlock | JaxBlock)
             matrix, used = block.curvature(at.x), block.rows or 0
         ledger.rows += used
         ledger.curvature_rows += used

@@ -87,13 +87,7 @@ class FixedSample(Block):
 
     def evaluate(self, x: Vector) -> Part:
         """The mean over the kept batches."""
-        parts, share = [self.block.part(x, batch) for batch in self.kept], 1.0 / len(self.kept)
-        return Part(
-            share * sum(p.f for p in parts),
-            share * np.sum([p.grad for p in parts], axis=0),
-            share * np.sum([p.c for p in parts], axis=0),
-            share * np.sum([p.jac for p in parts], axis=0),
-        )
+        return _mean([self.block.part(x, batch) for batch in self.kept])
 
     def subset(self, index: Index) -> Block:
         """Not by index."""

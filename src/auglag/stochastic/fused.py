@@ -169,7 +169,6 @@ class NumbaFused(Fused):
         """By block, per unit factor: mean loss, mean gradient, and loss and slope of every row."""
         values, slopes = [], []
         for block, part in zip(self._blocks, at.parts, strict=True):
-            assert part.margins is not None
             values.append(block.loss.value(part.margins, block.t))
             slopes.append(block.loss.slope(part.margins, block.t))
         means = np.array([part.mean for part in at.parts])

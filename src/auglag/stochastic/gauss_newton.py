@@ -131,7 +131,7 @@ class _Step:
     @staticmethod
     def of(subproblem: StochasticLagrangian, test: FullTest, bend: Curvature, damping: float) -> _Step:
         """The damped step and what the model (quadratic f and c inside the square) promises for it."""
-        n, at, w = subproblem.problem.n, test.evaluation, test.y_hat
+        at, w = test.evaluation, test.y_hat
         ridge = subproblem.g.weight if isinstance(subproblem.g, SquaredL2) else 0.0
         gradient = subproblem.gradient(at, w) + ridge * test.v
         H = bend.combined(w)
@@ -144,7 +144,6 @@ class _Step:
         r = c - np.clip(c + subproblem.y / subproblem.beta, subproblem.problem.lower, subproblem.problem.upper)
         f = at.f + float(at.grad @ d) + qf + 0.5 * ridge * float((test.v + d) @ (test.v + d))
         model = f + float(subproblem.y @ r) + 0.5 * subproblem.beta * float(r @ r)
-        assert d.shape == (n,)
         return _Step(d, float(gradient @ d), test.value - model)
 
 

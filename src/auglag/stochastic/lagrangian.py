@@ -21,32 +21,15 @@ from auglag.prox import Box, SeparableSum
 from auglag.prox.base import ProxTerm
 from auglag.stochastic.full_batch import FullBatch
 from auglag.stochastic.problem import Evaluation, StochasticProblem
-from auglag.stochastic.stage import Witness, unseen
+from auglag.stochastic.stage import Tested, Witness, unseen
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class FullTest:
-    """A full-batch test at v: the two numbers Algorithm 2 compares, and R(v, yhat)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullTest(Tested):
+    """With the values and derivatives it rests on."""
 
-    v: Vector
-    value: float  #: L_beta(v, y) + g(v)
-    dist: float  #: dist(-grad L_beta(v, y), dg(v))
-    c: Vector  #: r(v), the c of the paper
-    y_hat: Vector
     evaluation: Evaluation
-    violation: float  #: distance of c(x) to its sides, 2-norm
-    g: ProxTerm  #: of x alone
-
-    @property
-    def residual(self) -> float:
-        """R = dist + ||c||."""
-        return self.dist + float(np.linalg.norm(self.c))
-
-    @property
-    def objective(self) -> float:
-        """f + g."""
-        return float(self.evaluation.f + self.g.value(self.evaluation.x))
 
 
 @final
@@ -107,12 +90,17 @@ class StochasticLagrangian:
         evaluation = self.full.at(self.geometry.x(v))
         r = self.remainder(v, evaluation.c)
         y_hat = self.y + self.beta * r
+        value = dist = math.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            objective = float(evaluation.f + self.problem.g.value(evaluation.x))
+        if evaluation.finite and np.isfinite(v).all():
+            value = self.smooth(evaluation, r) + self.g.value(v)
+            dist = self.g.subdiff_distance(v, -self.gradient(evaluation, y_hat))
         violation = float(np.linalg.norm(self.problem.violation(evaluation.c)))
-        if not (evaluation.finite and np.isfinite(v).all()):
-            return FullTest(v.copy(), math.inf, math.inf, r, y_hat, evaluation, violation, self.problem.g)
-        value = self.smooth(evaluation, r) + self.g.value(v)
-        dist = self.g.subdiff_distance(v, -self.gradient(evaluation, y_hat))
-        return FullTest(v.copy(), value, dist, r, y_hat, evaluation, violation, self.problem.g)
+        return FullTest(
+            v=v.copy(), value=value, dist=dist, c=r, y_hat=y_hat, violation=violation, objective=objective,
+            evaluation=evaluation,
+        )  # fmt: skip
 
     def polish(self, v: Vector) -> Vector:
         """v with the slacks that minimise L_beta for its x: an exact partial minimisation."""

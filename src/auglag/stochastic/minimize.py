@@ -13,10 +13,11 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.errors import InputError, OptionError, require_positive
-from auglag.log import JsonLog, headers
+from auglag.log import JsonLog
 from auglag.persist.checkpoint import usable_path
 from auglag.problems.constraints import nearest
 from auglag.prox import SquaredL2, Zero
+from auglag.stochastic.context import Context
 from auglag.stochastic.curvature import FullBatchSolver, GaussNewton
 from auglag.stochastic.derivatives import check_derivatives as compare
 from auglag.stochastic.fused import Backend
@@ -26,7 +27,7 @@ from auglag.stochastic.nested import Start, worthwhile
 from auglag.stochastic.problem import StochasticProblem
 from auglag.stochastic.progress import Table
 from auglag.stochastic.result import StochasticResult
-from auglag.stochastic.run import Context, Run
+from auglag.stochastic.run import Run
 from auglag.stochastic.settings import Settings, resolve
 from auglag.stochastic.tuning import TUNING
 from auglag.strategy.hooks import Hooks
@@ -163,7 +164,7 @@ def minimize(
             run.state.ledger.rows += compare(problem, context.start.x, context.rng("derivatives"))
         return run.solve()
 
-    return solve() if log is None else log.around(solve, headers.stochastic(context))
+    return solve() if log is None else log.around(solve, context.header())
 
 
 _ARGUMENTS = tuple(name for name in inspect.signature(minimize).parameters if name != "unknown")

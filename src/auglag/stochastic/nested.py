@@ -120,8 +120,6 @@ def noise(problem: StochasticProblem, test: FullTest, ledger: Ledger) -> float:
         if block.exact:
             continue
         if isinstance(block, LinearBlock):
-            assert part.margins is not None
-            assert part.direction is not None
             slopes, losses = block.loss.slope(part.margins, block.t), block.loss.value(part.margins, block.t)
             spread = float(np.mean(slopes**2 * block.squares())) - float(part.direction @ part.direction)
             gradient += block.weight(test.y_hat) ** 2 * max(spread, 0.0) / len(slopes)

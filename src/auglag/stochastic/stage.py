@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, final
 
 import numpy as np
@@ -13,43 +14,22 @@ from auglag.algorithm.rules import Iteration
 from auglag.inner.base import InnerResult
 
 
-class Tested(Protocol):
-    """A full-batch test of a point of a subproblem."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tested:
+    """A full-batch test of a point of a subproblem: the two numbers Algorithm 2 compares, and R(v, yhat)."""
 
-    @property
-    def v(self) -> Any:
-        """The point."""
-        ...
-
-    @property
-    def value(self) -> float:
-        """L_beta + g there."""
-        ...
-
-    @property
-    def dist(self) -> float:
-        """dist(-grad L_beta, dg) there: the first half of R."""
-        ...
+    v: Any  #: the point: a vector or a tensor
+    value: float  #: L_beta(v, y) + g(v)
+    dist: float  #: dist(-grad L_beta(v, y), dg(v)), the first half of R
+    c: Vector  #: r(v), the c of the paper
+    y_hat: Vector  #: the multipliers that belong to v
+    violation: float  #: distance of c(x) to its sides, 2-norm
+    objective: float  #: f + g
 
     @property
     def residual(self) -> float:
-        """R."""
-        ...
-
-    @property
-    def violation(self) -> float:
-        """Distance of c to its sides, 2-norm."""
-        ...
-
-    @property
-    def objective(self) -> float:
-        """f + g."""
-        ...
-
-    @property
-    def y_hat(self) -> Vector:
-        """The multipliers that belong to the point."""
-        ...
+        """R = dist + ||c||."""
+        return self.dist + float(np.linalg.norm(self.c))
 
 
 T_contra = TypeVar("T_contra", contravariant=True)

@@ -16,16 +16,18 @@ from auglag.log import JsonLog
 from auglag.persist.checkpoint import usable_path
 from auglag.stochastic.limits import Limits
 from auglag.stochastic.progress import Table
+from auglag.stochastic.settings import controller_for, given_rules
 from auglag.strategy.hooks import Hooks
 from auglag.torch.constraints import Constraint
+from auglag.torch.context import Context
 from auglag.torch.data import as_source
 from auglag.torch.distributed import Team
 from auglag.torch.full_batch_methods import LBFGS
 from auglag.torch.functions import Functions
 from auglag.torch.prox import ProxMap, Term
 from auglag.torch.result import TrainingResult
-from auglag.torch.run import Context, train
-from auglag.torch.settings import by_name, choose, controller_for, defaults
+from auglag.torch.run import train
+from auglag.torch.settings import by_name, choose, defaults
 from auglag.torch.variables import Variables
 
 
@@ -128,17 +130,12 @@ def fit(
     chosen = by_name(method, batch)
     if not isinstance(chosen, LBFGS) and chosen.batch < team.size:
         raise InputError(f"batch must be at least the number of processes, {team.size}, got {chosen.batch}")
-    changes: dict[str, Any] = {}
-    rules = (("penalty", penalty, PenaltyRule), ("dual", dual, DualRule), ("tolerance", tolerance, ToleranceRule))
-    for name, rule, kind in rules:
-        if rule is not None:
-            if not isinstance(rule, kind):
-                raise InputError(f"{name} must be a {kind.__name__} object, got {rule!r:.80}")
-            changes[name] = rule
+    changes = given_rules(penalty, dual, tolerance)
     if epochs is not None and isinstance(chosen, LBFGS):
         raise InputError("epochs is for sampled methods; 'lbfgs' tests every iteration")
     base = defaults(chosen)
-    settings = replace(base, **changes, controller=controller_for(epochs, base.controller))
+    controller = base.controller if epochs is None else controller_for(epochs)
+    settings = replace(base, **changes, controller=controller)
     table = Table() if progress else None
     log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
     if team.rank == 0:

@@ -100,10 +100,9 @@ class FullBatch:
 
     def _backward(self, rows: int, f: Tensor, c: Tensor | None, w: Vector) -> Tensor:
         """This chunk's share of grad f + J'w."""
-        assert self.rows is not None
         if c is not None:
             f = f + (torch.as_tensor(w, dtype=c.dtype, device=c.device) * c).sum()
-        return self.variables.flatten(self.variables.gradients(f * (rows / self.rows)))
+        return self.variables.flatten(self.variables.gradients(f * (rows / (self.rows or rows))))
 
     def _stack(self, rows: int, f: Tensor, c: Tensor | None) -> Tensor:
         """(rows, rows f, rows c): sums of these over chunks and processes make means."""

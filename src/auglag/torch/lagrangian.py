@@ -14,7 +14,7 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.stochastic.stage import Witness, unseen
+from auglag.stochastic.stage import Tested, Witness, unseen
 from auglag.torch.constraints import Layout
 from auglag.torch.full_batch import FullBatch, Values
 from auglag.torch.prox import ProxMap
@@ -34,26 +34,14 @@ def smooth_value(f: float, r: Vector, y: Vector, beta: float) -> float:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Test:
-    """A full-batch test at v: the two numbers Algorithm 2 compares, and R(v, yhat)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Test(Tested):
+    """With the values it rests on, and the gradient of L_beta."""
 
     __test__ = False  # pytest, this is none of yours
 
-    v: Tensor
-    value: float  #: L_beta(v, y) + g(v)
-    dist: float  #: dist(-grad L_beta(v, y), dg(v))
-    c: Vector  #: r(v), the c of the paper
-    y_hat: Vector
     values: Values
-    violation: float  #: distance of c to its sides, 2-norm
-    objective: float  #: f + g
-    gradient: Tensor  #: of L_beta
-
-    @property
-    def residual(self) -> float:
-        """R = dist + ||c||."""
-        return self.dist + float(np.linalg.norm(self.c))
+    gradient: Tensor
 
 
 @final
@@ -86,8 +74,9 @@ class Subproblem:
             if not math.isfinite(dist):
                 value = dist = math.inf
         test = Test(
-            v, value, dist, r, self.y + self.beta * r, values, float(np.linalg.norm(outside)), objective, gradient
-        )
+            v=v, value=value, dist=dist, c=r, y_hat=self.y + self.beta * r, violation=float(np.linalg.norm(outside)),
+            objective=objective, values=values, gradient=gradient,
+        )  # fmt: skip
         while len(self._tests) >= TUNING.cached_tests:
             del self._tests[next(iter(self._tests))]
         self._tests[id(v)] = test

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -16,17 +15,13 @@ from auglag.algorithm.outer import Algorithm1
 from auglag.algorithm.rules import History
 from auglag.algorithm.status import Status
 from auglag.errors import CheckpointError, InputError, StoppedByCallback
-from auglag.log import headers
-from auglag.persist.checkpoint import described
 from auglag.stochastic.algorithm2 import InnerState
-from auglag.stochastic.course import Best, Driver, Frame, RunState
-from auglag.stochastic.limits import Ledger, Limits, Meter
+from auglag.stochastic.course import Best, Driver, Frame
+from auglag.stochastic.limits import Ledger, Meter
 from auglag.stochastic.stage import InnerLoop, Stage
-from auglag.stochastic.tuning import TUNING as COMMON
-from auglag.strategy.hooks import Hooks, status_of
+from auglag.strategy.hooks import status_of
 from auglag.torch.certify import certify_point
-from auglag.torch.data import Source
-from auglag.torch.distributed import Team
+from auglag.torch.context import Context, State
 from auglag.torch.full_batch import FullBatch, Values
 from auglag.torch.full_batch_methods import LBFGS, FullBatchInner, Pairs
 from auglag.torch.functions import Functions
@@ -35,55 +30,11 @@ from auglag.torch.methods import Optimizer
 from auglag.torch.prox import ProxMap
 from auglag.torch.result import TrainingResult
 from auglag.torch.sampled import SampledInner
-from auglag.torch.settings import Following, Settings, adam
+from auglag.torch.settings import adam, following
 from auglag.torch.tuning import TUNING
 
 Tensor = Any
 WHY = ("", "epochs", "gradients", "seconds")
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What stays the same during a run."""
-
-    functions: Functions
-    source: Source
-    prox: ProxMap
-    settings: Settings
-    team: Team
-    tol: float
-    seed: int
-    limits: Limits
-    hooks: Hooks  #: on all processes but the first without table, log and checkpoint
-    y0: Any
-
-    def frame(self) -> Frame:
-        """What the driver needs of this."""
-        variables, constraints = self.functions.variables, self.functions.layout.constraints
-        known = {
-            "n": variables.n,
-            "dtype": str(variables.dtype),
-            "rows": self.source.rows,
-            "tol": self.tol,
-            "seed": self.seed,
-            "settings": described(self.settings),
-            "constraints": [[name, repr((con.lower, con.upper))] for name, con in constraints.items()],
-        }
-        return Frame("torch.fit", self.tol, self.seed, self.limits, self.hooks, known)
-
-
-@final
-@dataclass(slots=True, kw_only=True)
-class State(RunState):
-    """All that evolves in a training run."""
-
-    f: float  #: over all rows at v
-    c: Vector
-    sizes: dict[str, int] | None  #: of the constraints, by name; None without constraints
-    scalar: dict[str, bool]  #: whether a constraint is a number
-    inside: tuple[float, Vector] | None = None  #: f and c at the last test, where the inner loop stands
-    buffers: tuple[Tensor, ...] = ()  #: of the model, as of the last save
 
 
 def train(context: Context) -> TrainingResult:
@@ -202,10 +153,10 @@ class Run(Driver[Subproblem, Test]):
     def _course(self) -> Status:
         context, settings = self.context, self.context.settings
         if context.hooks.log is not None:  # only now are the lengths of all constraints known
-            context.hooks.log.start(**headers.training(context, self.full.rows))
+            context.hooks.log.start(**context.header(self.full.rows))
         if context.hooks.resume is None:
             self._begin()
-        tolerance = settings.tolerance or Following(floor=COMMON.least_eta * context.tol)
+        tolerance = settings.tolerance or following(context.tol)
         return self.algorithm1(
             Algorithm1(settings.penalty, settings.dual, tolerance),
             tol=context.tol,

@@ -34,6 +34,10 @@ class Tuning:
     #: Learning rate of method="adam"; ten times PyTorch's default, because `anneal` takes it down in every call.
     adam_rate: float = 1e-2
 
+    # ------------------------------------------------------------------------------------------------ inner tolerances
+    #: Next inner tolerance of full-batch and SVRG runs, in units of the last R. By trial.
+    follow: float = 0.2
+
     # ------------------------------------------------------------------------------------------------- sampled methods
     #: Learning rates fall linearly over a call by this share: to a hundredth. By trial.
     annealed: float = 0.99
