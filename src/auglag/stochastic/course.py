@@ -99,11 +99,11 @@ class Driver(ABC, Generic[S, T]):
         """A reason to end that the stopping test does not know of."""
         return None
 
-    def noted(self, test: T) -> dict[str, Any]:
+    def extra(self, test: T) -> dict[str, Any]:
         """What the row of the trace has beyond the common entries."""
         return {}
 
-    def moved(self, last: T) -> None:
+    def ended_at(self, last: T) -> None:
         """An outer iteration ended at this test."""
 
     # ---------------------------------------------------------------------------------------------------- Algorithm 1
@@ -133,7 +133,7 @@ class Driver(ABC, Generic[S, T]):
     def _watch(self, history: History, x: Any, y: Vector, y_hat: Vector) -> None:
         state, last, log = self.state, history.last, self.frame.hooks.log
         state.v, state.y = x, y
-        self.moved(self.stage.last)
+        self.ended_at(self.stage.last)
         if last.inner_iterations == 0 and last.usable:
             # Known values, new multipliers: no test was made, but R is another one.
             self.tested(self.stage.last, p=0, steps=0, accepted=True, k=last.k)
@@ -163,7 +163,7 @@ class Driver(ABC, Generic[S, T]):
             "violation": test.violation,
             "objective": test.objective,
             "accepted": bool(accepted),
-            **self.noted(test),
+            **self.extra(test),
         }
         state.trace.append(entry)
         done = self.enough(test)

@@ -188,7 +188,7 @@ class Run(Driver[StochasticLagrangian, FullTest]):
             return Status.SOLVED
         return None if self.state.refuted is None else Status.UNCERTIFIED
 
-    def moved(self, last: FullTest) -> None:
+    def ended_at(self, last: FullTest) -> None:
         """A subproblem may end at a point that no witness has seen with its new multipliers."""
         if last.residual < self.state.best.residual:
             self.state.best = self.best_at(last)

@@ -216,12 +216,12 @@ class Run(Driver[Subproblem, Test]):
         """R <= tol."""
         return bool(test.residual <= self.context.tol)
 
-    def noted(self, test: Test) -> dict[str, Any]:
+    def extra(self, test: Test) -> dict[str, Any]:
         """Penalty and multipliers."""
         self.state.inside = test.values.f, test.values.c
         return {"beta": self.stage.current.beta, "multipliers": test.y_hat.tolist()}
 
-    def moved(self, last: Test) -> None:
+    def ended_at(self, last: Test) -> None:
         """The values at x_{k+1} are known."""
         if self.state.v is last.v:
             self._stand_at(last)
