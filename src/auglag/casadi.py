@@ -121,17 +121,14 @@ class CasadiProblem(AbstractProblem):
         return LinearRows.among(self._linear, self._values(x, self.p)[1], jac)
 
     def f(self, x: Vector) -> float:
-        """The objective."""
         self.counts.nfev += 1
         return self._both(x)[0]
 
     def c(self, x: Vector) -> Vector:
-        """The constraint functions."""
         self.counts.constr_nfev += 1
         return self._both(x)[1].copy()
 
     def grad(self, x: Vector) -> Vector:
-        """The gradient of f."""
         self.counts.njev += 1
         return self._gradient(x, self.p)[0]
 
@@ -146,7 +143,6 @@ class CasadiProblem(AbstractProblem):
         return self._hess_pattern.matrix(self._hessian(x, self.p, y)[0])
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
-        """The Hessian of f + y'g times v."""
         return np.asarray(self.hess(x, y) @ v)
 
     def parameter_multipliers(self, x: Vector, y: Vector) -> Any:

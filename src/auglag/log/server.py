@@ -57,7 +57,6 @@ class _Handler(BaseHTTPRequestHandler):
     # HTTP/1.0, the default: no connection outlives its answer, so that none holds on to a server that has ended.
 
     def do_GET(self) -> None:
-        """The page, or rows."""
         port = self.server.server_address[1]
         if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
             # A page from elsewhere that had its own name point here would otherwise be let in.

@@ -47,11 +47,9 @@ class Job:
 
     @property
     def key(self) -> str:
-        """What makes it this run."""
         return f"{self.name}/{self.eps:g}/{self.trial}" + ("" if self.limit == LIMIT else f"/{self.limit}")
 
     def run(self) -> Record:
-        """Measure it."""
         return measure(self)
 
 

@@ -75,11 +75,9 @@ class Job:
 
     @property
     def key(self) -> str:
-        """What makes it this run."""
         return f"{self.config.key}/{self.chat}/{self.trial}/{self.passes:g}"
 
     def run(self) -> Record:
-        """Solve it."""
         return solve(self)
 
 
@@ -93,7 +91,6 @@ class Reference:
 
     @property
     def key(self) -> str:
-        """What makes it this run."""
         return f"reference/{self.chat}/{self.trial}"
 
     def run(self) -> Record:

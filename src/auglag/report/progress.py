@@ -44,7 +44,6 @@ class Table:
         self.stream = stream if stream is not None else sys.stdout
 
     def __call__(self, history: History) -> None:
-        """Print the last iteration."""
         it = history.last
         if it.attempt and it.k == 1:
             print(f"restart {it.attempt}", file=self.stream)
@@ -53,5 +52,4 @@ class Table:
         print(line(asdict(it) | {"violation": it.user_violation}), file=self.stream, flush=True)
 
     def end(self, message: str) -> None:
-        """Print how the run ended."""
         print(message, file=self.stream, flush=True)

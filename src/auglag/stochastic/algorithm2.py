@@ -131,5 +131,4 @@ class Algorithm2:
         return "epochs" if self.meter.ledger.rows + self.sampling.rows_per_step > self.meter.rows else ""
 
     def forget(self) -> None:
-        """Start afresh."""
         self.memory = InnerState()

@@ -133,11 +133,9 @@ class FunctionBlock(Block):
         self._curvature = curvature
 
     def take(self, index: Index | slice) -> Any:
-        """The batch of these rows; None for an exact block."""
         return None if self.exact else take(self.data, index)
 
     def draw(self, rng: np.random.Generator, size: int) -> Any:
-        """A fresh batch from the sampler, or the next one of the iterator."""
         try:
             batch = self.sampler(rng, size) if self.sampler is not None else next(self.batches)  # type: ignore[arg-type]
         except StopIteration:
@@ -155,7 +153,6 @@ class FunctionBlock(Block):
         return batch
 
     def values(self, x: Vector, batch: Any) -> tuple[float, Vector]:
-        """(f, c) over the batch."""
         f = self.weight * self._number(self._f(x, batch)) if self._f is not None else 0.0
         if self._c is None:
             return f, np.zeros(self.m)
@@ -167,7 +164,6 @@ class FunctionBlock(Block):
         return self._f, self._grad, self._c, self._vjp, self._jac
 
     def gradient(self, x: Vector, batch: Any, w: Vector) -> Vector:
-        """grad f + J'w over the batch."""
         total = self.objective_gradient(x, batch)
         if self._vjp is not None:
             total = total + self.product(x, batch, w)
@@ -187,7 +183,6 @@ class FunctionBlock(Block):
         return self.weight * self._vector(self._vjp(x, batch, w), self.n, "vjp(x, batch, w)", "one per variable")
 
     def part(self, x: Vector, batch: Any) -> Part:
-        """Values and first derivatives over the batch; without `jacobian` by m products."""
         f, c = self.values(x, batch)
         jac = np.zeros((self.m, self.n))
         if self._jac is not None:
@@ -198,7 +193,6 @@ class FunctionBlock(Block):
         return Part(f, self.objective_gradient(x, batch), c, jac)
 
     def evaluate(self, x: Vector) -> Part:
-        """Means over all rows, chunk by chunk."""
         if self.exact:
             return self.part(x, None)
         f, grad, c, jac = 0.0, np.zeros(self.n), np.zeros(self.m), np.zeros((self.m, self.n))
@@ -208,7 +202,6 @@ class FunctionBlock(Block):
         return Part(f, grad, c, jac)
 
     def subset(self, index: Index) -> FunctionBlock:
-        """The block of these rows, in memory."""
         return FunctionBlock(
             self.n,
             self.m,
@@ -225,11 +218,9 @@ class FunctionBlock(Block):
 
     @property
     def has_curvature(self) -> bool:
-        """Whether `curvature` was given."""
         return self._curvature is not None
 
     def curvature(self, x: Vector) -> Matrix:
-        """Gauss-Newton matrices of f and of every c over all rows, shape (1 + m, n, n)."""
         assert self._curvature is not None
         total = np.zeros((1 + self.m, self.n, self.n))
         parts = [(1.0, None)] if self.exact else self._shares()

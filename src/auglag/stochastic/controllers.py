@@ -62,17 +62,14 @@ class AdaptiveEpochs(Controller):
 
     @property
     def tested(self) -> bool:
-        """Always."""
         return True
 
     def first(self, carried: int | None, epoch: int) -> int:
-        """The carried T, or `initial`."""
         if self.carry and carried is not None:
             return carried
         return self.initial * (epoch if self.unit == "epochs" else 1)
 
     def next(self, steps: int) -> int:
-        """ceil(r T)."""
         return math.ceil(self.r * steps)
 
 
@@ -94,20 +91,16 @@ class FixedEpochs(Controller):
 
     @property
     def tested(self) -> bool:
-        """Never."""
         return False
 
     @property
     def restart(self) -> bool:
-        """There is one call per subproblem."""
         return False
 
     def first(self, carried: int | None, epoch: int) -> int:
-        """n epochs."""
         return self.n * (epoch if self.unit == "epochs" else 1)
 
     def next(self, steps: int) -> int:
-        """Never asked for."""
         return steps
 
 

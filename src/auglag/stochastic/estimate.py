@@ -70,27 +70,21 @@ class FixedSample(Block):
         self.in_objective, self.in_constraints = block.in_objective, block.in_constraints
 
     def take(self, index: Index | slice) -> Any:
-        """Not by index."""
         raise NotImplementedError("a fixed sample is evaluated as a whole")
 
     def values(self, x: Vector, batch: Any) -> tuple[float, Vector]:
-        """As the block."""
         return self.block.values(x, batch)
 
     def gradient(self, x: Vector, batch: Any, w: Vector) -> Vector:
-        """As the block."""
         return self.block.gradient(x, batch, w)
 
     def part(self, x: Vector, batch: Any) -> Part:
-        """As the block."""
         return self.block.part(x, batch)
 
     def evaluate(self, x: Vector) -> Part:
-        """The mean over the kept batches."""
         return _mean([self.block.part(x, batch) for batch in self.kept])
 
     def subset(self, index: Index) -> Block:
-        """Not by index."""
         raise NotImplementedError("a fixed sample is evaluated as a whole")
 
 

@@ -88,17 +88,13 @@ class FullBatchProblem(AbstractProblem):
     fill_grad = fill_c = fill_jac = fill_f
 
     def f(self, x: Vector) -> float:
-        """The objective over all rows."""
         return self.stochastic.evaluate(x).f
 
     def grad(self, x: Vector) -> Vector:
-        """Its gradient."""
         return self.stochastic.evaluate(x).grad
 
     def c(self, x: Vector) -> Vector:
-        """The constraints over all rows."""
         return self.stochastic.evaluate(x).c
 
     def jac(self, x: Vector) -> Vector:
-        """Their Jacobian, dense."""
         return self.stochastic.evaluate(x).jac

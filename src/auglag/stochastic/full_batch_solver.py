@@ -62,7 +62,6 @@ class FullBatchInner:
         self.memory, self.k = None, 1  # nothing is carried from one subproblem to the next
 
     def solve(self, subproblem: StochasticLagrangian, x: Vector, tol: float, *, limit: int) -> InnerResult:
-        """As `InnerSolver.solve`."""
         watched = _Watched(subproblem, self.meter)
         traits = Traits(subproblem.g, subproblem.geometry.size, smooth=False, matrices=False)
         solver: InnerSolver = choose(self.config.inner, traits)

@@ -74,27 +74,21 @@ class JaxBlock(Block):
         self.in_objective, self.in_constraints = objective is not None, constraints is not None
 
     def take(self, index: Index | slice) -> Any:
-        """The batch of these rows."""
         return self._inner.take(index)
 
     def draw(self, rng: np.random.Generator, size: int) -> Any:
-        """A fresh batch of the sampler."""
         return self._inner.draw(rng, size)
 
     def values(self, x: Vector, batch: Any) -> tuple[float, Vector]:
-        """(f, c) over the batch."""
         return self._inner.values(x, batch)
 
     def gradient(self, x: Vector, batch: Any, w: Vector) -> Vector:
-        """grad f + J'w over the batch."""
         return self._inner.gradient(x, batch, w)
 
     def part(self, x: Vector, batch: Any) -> Part:
-        """Values and first derivatives, in double precision."""
         return self._precisely(lambda: self._inner.part(x, batch))
 
     def evaluate(self, x: Vector) -> Part:
-        """Means over all rows, in double precision."""
         return self._precisely(lambda: self._inner.evaluate(x))
 
     @staticmethod
@@ -114,7 +108,6 @@ class JaxBlock(Block):
                 ) from error
 
     def subset(self, index: Index) -> JaxBlock:
-        """The block of these rows: it shares the compiled functions."""
         copy = object.__new__(JaxBlock)
         copy.f, copy.c, copy._given, copy.weight = self.f, self.c, self._given, self.weight
         copy._inner = self._inner.subset(index)
@@ -125,11 +118,9 @@ class JaxBlock(Block):
 
     @property
     def has_curvature(self) -> bool:
-        """Whether `predict` was given."""
         return self._inner.has_curvature
 
     def curvature(self, x: Vector) -> Matrix:
-        """Gauss-Newton matrices of f and of every c over all rows."""
         return self._inner.curvature(x)
 
 

@@ -123,7 +123,6 @@ class JaxKernels:
     # ----------------------------------------------------------------------------------- the numba kernels' signatures
 
     def sgd(self, model, first, second, steps, t, x, s, y, beta, alpha, prox, box, keep, output, travel, start):  # type: ignore[no-untyped-def]
-        """As `kernels.sgd`, in place."""
         i, j, on = _padded(first, second, steps)
         v, kept, _, moved = self._sgd(
             model, i, j, on, t, np.concatenate([x, s]), y, beta, alpha, prox[:4], box, keep, output, travel, start
@@ -133,7 +132,6 @@ class JaxKernels:
         travel[:] = moved
 
     def pstorm(self, model, first, second, steps, t, x, s, old, d, y, beta, alphas, momenta, prox, box, keep, output):  # type: ignore[no-untyped-def]
-        """As `kernels.pstorm`, in place."""
         i, j, on = _padded(first, second, steps)
         extra = len(on) - steps
         a, b = np.pad(alphas[:steps], (0, extra)), np.pad(momenta[:steps], (0, extra))
@@ -144,7 +142,6 @@ class JaxKernels:
         old[:], d[:], keep[:] = before, direction, kept
 
     def svrg(self, model, first, second, steps, t, x, s, y, beta, alpha, prox, box, keep, output, snapshot):  # type: ignore[no-untyped-def]
-        """As `kernels.svrg`, in place."""
         i, j, on = _padded(first, second, steps)
         v, kept, _ = self._svrg(
             model, i, j, on, t, np.concatenate([x, s]), y, beta, alpha, prox[:4], box, keep, output, snapshot

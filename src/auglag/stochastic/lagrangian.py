@@ -113,16 +113,13 @@ class StochasticLagrangian:
     # What the outer loop and the deterministic inner solvers ask.
 
     def constraint(self, v: Vector) -> Vector:
-        """r(v)."""
         return self.remainder(v, self.full.at(self.geometry.x(v)).c)
 
     def value(self, v: Vector) -> float:
-        """L_beta(v, y), without g."""
         evaluation = self.full.at(self.geometry.x(v))
         return self.smooth(evaluation, self.remainder(v, evaluation.c)) if evaluation.finite else math.nan
 
     def value_and_gradient(self, v: Vector) -> tuple[float, Vector]:
-        """L_beta and its gradient."""
         evaluation = self.full.at(self.geometry.x(v))
         if not evaluation.finite:
             return math.nan, np.zeros_like(v)
@@ -131,9 +128,7 @@ class StochasticLagrangian:
 
     @property
     def has_hessp(self) -> bool:
-        """No second derivatives through this door."""
         return False
 
     def hessp(self, x: Vector, v: Vector) -> Vector:
-        """Not available."""
         raise NotImplementedError("a stochastic Lagrangian has no Hessian products")

@@ -62,7 +62,6 @@ class LinearBlock(Block):
                 )
 
     def take(self, index: Index | slice) -> tuple[Matrix, Vector]:
-        """(rows, targets)."""
         return np.asarray(self.A[index], dtype=np.float64), self.t[index]
 
     def weight(self, w: Vector) -> float:
@@ -70,7 +69,6 @@ class LinearBlock(Block):
         return self.factor + float(self.factors @ w) if self.m else self.factor
 
     def values(self, x: Vector, batch: Any) -> tuple[float, Vector]:
-        """(f, c) over the batch."""
         rows, t = batch
         v = float(np.mean(self.loss.value(rows @ x, t)))
         return self.factor * v, self.factors * v
@@ -81,14 +79,12 @@ class LinearBlock(Block):
         return np.asarray(self.weight(w) / len(rows) * (self.loss.slope(rows @ x, t) @ rows))
 
     def part(self, x: Vector, batch: Any) -> Part:
-        """Values and first derivatives over the batch."""
         rows, t = batch
         z = rows @ x
         v, g = float(np.mean(self.loss.value(z, t))), self.loss.slope(z, t) @ rows / len(rows)
         return Part(self.factor * v, self.factor * g, self.factors * v, np.outer(self.factors, g), v, g, z)
 
     def evaluate(self, x: Vector) -> Part:
-        """Means over all rows, chunk by chunk, with the margins of every row."""
         v, g, z = 0.0, np.zeros(self.n), np.empty(self.rows)
         squares = None if self._squares.size else np.empty(self.rows)
         for where, (rows,) in chunks((self.A,), self.rows):
@@ -118,7 +114,6 @@ class LinearBlock(Block):
 
     @property
     def has_curvature(self) -> bool:
-        """Always: the loss knows its curvature."""
         return True
 
     def squares(self) -> Vector:

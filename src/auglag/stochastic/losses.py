@@ -58,20 +58,16 @@ class Logistic(Loss):
     name: ClassVar[str] = "logistic"
 
     def value(self, z: Vector, t: Vector) -> Vector:
-        """softplus(-t z)."""
         return softplus(-t * z)
 
     def slope(self, z: Vector, t: Vector) -> Vector:
-        """-t sigmoid(-t z)."""
         return -t * sigmoid(-t * z)
 
     def curvature(self, z: Vector, t: Vector) -> Vector:
-        """q (1 - q), q = sigmoid(z)."""
         q = sigmoid(z)
         return q * (1.0 - q)
 
     def check(self, t: Vector) -> None:
-        """Targets are 1 and -1."""
         bad = t[np.abs(t) != 1.0]
         if bad.size:
             raise InputError(f"the targets of the logistic loss must be 1 or -1, got {bad[0]}")
@@ -86,15 +82,12 @@ class Squared(Loss):
     name: ClassVar[str] = "squared"
 
     def value(self, z: Vector, t: Vector) -> Vector:
-        """(z - t)^2 / 2."""
         return 0.5 * (z - t) ** 2
 
     def slope(self, z: Vector, t: Vector) -> Vector:
-        """z - t."""
         return z - t
 
     def curvature(self, z: Vector, t: Vector) -> Vector:
-        """1."""
         return np.ones_like(z)
 
 
@@ -107,11 +100,9 @@ class Sigmoid(Loss):
     name: ClassVar[str] = "sigmoid"
 
     def value(self, z: Vector, t: Vector) -> Vector:
-        """sigmoid(-t z)."""
         return sigmoid(-t * z)
 
     def slope(self, z: Vector, t: Vector) -> Vector:
-        """-t q (1 - q), q = sigmoid(-t z)."""
         q = sigmoid(-t * z)
         return -t * q * (1.0 - q)
 
@@ -121,7 +112,6 @@ class Sigmoid(Loss):
         return np.asarray(q * (1.0 - q) * np.abs(1.0 - 2.0 * q))
 
     def check(self, t: Vector) -> None:
-        """Targets are 1 and -1."""
         bad = t[np.abs(t) != 1.0]
         if bad.size:
             raise InputError(f"the targets of the sigmoid loss must be 1 or -1, got {bad[0]}")

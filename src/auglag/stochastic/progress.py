@@ -19,7 +19,6 @@ class Table:
         self._rows = 0
 
     def __call__(self, row: dict[str, Any]) -> None:
-        """Print one test."""
         if self._rows % 20 == 0:
             print(HEADER, file=self.stream)
         self._rows += 1
@@ -32,5 +31,4 @@ class Table:
         )
 
     def end(self, message: str) -> None:
-        """Print a sentence."""
         print(message, file=self.stream, flush=True)

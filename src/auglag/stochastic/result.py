@@ -48,7 +48,6 @@ class StochasticResult(DocumentedResult):
     schema = SCHEMA
 
     def __repr__(self) -> str:
-        """SciPy's layout, with the long parts in one line each."""
         short = dict(self)
         short["history"] = f"{len(self.history)} rows, one per outer iteration"
         short["trace"] = f"{len(self.trace)} rows, one per full-batch test"

@@ -153,7 +153,6 @@ class Run(Driver[StochasticLagrangian, FullTest]):
     # ------------------------------------------------------------------------------------------ what the driver asks
 
     def best_at(self, test: FullTest) -> Best:
-        """The point without its slacks."""
         return Best(self.geometry.x(test.v), test.y_hat, test.residual, evaluation=test.evaluation)
 
     def enough(self, test: FullTest) -> bool:

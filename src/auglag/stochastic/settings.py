@@ -46,7 +46,6 @@ class Tracking(ToleranceRule):
             raise InputError(f"Tracking.ratio must lie in (0, 1], got {self.ratio}")
 
     def next(self, history: History) -> float:
-        """The recursion, over the history."""
         eta = self.first
         for it in history.iterations:
             eta = min(self.ratio * eta, max(self.follow * it.residual, self.floor))

@@ -41,7 +41,6 @@ class SGD(Method):
     def run(
         self, oracle: SampledLagrangian, v: Vector, steps: int, rng: np.random.Generator, backend: Backend
     ) -> Vector:
-        """`steps` stochastic proximal gradient steps."""
         free = isinstance(self.step, DistanceOverGradients)
         alpha = self.step.size(describe_call(oracle, v, steps, rng))
         travel = np.array([alpha * (1.0 + float(np.linalg.norm(v))), 0.0]) if free else np.zeros(0)

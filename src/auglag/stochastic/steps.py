@@ -47,7 +47,6 @@ class InverseSqrt(StepRule):
         _positive(self, "scale")
 
     def size(self, call: Call) -> float:
-        """scale / sqrt(T)."""
         return self.scale / math.sqrt(call.steps)
 
 
@@ -62,7 +61,6 @@ class ConstantStep(StepRule):
         _positive(self, "value")
 
     def size(self, call: Call) -> float:
-        """The constant."""
         return self.value
 
 
@@ -77,7 +75,6 @@ class LocalLipschitz(StepRule):
         _positive(self, "scale")
 
     def size(self, call: Call) -> float:
-        """scale / L."""
         return self.scale / call.lipschitz()
 
 
@@ -93,7 +90,6 @@ class Scaled(StepRule):
         _positive(self, "scale", "rate")
 
     def size(self, call: Call) -> float:
-        """scale / (1 + rate * beta)."""
         return self.scale / (1.0 + self.rate * call.beta)
 
 
@@ -119,7 +115,6 @@ class LemmaStep(StepRule):
             raise InputError(f"LemmaStep.sigma_c must be nonnegative and finite, got {self.sigma_c}")
 
     def size(self, call: Call) -> float:
-        """The lemma's stepsize."""
         big = c_big(self.constants, self.beta_1, self.violation_1)
         L = lipschitz(self.constants, call.beta, big)
         variance = 3.0 * (self.sigma_f**2 + self.sigma_c**2 * (self.constants.ybar_max**2 + call.beta**2))

@@ -53,7 +53,6 @@ class SVRG(Method):
     def run(
         self, oracle: SampledLagrangian, v: Vector, steps: int, rng: np.random.Generator, backend: Backend
     ) -> Vector:
-        """`steps` steps, a snapshot every `period`."""
         alpha = self.step.size(describe_call(oracle, v, steps, rng))
         rows = oracle.exact.full.problem.rows or 0
         period = self.period or max(1, rows // max(1, oracle.sampling.rows_per_step))

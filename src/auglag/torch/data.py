@@ -113,17 +113,14 @@ class TensorSource(Source):
 
     @property
     def single(self) -> bool:
-        """Whether the largest share fits one chunk."""
         return -(-self.rows // self.team.size) <= self.chunk
 
     def chunks(self) -> Iterator[Any]:
-        """Slices, in order."""
         start, stop = self.team.share(self.rows)
         for begin in range(start, stop, self.chunk):
             yield self._take(slice(begin, min(begin + self.chunk, stop)))
 
     def pairs(self, seed: int, steps: int, batch: int) -> Iterator[tuple[Any, Any]]:
-        """Rows drawn with replacement."""
         for index in _indices(self.rows, seed, steps, batch, self.team):
             there = index.to(self.device)
             for first, second in there:
@@ -159,7 +156,6 @@ class DatasetSource(Source):
 
     @property
     def single(self) -> bool:
-        """Whether the largest share fits one chunk."""
         return -(-self.rows // self.team.size) <= self.chunk
 
     def _loader(self, batches: Any) -> Any:
@@ -175,12 +171,10 @@ class DatasetSource(Source):
         return DataLoader(self.dataset, batch_sampler=batches, generator=torch.Generator(), **options)
 
     def chunks(self) -> Iterator[Any]:
-        """Batches in the order of the dataset."""
         start, stop = self.team.share(self.rows)
         return iter(self._loader([range(i, min(i + self.chunk, stop)) for i in range(start, stop, self.chunk)]))
 
     def pairs(self, seed: int, steps: int, batch: int) -> Iterator[tuple[Any, Any]]:
-        """Rows drawn with replacement, fetched as the loader fetches them."""
         drawn = _Drawn(self.rows, seed, steps, batch, self.team)
         batches = iter(self._loader(drawn))
         yield from zip(batches, batches, strict=True)
@@ -219,11 +213,9 @@ class StreamSource(Source):
 
     @property
     def single(self) -> bool:
-        """Never known beforehand."""
         return False
 
     def chunks(self) -> Iterator[Any]:
-        """One pass."""
         return iter(self.stream)
 
     def _next(self) -> Any:

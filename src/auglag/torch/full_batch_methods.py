@@ -131,7 +131,6 @@ class FullBatchInner:
         self.memory, self.k = Pairs(most), 1
 
     def solve(self, subproblem: Subproblem, x: Tensor, tol: float, *, limit: int) -> InnerResult:
-        """As `outer.Inner`."""
         start = subproblem.test(x)
         probe = Probe(subproblem, start, tol, self.exhausted)
         if not (self.config.carry and subproblem.beta == self.memory.beta):
@@ -149,7 +148,6 @@ class FullBatchInner:
         return InnerResult(test.v, test.value, test.dist, probe.iterations, probe.evaluations, status, limit=why)
 
     def forget(self) -> None:
-        """Drop the pairs of another problem."""
         self.memory = Pairs(self.memory.most)
 
 

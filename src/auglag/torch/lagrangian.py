@@ -83,5 +83,4 @@ class Subproblem:
         return test
 
     def constraint(self, v: Tensor) -> Vector:
-        """r(v), which the outer loop calls c."""
         return self.remainder(self.full.values(v).c)

@@ -84,7 +84,6 @@ class Constrained(Callback):
             trainer.should_stop = True
 
     def state_dict(self) -> dict[str, Any]:
-        """For Lightning's checkpoints."""
         return {} if self.al is None else self.al.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -39,7 +39,6 @@ class Cooling(StepRule):
         require_positive(self.steady, "Cooling.steady")
 
     def size(self, call: Call) -> float:
-        """The stepsize for all steps of the call."""
         return self.scale / call.lipschitz() * min(1.0, math.sqrt(self.steady / call.steps))
 
 
@@ -92,7 +91,6 @@ class SGD(Method):
         return "sgd"
 
     def run(self, oracle: Oracle, start: Test, steps: int) -> None:
-        """Plain steps."""
         alpha = oracle.step_size(self.step, start, steps)
         tail = Tail(oracle, steps, self.average and oracle.prox_map.empty)
         for pair in oracle.samples(steps):
@@ -187,7 +185,6 @@ class SVRG(Method):
         return "svrg"
 
     def run(self, oracle: Oracle, start: Test, steps: int) -> None:
-        """`steps` steps, a snapshot every `period`."""
         alpha = oracle.step_size(self.step, start, steps)
         rows = oracle.subproblem.full.rows or oracle.batch
         period = self.period or max(1, rows // (2 * oracle.rows_per_gradient))
@@ -245,7 +242,6 @@ class Optimizer(Method):
 
     @property
     def name(self) -> str:
-        """The label."""
         return self.label
 
     def make(self, params: list[Tensor]) -> Any:
@@ -258,7 +254,6 @@ class Optimizer(Method):
         return found
 
     def run(self, oracle: Oracle, start: Test, steps: int) -> None:
-        """Steps of the optimiser on D."""
         optimizer = self.make(oracle.params)
         if not oracle.prox_map.scale_free and not along_gradient(optimizer):
             raise InputError(

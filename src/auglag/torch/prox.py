@@ -54,11 +54,9 @@ class L1(Term):
         require_positive(self.weight, "L1.weight")
 
     def value(self, t: Tensor) -> Tensor:
-        """weight * sum |t_i|."""
         return self.weight * t.abs().sum()
 
     def prox(self, t: Tensor, step: float) -> Tensor:
-        """Soft thresholding by step * weight."""
         return torch.nn.functional.softshrink(t, step * self.weight)
 
     def excess(self, t: Tensor, v: Tensor) -> Tensor:
@@ -78,7 +76,6 @@ class GroupL2(Term):
         require_positive(self.weight, "GroupL2.weight")
 
     def check(self, name: str, t: Tensor) -> None:
-        """The tensor has that dimension."""
         if not -t.ndim <= self.dim < t.ndim:
             raise InputError(f"GroupL2.dim must be a dimension of {name!r}, which has {t.ndim}, got {self.dim}")
 
@@ -87,7 +84,6 @@ class GroupL2(Term):
         return torch.linalg.vector_norm(t, dim=others, keepdim=True) if others else t.abs()
 
     def value(self, t: Tensor) -> Tensor:
-        """weight * sum of the slices' norms."""
         return self.weight * self._norms(t).sum()
 
     def prox(self, t: Tensor, step: float) -> Tensor:
@@ -117,16 +113,13 @@ class NuclearNorm(Term):
         require_positive(self.weight, "NuclearNorm.weight")
 
     def check(self, name: str, t: Tensor) -> None:
-        """The tensor is a matrix or more."""
         if t.ndim < 2:
             raise InputError(f"NuclearNorm needs a matrix, got {name!r} with {t.ndim} dimension")
 
     def value(self, t: Tensor) -> Tensor:
-        """weight * sum of singular values."""
         return self.weight * torch.linalg.svdvals(t.reshape(t.shape[0], -1)).sum()
 
     def prox(self, t: Tensor, step: float) -> Tensor:
-        """Soft thresholding of the singular values."""
         u, sigma, vh = torch.linalg.svd(t.reshape(t.shape[0], -1), full_matrices=False)
         return ((u * (sigma - step * self.weight).clamp(min=0)) @ vh).reshape(t.shape)
 
@@ -158,12 +151,10 @@ class Box(Term):
             raise InputError(f"Box.lower must not exceed upper, got {self.lower} and {self.upper}")
 
     def value(self, t: Tensor) -> Tensor:
-        """0 inside, inf outside."""
         inside = ((t >= self.lower) & (t <= self.upper)).all()
         return torch.where(inside, 0.0, torch.inf)
 
     def prox(self, t: Tensor, step: float) -> Tensor:
-        """The projection."""
         return t.clamp(self.lower, self.upper)
 
     def excess(self, t: Tensor, v: Tensor) -> Tensor:

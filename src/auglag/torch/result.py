@@ -30,7 +30,6 @@ class TrainingResult(DocumentedResult):
     schema = SCHEMA
 
     def __repr__(self) -> str:
-        """SciPy's layout, with the long parts in one line each."""
         short = dict(self)
         short["x"] = f"{self.x.numel()} parameters on {self.x.device}"
         short["history"] = f"{len(self.history)} rows, one per outer iteration"

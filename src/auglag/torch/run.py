@@ -213,16 +213,13 @@ class Run(Driver[Subproblem, Test]):
         return Best(test.v, test.y_hat, test.residual, buffers)
 
     def enough(self, test: Test) -> bool:
-        """R <= tol."""
         return bool(test.residual <= self.context.tol)
 
     def extra(self, test: Test) -> dict[str, Any]:
-        """Penalty and multipliers."""
         self.state.inside = test.values.f, test.values.c
         return {"beta": self.stage.current.beta, "multipliers": test.y_hat.tolist()}
 
     def ended_at(self, last: Test) -> None:
-        """The values at x_{k+1} are known."""
         if self.state.v is last.v:
             self._stand_at(last)
 
@@ -238,7 +235,6 @@ class Run(Driver[Subproblem, Test]):
             raise StoppedByCallback
 
     def save(self) -> None:
-        """With the buffers of the model."""
         self.state.buffers = tuple(b.detach() for b in self.context.functions.model.buffers())
         super().save()
 

@@ -55,7 +55,6 @@ class SampledInner:
         self.memory, self.k = InnerState(), 1
 
     def solve(self, subproblem: Subproblem, x: Tensor, tol: float, *, limit: int) -> InnerResult:
-        """Lines 1-8 of Algorithm 2."""
         state, gradients = self.memory, self.ledger.gradients
         start = subproblem.test(x)
         last = start if state.v is None else subproblem.test(state.v)
@@ -94,5 +93,4 @@ class SampledInner:
         return subproblem.test(oracle.variables.read()), oracle.refused
 
     def forget(self) -> None:
-        """Start afresh."""
         self.memory = InnerState()
