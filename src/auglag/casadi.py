@@ -80,13 +80,9 @@ class CasadiProblem(AbstractProblem):
         x, parameters, f, g = _parts(nlp)
         n, m = x.numel(), g.numel()
         super().__init__(
-            _column(x0, n, "x0"),
-            lower=_column(lbx, n, "lbx"),
-            upper=_column(ubx, n, "ubx"),
-            cl=_column(lbg, m, "lbg"),
-            cu=_column(ubg, m, "ubg"),
-            groups=(Group("g", 0, m),) if m else (),
-        )
+            _column(x0, n, "x0"), lower=_column(lbx, n, "lbx"), upper=_column(ubx, n, "ubx"), cl=_column(lbg, m, "lbg"),
+            cu=_column(ubg, m, "ubg"), groups=(Group("g", 0, m),) if m else (),
+        )  # fmt: skip
         for low, high, what in ((self.lower, self.upper, "x"), (self.cl, self.cu, "g")):
             if not (low <= high).all():
                 j = int(np.flatnonzero(~(low <= high))[0])

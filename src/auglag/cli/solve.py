@@ -54,17 +54,11 @@ def solve(
     if shown:
         print(f"{problem.name or name}: {problem.n} variables, {problem.m} constraint rows", flush=True)
     result = minimize(
-        problem,
-        variant=variant or None,
-        preset=preset,
-        tol=tol,
-        inner=inner or None,
+        problem, variant=variant or None, preset=preset, tol=tol, inner=inner or None,
         budget=Budget(seconds=seconds, evaluations=evaluations, outer=outer),
-        callback=None if log is None else JsonLog(log, append=resume is not None),
-        progress=shown,
-        checkpoint=save,
+        callback=None if log is None else JsonLog(log, append=resume is not None), progress=shown, checkpoint=save,
         resume=resume,
-    )
+    )  # fmt: skip
     if plot is not None:
         title = f"{problem.name or name}: {result.status.name.lower().replace('_', ' ')}, R = {_residual(result):.1e}"
         figure.write(plot, result.history, title=title, tol=tol)
@@ -114,24 +108,10 @@ def _residual(result: Any) -> float:
 def _summary(problem: Any, result: Any) -> dict[str, Any]:
     certificate = result.certificate
     return {
-        "problem": problem.name,
-        "n": problem.n,
-        "m": problem.m,
-        "status": result.status.name,
-        "success": result.success,
-        "message": result.message,
-        "objective": result.fun,
-        "residual": certificate.residual,
-        "violation": certificate.violation,
-        "stationarity": certificate.stationarity,
-        "penalty": result.penalty,
-        "outer": result.nit,
-        "inner_iterations": result.nit_inner,
-        "inner": result.inner,
-        "nfev": result.nfev,
-        "njev": result.njev,
-        "seconds": result.seconds,
-        "x": result.x.tolist(),
-        "multipliers": result.y.tolist(),
+        "problem": problem.name, "n": problem.n, "m": problem.m, "status": result.status.name,
+        "success": result.success, "message": result.message, "objective": result.fun, "residual": certificate.residual,
+        "violation": certificate.violation, "stationarity": certificate.stationarity, "penalty": result.penalty,
+        "outer": result.nit, "inner_iterations": result.nit_inner, "inner": result.inner, "nfev": result.nfev,
+        "njev": result.njev, "seconds": result.seconds, "x": result.x.tolist(), "multipliers": result.y.tolist(),
         "bound_multipliers": result.bound_multipliers.tolist(),
-    }
+    }  # fmt: skip

@@ -30,13 +30,9 @@ _RELATIVE = {"2-point": TUNING.forward_step, "3-point": TUNING.central_step, "cs
 
 
 def steps(
-    x: ArrayLike,
-    lower: ArrayLike,
-    upper: ArrayLike,
-    scheme: str,
-    rel_step: ArrayLike | None = None,
+    x: ArrayLike, lower: ArrayLike, upper: ArrayLike, scheme: str, rel_step: ArrayLike | None = None,
     stretch: float = 1.0,
-) -> tuple[Vector, NDArray[np.bool_]]:
+) -> tuple[Vector, NDArray[np.bool_]]:  # fmt: skip
     """Signed steps h, and which columns are one-sided (3-point only: nodes x+h and x+2h instead of x+h and x-h).
 
     Every node lies in [lower, upper] in floating point. The step is rel * sign(x) * max(1, |x|) with rel = eps^(1/2)
@@ -212,17 +208,9 @@ def _parabola(f0: Vector, f1: Vector, f2: Vector, d1: Any, d2: Any) -> Vector:
 
 
 def jacobian(
-    fun: Callable[[Any], Any],
-    x: ArrayLike,
-    f0: ArrayLike,
-    *,
-    lower: ArrayLike,
-    upper: ArrayLike,
-    scheme: str = "3-point",
-    rel_step: ArrayLike | None = None,
-    sparsity: Sparsity = None,
-    stretch: float = 1.0,
-) -> Matrix | sparse.csr_array:
+    fun: Callable[[Any], Any], x: ArrayLike, f0: ArrayLike, *, lower: ArrayLike, upper: ArrayLike,
+    scheme: str = "3-point", rel_step: ArrayLike | None = None, sparsity: Sparsity = None, stretch: float = 1.0,
+) -> Matrix | sparse.csr_array:  # fmt: skip
     """The Jacobian (m, n) of fun at x, where f0 = fun(x); a `csr_array` of the given structure with `sparsity`.
 
     Columns of fixed variables are 0. Where fun is NaN, infinite or raises `EvaluationError` at a node, other nodes
@@ -270,14 +258,9 @@ def _coloured(stencil: _Stencil, fun: _Guarded, f0: Vector, sparsity: Sparsity) 
 
 
 def hessian_from_gradient(
-    grad: Callable[[Any], Any],
-    x: ArrayLike,
-    g0: ArrayLike,
-    *,
-    lower: ArrayLike,
-    upper: ArrayLike,
+    grad: Callable[[Any], Any], x: ArrayLike, g0: ArrayLike, *, lower: ArrayLike, upper: ArrayLike,
     scheme: str = "3-point",
-) -> Matrix:
+) -> Matrix:  # fmt: skip
     """The symmetric Hessian from differences of the gradient.
 
     Rows and columns of fixed variables are 0. An entry that only one triangle could give is taken from there.

@@ -179,11 +179,9 @@ def _draw(fits: dict[str, Fit], output: Path) -> None:
         middle = np.exp(np.mean(np.log(np.maximum(fit.steps[:, : fit.used], 1.0)), axis=0))
         axis.plot(1.0 / fit.eps[: fit.used], middle, dash, marker="o", markersize=3, color=colour, label=label)
     axis.set(
-        xscale="log",
-        yscale="log",
-        xlabel="1 / eps",
+        xscale="log", yscale="log", xlabel="1 / eps",
         ylabel="iterations (proximal gradient) or\nstochastic gradients, geometric mean",
-    )
+    )  # fmt: skip
     axis.grid(alpha=0.3)
     axis.legend(fontsize=7)
     figure.tight_layout()

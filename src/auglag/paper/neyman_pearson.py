@@ -102,13 +102,9 @@ class Reference:
         if not result.success:
             raise RuntimeError(f"no reference for chat {self.chat}, trial {self.trial}: {result.message}")
         return {
-            "key": self.key,
-            "objective": result.fun,
-            "multiplier": float(result.multipliers[0]),
-            "constraint": float(problem.evaluate(result.x).c[0]),
-            "epochs": result.epochs,
-            "rates": result.rates,
-        }
+            "key": self.key, "objective": result.fun, "multiplier": float(result.multipliers[0]),
+            "constraint": float(problem.evaluate(result.x).c[0]), "epochs": result.epochs, "rates": result.rates,
+        }  # fmt: skip
 
 
 def problem_of(chat: float, trial: int) -> Any:
@@ -138,27 +134,16 @@ def solve(job: Job) -> Record:
     problem, began = problem_of(job.chat, job.trial), time.process_time()
     preset = {"adaptive": "paper", "fixed": "paper-fixed", "default": None}[job.config.inner]
     result = minimize(
-        problem,
-        start(),
-        method=job.config.method,
-        preset=preset,
-        variant=job.config.variant,
-        tol=1e-12,
-        seed=job.trial,
-        max_epochs=job.passes,
-    )
+        problem, start(), method=job.config.method, preset=preset, variant=job.config.variant, tol=1e-12,
+        seed=job.trial, max_epochs=job.passes,
+    )  # fmt: skip
     trace = {name: [_short(row[name]) for row in result.trace] for name in COLUMNS}
     trace["iterate"] = [int(row["accepted"] or row["k"] == 0) for row in result.trace]
     return {
-        "key": job.key,
-        "trace": trace,
-        "rates": result.rates,
-        "multiplier": _short(float(result.multipliers[0])),
-        "holdout_violation": _short(result.holdout.violation),
-        "cpu_seconds": round(time.process_time() - began, 3),
-        "status": result.status.name,
-        "steps": result.gradients,
-    }
+        "key": job.key, "trace": trace, "rates": result.rates, "multiplier": _short(float(result.multipliers[0])),
+        "holdout_violation": _short(result.holdout.violation), "cpu_seconds": round(time.process_time() - began, 3),
+        "status": result.status.name, "steps": result.gradients,
+    }  # fmt: skip
 
 
 def _short(value: float) -> float:

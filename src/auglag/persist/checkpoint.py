@@ -30,18 +30,9 @@ from auglag.persist.files import replacing
 FORMAT = 7
 #: What reading a file that was damaged, or that something else wrote, may raise.
 DAMAGE = (
-    zipfile.BadZipFile,
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    EOFError,
-    OSError,
-    RecursionError,
-    MemoryError,
-    tokenize.TokenError,
-    SyntaxError,
-)
+    zipfile.BadZipFile, LookupError, TypeError, ValueError, AttributeError, EOFError, OSError, RecursionError,
+    MemoryError, tokenize.TokenError, SyntaxError,
+)  # fmt: skip
 
 
 def save(path: str | os.PathLike[str], kind: str, fingerprint: Mapping[str, Any], state: Any) -> None:
@@ -56,13 +47,9 @@ def save(path: str | os.PathLike[str], kind: str, fingerprint: Mapping[str, Any]
 
 
 def load(
-    path: str | os.PathLike[str],
-    kind: str,
-    fingerprint: Mapping[str, Any],
-    classes: Iterable[type] = (),
-    *,
+    path: str | os.PathLike[str], kind: str, fingerprint: Mapping[str, Any], classes: Iterable[type] = (), *,
     device: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """The state that was saved by a run of this kind and fingerprint; tensors on `device`."""
     target = Path(path)
     if not target.exists():

@@ -145,18 +145,13 @@ def minimize(
     hooks = Hooks(callback, table, table.end if table is not None else None, checkpoint, resume, log)
     sampled = isinstance(settings.method, Method)
     context = Context(
-        problem=problem,
-        settings=settings,
-        start=Start(_start(problem, x0), _multipliers(problem, y0)),
-        tol=float(tol),
-        seed=int(seed),
-        limits=limits,
-        hooks=hooks,
+        problem=problem, settings=settings, start=Start(_start(problem, x0), _multipliers(problem, y0)), tol=float(tol),
+        seed=int(seed), limits=limits, hooks=hooks,
         backend=backend if isinstance(backend, Backend) else Backend(backend if sampled else "numpy", problem),
         test_rows=int(test_rows),
         nested=not isinstance(settings.method, Method) and worthwhile(problem, settings.method.nested),
         rescue=method == "auto" and isinstance(settings.method, GaussNewton),
-    )
+    )  # fmt: skip
 
     def solve() -> StochasticResult:
         run = Run(context)

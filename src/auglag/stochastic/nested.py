@@ -48,15 +48,9 @@ def worthwhile(problem: StochasticProblem, wanted: bool | None) -> bool:
 
 
 def nested_start(
-    problem: StochasticProblem,
-    settings: Settings,
-    start: Start,
-    inner: InnerLoop[StochasticLagrangian],
-    ledger: Ledger,
-    tol: float,
-    rng: np.random.Generator,
-    say: Callable[[str], None] | None = None,
-) -> Start:
+    problem: StochasticProblem, settings: Settings, start: Start, inner: InnerLoop[StochasticLagrangian],
+    ledger: Ledger, tol: float, rng: np.random.Generator, say: Callable[[str], None] | None = None,
+) -> Start:  # fmt: skip
     """The point, multipliers and penalty that the samples lead to."""
     rows = sum(block.rows or 0 for block in problem.blocks)
     orders = [rng.permutation(block.rows or 0) for block in problem.blocks]
@@ -73,14 +67,9 @@ def nested_start(
 
 
 def _level(
-    sample: StochasticProblem,
-    settings: Settings,
-    start: Start,
-    inner: InnerLoop[StochasticLagrangian],
-    ledger: Ledger,
-    tol: float,
-    share: float,
-) -> Start:
+    sample: StochasticProblem, settings: Settings, start: Start, inner: InnerLoop[StochasticLagrangian], ledger: Ledger,
+    tol: float, share: float,
+) -> Start:  # fmt: skip
     """Algorithm 1 on one sample, until R is what sampling `share` of the rows explains. No test of it is recorded."""
     full, geometry = FullBatch(sample, ledger), Geometry(sample, settings.slacks)
     stage = Stage[StochasticLagrangian, FullTest](lambda y, beta: StochasticLagrangian(geometry, full, y, beta))

@@ -259,18 +259,10 @@ class Run(Driver[Subproblem, Test]):
             context.hooks.say(text)
         variables.write(x)
         return TrainingResult(
-            x=x,
-            fun=check.objective,
-            success=success,
-            status=status,
-            message=text,
-            multipliers=layout.by_name(best.y),
-            constraints=layout.by_name(self.full.values(x).c),
-            certificate=check,
-            method=context.settings.method.name,
-            variant=context.settings.describe(),
-            **self.summary(),
-        )
+            x=x, fun=check.objective, success=success, status=status, message=text, multipliers=layout.by_name(best.y),
+            constraints=layout.by_name(self.full.values(x).c), certificate=check, method=context.settings.method.name,
+            variant=context.settings.describe(), **self.summary(),
+        )  # fmt: skip
 
 
 def _into_domain(prox: ProxMap, x: Tensor) -> Tensor:
