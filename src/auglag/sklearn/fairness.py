@@ -90,21 +90,11 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.bound = bound
-        self.constraint = constraint
-        self.group = group
-        self.use_group = use_group
-        self.sharpness = sharpness
-        self.l1 = l1
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+        self.bound, self.constraint, self.group, self.use_group = bound, constraint, group, use_group
+        self.sharpness, self.l1, self.l2 = sharpness, l1, l2
+        self.fit_intercept, self.standardize, self.solver = fit_intercept, standardize, solver
+        self.tol, self.max_iter, self.warm_start = tol, max_iter, warm_start
+        self.random_state, self.verbose = random_state, verbose
 
     def fit(self, X: Any, y: Any, sensitive_features: Any = None) -> FairLogisticRegression:
         """Train under the bound; `sensitive_features` has the group of every row."""

@@ -104,20 +104,11 @@ class NeymanPearsonClassifier(ConstrainedLinearClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.chat = chat
-        self.max_fpr = max_fpr
-        self.confidence = confidence
-        self.calibration_size = calibration_size
-        self.l1 = l1
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+        self.chat, self.max_fpr, self.confidence = chat, max_fpr, confidence
+        self.calibration_size, self.l1, self.l2 = calibration_size, l1, l2
+        self.fit_intercept, self.standardize, self.solver = fit_intercept, standardize, solver
+        self.tol, self.max_iter, self.warm_start = tol, max_iter, warm_start
+        self.random_state, self.verbose = random_state, verbose
 
     def fit(self, X: Any, y: Any) -> NeymanPearsonClassifier:
         """Train, and calibrate if `max_fpr` is given."""

@@ -7,7 +7,7 @@ from the margins of the last full-batch test ("screening"), and few of them carr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -33,6 +33,7 @@ class GaussNewton:
     variable".
     """
 
+    name: ClassVar[str] = "gauss-newton"
     damping: float = 0.1
     screen: float = 0.1
     lazy: float = 0.2
@@ -46,11 +47,6 @@ class GaussNewton:
         if not self.screen < 1.0:
             raise InputError(f"GaussNewton.screen must lie in (0, 1), got {self.screen}")
 
-    @property
-    def name(self) -> str:
-        """gauss-newton."""
-        return "gauss-newton"
-
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -60,13 +56,9 @@ class FullBatchSolver:
     For many parameters. `nested` as in `GaussNewton`: the run starts on a growing random sample.
     """
 
+    name: ClassVar[str] = "lbfgs"
     inner: InnerSolver | str = "auto"
     nested: bool | None = None
-
-    @property
-    def name(self) -> str:
-        """lbfgs."""
-        return "lbfgs"
 
 
 @final

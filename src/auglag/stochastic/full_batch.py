@@ -73,17 +73,14 @@ class FullBatchProblem(AbstractProblem):
         view.remember(point)
         return view
 
-    def _fill(self, point: Point) -> None:
+    def fill_f(self, point: Point) -> None:
+        """All at once: one pass over the rows."""
         found = self.stochastic.evaluate(point.x)
         point._f, point._grad, point._c, point._jac = found.f, found.grad, found.c, found.jac
         self.counts.nfev += 1
         self.counts.njev += 1
         self.counts.constr_nfev += 1
         self.counts.constr_njev += 1
-
-    def fill_f(self, point: Point) -> None:
-        """All at once: one pass over the rows."""
-        self._fill(point)
 
     fill_grad = fill_c = fill_jac = fill_f
 

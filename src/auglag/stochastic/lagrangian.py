@@ -61,6 +61,8 @@ class Geometry:
 class StochasticLagrangian:
     """L_beta(., y) + g for one y and one beta, measured on the full batch; `witness` sees the tests of inner loops."""
 
+    has_hessp = False
+
     def __init__(
         self, geometry: Geometry, full: FullBatch, y: Vector, beta: float, witness: Witness[FullTest] = unseen
     ) -> None:
@@ -125,10 +127,6 @@ class StochasticLagrangian:
             return math.nan, np.zeros_like(v)
         r = self.remainder(v, evaluation.c)
         return self.smooth(evaluation, r), self.gradient(evaluation, self.y + self.beta * r)
-
-    @property
-    def has_hessp(self) -> bool:
-        return False
 
     def hessp(self, x: Vector, v: Vector) -> Vector:
         raise NotImplementedError("a stochastic Lagrangian has no Hessian products")

@@ -31,6 +31,7 @@ class Loss(ABC):
 
     code: ClassVar[int]
     name: ClassVar[str]
+    signs: ClassVar[bool] = False  #: whether targets have to be 1 or -1
 
     @abstractmethod
     def value(self, z: Vector, t: Vector) -> Vector:
@@ -46,7 +47,9 @@ class Loss(ABC):
 
     def check(self, t: Vector) -> None:
         """Raise `InputError` for targets that the loss is not made for."""
-        return
+        bad = t[np.abs(t) != 1.0]
+        if self.signs and bad.size:
+            raise InputError(f"the targets of the {self.name} loss must be 1 or -1, got {bad[0]}")
 
 
 @final
@@ -56,6 +59,7 @@ class Logistic(Loss):
 
     code: ClassVar[int] = 0
     name: ClassVar[str] = "logistic"
+    signs: ClassVar[bool] = True
 
     def value(self, z: Vector, t: Vector) -> Vector:
         return softplus(-t * z)
@@ -66,11 +70,6 @@ class Logistic(Loss):
     def curvature(self, z: Vector, t: Vector) -> Vector:
         q = sigmoid(z)
         return q * (1.0 - q)
-
-    def check(self, t: Vector) -> None:
-        bad = t[np.abs(t) != 1.0]
-        if bad.size:
-            raise InputError(f"the targets of the logistic loss must be 1 or -1, got {bad[0]}")
 
 
 @final
@@ -98,6 +97,7 @@ class Sigmoid(Loss):
 
     code: ClassVar[int] = 2
     name: ClassVar[str] = "sigmoid"
+    signs: ClassVar[bool] = True
 
     def value(self, z: Vector, t: Vector) -> Vector:
         return sigmoid(-t * z)
@@ -110,11 +110,6 @@ class Sigmoid(Loss):
         """q (1 - q) |1 - 2 q|: the second derivative with its sign taken off, so that models stay convex."""
         q = sigmoid(-t * z)
         return np.asarray(q * (1.0 - q) * np.abs(1.0 - 2.0 * q))
-
-    def check(self, t: Vector) -> None:
-        bad = t[np.abs(t) != 1.0]
-        if bad.size:
-            raise InputError(f"the targets of the sigmoid loss must be 1 or -1, got {bad[0]}")
 
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Logistic(), Squared(), Sigmoid())}

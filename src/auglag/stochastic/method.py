@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
 
 from auglag._typing import Vector
 from auglag.errors import InputError
-from auglag.stochastic.fused import Backend
+from auglag.stochastic.fused import Backend, Fused
 from auglag.stochastic.sampling import SampledLagrangian
 from auglag.stochastic.steps import Call, StepRule
 from auglag.stochastic.tuning import TUNING
@@ -77,6 +77,16 @@ class Collector:
         if self.kind == "tail" and self.seen > self.tail:
             return self.kept / (self.seen - self.tail)
         return last
+
+
+def kernel_calls(
+    fused: Fused, collector: Collector, rng: np.random.Generator, steps: int, points: int = 1, gradients: int = 1
+) -> Iterator[tuple[Any, Any, int, int]]:
+    """(first indices, second indices, steps, steps before) of every call of a kernel, which is counted afterwards."""
+    for draw in fused.oracle.draws(rng, steps, points, gradients):
+        yield *fused.indices(draw), draw.steps, collector.seen
+        collector.seen += draw.steps
+        fused.oracle.charge(gradients * draw.steps, points // gradients)
 
 
 def check_method(method: Any) -> None:

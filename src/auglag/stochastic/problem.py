@@ -71,8 +71,7 @@ class StochasticProblem:
                 )
         if not any(block.in_objective for block in self.blocks) and not self.m:
             raise InputError("a problem must have an objective or constraints, got neither")
-        missing = self.m and not any(block.in_constraints for block in self.blocks)
-        if missing:
+        if self.m and not any(block.in_constraints for block in self.blocks):
             raise InputError(f"lower and upper name {self.m} constraints, but no block has any")
         self.g: ProxTerm = as_term(g) if g is not None else Zero()
         self.g.check(self.n)
@@ -129,12 +128,8 @@ class StochasticProblem:
     @property
     def rows(self) -> int | None:
         """Rows of all blocks together; None if a block is sampled without end."""
-        total = 0
-        for block in self.blocks:
-            if block.rows is None:
-                return None
-            total += block.rows
-        return total
+        known = [block.rows for block in self.blocks if block.rows is not None]
+        return sum(known) if len(known) == len(self.blocks) else None
 
     @property
     def finite_data(self) -> bool:

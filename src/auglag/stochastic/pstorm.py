@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
 from auglag._typing import Vector
 from auglag.errors import InputError, require_positive
-from auglag.stochastic.fused import Backend, Fused
-from auglag.stochastic.method import Collector, Method, check_method, describe_call
+from auglag.stochastic.fused import Backend
+from auglag.stochastic.method import Collector, Method, check_method, describe_call, kernel_calls
 from auglag.stochastic.sampling import SampledLagrangian
 from auglag.stochastic.steps import Call, DistanceOverGradients, InverseSqrt, StepRule
 
@@ -27,6 +27,7 @@ class PStorm(Method):
     by power iteration on one sample at the start of the call.
     """
 
+    name: ClassVar[str] = "pstorm"
     step: StepRule = field(default_factory=InverseSqrt)
     schedule: str = "constant"
     momentum: float | None = None
@@ -45,11 +46,6 @@ class PStorm(Method):
             require_positive(self.lipschitz, "PStorm.lipschitz")
         if isinstance(self.step, DistanceOverGradients):
             raise InputError("PStorm.step must be one size per call, got DistanceOverGradients, which changes inside")
-
-    @property
-    def name(self) -> str:
-        """pstorm."""
-        return "pstorm"
 
     def sizes(self, steps: int, call: Call, L: float) -> tuple[Vector, Vector]:
         """(a_t, b_t) for t = 0, ..., steps - 1; b_0 = 1 starts the momentum with a plain estimate."""
@@ -76,7 +72,13 @@ class PStorm(Method):
         collector = Collector(self.output, v.size, steps, rng)
         fused, old, d = backend.fused(oracle, v), v.copy(), np.zeros_like(v)
         if fused is not None:
-            return self._fused(fused, steps, rng, collector, alphas, momenta, old, d)
+            for first, second, count, seen in kernel_calls(fused, collector, rng, steps, points=2, gradients=2):
+                part = slice(seen, seen + count)
+                fused.kernels.pstorm(
+                    fused.model, first, second, count, seen, fused.x, fused.s, old, d, fused.y, fused.beta,
+                    alphas[part], momenta[part], fused.prox, fused.box, collector.kept, collector.plan,
+                )  # fmt: skip
+            return collector.result(fused.v)
         for t, z in enumerate(oracle.samples(rng, steps, points=2, gradients=2)):
             left = 1.0 - momenta[t]
             d = oracle.estimate(v, z) + left * (d - oracle.estimate(old, z))
@@ -84,21 +86,6 @@ class PStorm(Method):
             v = oracle.prox(v - alphas[t] * d, alphas[t])
             collector.see(v)
         return collector.result(v)
-
-    def _fused(
-        self, fused: Fused, steps: int, rng: np.random.Generator, collector: Collector, alphas: Vector,
-        momenta: Vector, old: Vector, d: Vector,
-    ) -> Vector:  # fmt: skip
-        for draw in fused.oracle.draws(rng, steps, points=2, gradients=2):
-            first, second = fused.indices(draw)
-            part = slice(collector.seen, collector.seen + draw.steps)
-            fused.kernels.pstorm(
-                fused.model, first, second, draw.steps, collector.seen, fused.x, fused.s, old, d, fused.y, fused.beta,
-                alphas[part], momenta[part], fused.prox, fused.box, collector.kept, collector.plan,
-            )  # fmt: skip
-            collector.seen += draw.steps
-            fused.oracle.charge(2 * draw.steps)
-        return collector.result(fused.v)
 
 
 def momentum(a: float, L: float) -> float:

@@ -80,54 +80,33 @@ class Settings:
         )
 
 
-_PAPER = AdaptiveEpochs(initial=1, r=2.0, restart=True, carry=True)
-
+_PAPER = Settings(
+    method=SGD(step=InverseSqrt(1.0)),
+    penalty=Adaptive(initial=0.1, gamma=1.5, tau=0.8),
+    dual=Full(y_max=1e9),
+    tolerance=PowerLaw(1.0, 1.0),
+    controller=AdaptiveEpochs(initial=1, r=2.0, restart=True, carry=True),
+    largest_penalty=1e60,
+    negligible=0.0,
+)
+_FIXED = replace(_PAPER, method=SGD(step=ConstantStep(0.1)), controller=FixedEpochs(100))
 #: The paper's experiments; tau and eta'_k = 1/k are our reading, the paper does not print them. `method` is SGD here;
 #: minimize(..., preset="paper", method="pstorm") gives the appendix's.
 PRESETS: dict[str, Settings] = {
-    "paper": Settings(
-        method=SGD(step=InverseSqrt(1.0)),
-        penalty=Adaptive(initial=0.1, gamma=1.5, tau=0.8),
-        dual=Full(y_max=1e9),
-        tolerance=PowerLaw(1.0, 1.0),
-        controller=_PAPER,
-        largest_penalty=1e60,
-        negligible=0.0,
-    ),
+    "paper": _PAPER,
     # The rival of its figures 3 and 5: 100 epochs per subproblem, stepsize 0.1, beta_1 = 1.
-    "paper-fixed": Settings(
-        method=SGD(step=ConstantStep(0.1)),
-        penalty=Adaptive(initial=1.0, gamma=1.5, tau=0.8),
-        dual=Full(y_max=1e9),
-        tolerance=PowerLaw(1.0, 1.0),
-        controller=FixedEpochs(100),
-        largest_penalty=1e60,
-        negligible=0.0,
-    ),
+    "paper-fixed": replace(_FIXED, penalty=Adaptive(initial=1.0, gamma=1.5, tau=0.8)),
     # Stoc-iALM, Li et al. (2023): PStorm with a fixed number of epochs, beta_k growing every time, short dual steps.
-    "stoc-ialm": Settings(
-        method=PStorm(step=ConstantStep(0.1)),
-        penalty=Always(initial=1.0, gamma=1.5),
-        dual=Short(),
-        tolerance=PowerLaw(1.0, 1.0),
-        controller=FixedEpochs(100),
-        largest_penalty=1e60,
-        negligible=0.0,
+    "stoc-ialm": replace(
+        _FIXED, method=PStorm(step=ConstantStep(0.1)), penalty=Always(initial=1.0, gamma=1.5), dual=Short()
     ),
 }
 
+_GENTLE = Settings(SGD(step=InverseSqrt(3.0)), Adaptive(initial=0.1, gamma=1.5, tau=0.8), tolerance=PowerLaw(1.0, 2.0))
 #: The best settings we know for each method asked for by name.
 DEFAULTS: dict[str, Settings] = {
-    "sgd": Settings(
-        method=SGD(step=InverseSqrt(3.0)),
-        penalty=Adaptive(initial=0.1, gamma=1.5, tau=0.8),
-        tolerance=PowerLaw(1.0, 2.0),
-    ),
-    "pstorm": Settings(
-        method=PStorm(step=InverseSqrt(3.0)),
-        penalty=Adaptive(initial=0.1, gamma=1.5, tau=0.8),
-        tolerance=PowerLaw(1.0, 2.0),
-    ),
+    "sgd": _GENTLE,
+    "pstorm": replace(_GENTLE, method=PStorm(step=InverseSqrt(3.0))),
     "svrg": Settings(method=SVRG()),
     "gauss-newton": Settings(method=GaussNewton(), slacks="closed"),
     "lbfgs": Settings(method=FullBatchSolver(), slacks="closed"),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.stochastic.fused import Backend, Fused
-from auglag.stochastic.method import Collector, Method, check_method, describe_call
+from auglag.stochastic.fused import Backend
+from auglag.stochastic.method import Collector, Method, check_method, describe_call, kernel_calls
 from auglag.stochastic.sampling import SampledLagrangian
 from auglag.stochastic.steps import DistanceOverGradients, InverseSqrt, StepRule
 
@@ -25,6 +25,7 @@ class SGD(Method):
     the paper's lemma speaks of) or "tail" (the average of the last half).
     """
 
+    name: ClassVar[str] = "sgd"
     step: StepRule = field(default_factory=InverseSqrt)
     output: str = "last"
     batch: int | Sequence[int] = 128
@@ -32,11 +33,6 @@ class SGD(Method):
 
     def __post_init__(self) -> None:
         check_method(self)
-
-    @property
-    def name(self) -> str:
-        """sgd."""
-        return "sgd"
 
     def run(
         self, oracle: SampledLagrangian, v: Vector, steps: int, rng: np.random.Generator, backend: Backend
@@ -47,7 +43,12 @@ class SGD(Method):
         collector = Collector(self.output, v.size, steps, rng)
         fused, start = backend.fused(oracle, v), v.copy()
         if fused is not None:
-            return self._fused(fused, steps, rng, collector, alpha, travel, start)
+            for drawn in kernel_calls(fused, collector, rng, steps):
+                fused.kernels.sgd(
+                    fused.model, *drawn, fused.x, fused.s, fused.y, fused.beta, alpha, fused.prox, fused.box,
+                    collector.kept, collector.plan, travel, start,
+                )  # fmt: skip
+            return collector.result(fused.v)
         for z in oracle.samples(rng, steps):
             d = oracle.estimate(v, z)
             if free:
@@ -57,17 +58,3 @@ class SGD(Method):
             v = oracle.prox(v - alpha * d, alpha)
             collector.see(v)
         return collector.result(v)
-
-    def _fused(
-        self, fused: Fused, steps: int, rng: np.random.Generator, collector: Collector, alpha: float, travel: Vector,
-        start: Vector,
-    ) -> Vector:  # fmt: skip
-        for draw in fused.oracle.draws(rng, steps):
-            first, second = fused.indices(draw)
-            fused.kernels.sgd(
-                fused.model, first, second, draw.steps, collector.seen, fused.x, fused.s, fused.y, fused.beta, alpha,
-                fused.prox, fused.box, collector.kept, collector.plan, travel, start,
-            )  # fmt: skip
-            collector.seen += draw.steps
-            fused.oracle.charge(draw.steps)
-        return collector.result(fused.v)

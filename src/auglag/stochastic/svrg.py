@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.stochastic.fused import Backend, Fused
 from auglag.stochastic.linear import LinearBlock
-from auglag.stochastic.method import Collector, Method, check_method, describe_call
+from auglag.stochastic.method import Collector, Method, check_method, describe_call, kernel_calls
 from auglag.stochastic.problem import Evaluation
 from auglag.stochastic.sampling import Sample, SampledLagrangian
 from auglag.stochastic.steps import DistanceOverGradients, LocalLipschitz, StepRule
@@ -32,6 +32,7 @@ class SVRG(Method):
     best one of the call sends the iterates back there and halves the step, so no constant has to be known.
     """
 
+    name: ClassVar[str] = "svrg"
     step: StepRule = field(default_factory=lambda: LocalLipschitz(1.5))
     period: int | None = None
     output: str = "last"
@@ -44,11 +45,6 @@ class SVRG(Method):
             raise InputError(f"SVRG.period must be a positive integer or None, got {self.period!r}")
         if isinstance(self.step, DistanceOverGradients):
             raise InputError("SVRG.step must be one size per call, got DistanceOverGradients, which changes inside")
-
-    @property
-    def name(self) -> str:
-        """svrg."""
-        return "svrg"
 
     def run(
         self, oracle: SampledLagrangian, v: Vector, steps: int, rng: np.random.Generator, backend: Backend
@@ -107,12 +103,9 @@ def _svrg_fused(
     fused: Fused, snapshot: Evaluation, count: int, rng: np.random.Generator, collector: Collector, alpha: float
 ) -> Vector:
     known = fused.snapshot(snapshot)
-    for draw in fused.oracle.draws(rng, count, fused.points):
-        first, second = fused.indices(draw)
+    for drawn in kernel_calls(fused, collector, rng, count, fused.points):
         fused.kernels.svrg(
-            fused.model, first, second, draw.steps, collector.seen, fused.x, fused.s, fused.y, fused.beta, alpha,
-            fused.prox, fused.box, collector.kept, collector.plan, known,
+            fused.model, *drawn, fused.x, fused.s, fused.y, fused.beta, alpha, fused.prox, fused.box, collector.kept,
+            collector.plan, known,
         )  # fmt: skip
-        collector.seen += draw.steps
-        fused.oracle.charge(draw.steps, fused.points)
     return fused.v

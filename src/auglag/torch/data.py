@@ -7,7 +7,7 @@ draws the same rows for the whole batch and takes its share of them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping, Sized
 from typing import Any, final
 
 import numpy as np
@@ -30,17 +30,26 @@ from auglag.torch.distributed import Team
 Tensor = Any
 
 
+def mapped(change: Callable[[Any], Any], nest: Any) -> Any:
+    """The same nest of dictionaries, tuples and lists, with everything in it changed."""
+    if isinstance(nest, Mapping):
+        return {key: mapped(change, value) for key, value in nest.items()}
+    if isinstance(nest, tuple) and hasattr(nest, "_fields"):
+        return type(nest)(*(mapped(change, value) for value in nest))
+    if isinstance(nest, list | tuple):
+        return type(nest)(mapped(change, value) for value in nest)
+    return change(nest)
+
+
 def move(batch: Any, device: Any) -> Any:
     """The same nested batch on a device; what has no `to` stays."""
-    if isinstance(batch, torch.Tensor):
-        return batch.to(device, non_blocking=True)
-    if isinstance(batch, Mapping):
-        return {key: move(value, device) for key, value in batch.items()}
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(move(value, device) for value in batch))
-    if isinstance(batch, list | tuple):
-        return type(batch)(move(value, device) for value in batch)
-    return batch.to(device) if hasattr(batch, "to") else batch
+
+    def moved(part: Any) -> Any:
+        if isinstance(part, torch.Tensor):
+            return part.to(device, non_blocking=True)
+        return part.to(device) if hasattr(part, "to") else part
+
+    return mapped(moved, batch)
 
 
 def tensors_of(batch: Any) -> list[Tensor]:
@@ -66,11 +75,13 @@ class Source(ABC):
     resumable: bool = True
     sized: bool = True  #: whether batches have the size asked for
     rows: int | None  #: in all processes together; None if not known before a pass
+    chunk: int  #: rows of a chunk
+    team: Team
 
     @property
-    @abstractmethod
     def single(self) -> bool:
-        """Whether every process's share is one chunk, so that one graph can hold all of it."""
+        """Whether every process's share is one chunk, so that one graph can hold all of it; False if not known."""
+        return self.rows is not None and -(-self.rows // self.team.size) <= self.chunk
 
     @abstractmethod
     def chunks(self) -> Iterator[Any]:
@@ -100,20 +111,7 @@ class TensorSource(Source):
         self.device = parts[0].device
 
     def _take(self, index: Any) -> Any:
-        def pick(part: Any) -> Any:
-            if isinstance(part, torch.Tensor):
-                return part[index]
-            if isinstance(part, Mapping):
-                return {key: pick(value) for key, value in part.items()}
-            if isinstance(part, tuple) and hasattr(part, "_fields"):
-                return type(part)(*(pick(value) for value in part))
-            return type(part)(pick(value) for value in part)
-
-        return pick(self.data)
-
-    @property
-    def single(self) -> bool:
-        return -(-self.rows // self.team.size) <= self.chunk
+        return mapped(lambda tensor: tensor[index], self.data)
 
     def chunks(self) -> Iterator[Any]:
         start, stop = self.team.share(self.rows)
@@ -153,10 +151,6 @@ class DatasetSource(Source):
         if size is None and loader is not None:
             size = getattr(getattr(loader, "batch_sampler", None), "batch_size", None)
         self.chunk = chunk or size or 256
-
-    @property
-    def single(self) -> bool:
-        return -(-self.rows // self.team.size) <= self.chunk
 
     def _loader(self, batches: Any) -> Any:
         options: dict[str, Any] = {}
@@ -208,10 +202,6 @@ class StreamSource(Source):
     def __init__(self, stream: Any, team: Team) -> None:
         self.stream, self.team = stream, team
         self._open: Iterator[Any] | None = None
-
-    @property
-    def single(self) -> bool:
-        return False
 
     def chunks(self) -> Iterator[Any]:
         return iter(self.stream)

@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 
@@ -78,17 +78,13 @@ class SGD(Method):
     A mean of sparse points is not sparse: it is not taken where there are prox terms.
     """
 
+    name: ClassVar[str] = "sgd"
     step: StepRule = field(default_factory=Cooling)
     batch: int = 128
     average: bool = True
 
     def __post_init__(self) -> None:
         _check(self)
-
-    @property
-    def name(self) -> str:
-        """sgd."""
-        return "sgd"
 
     def run(self, oracle: Oracle, start: Test, steps: int) -> None:
         alpha = oracle.step_size(self.step, start, steps)
@@ -104,6 +100,7 @@ class SGD(Method):
 class PStorm(Method):
     """Momentum variance reduction: d <- D(x+; z) + (1 - b)(d - D(x; z)), the same z at both points."""
 
+    name: ClassVar[str] = "pstorm"
     step: StepRule = field(default_factory=lambda: Cooling(0.25))
     batch: int = 128
     momentum: float | None = None
@@ -113,11 +110,6 @@ class PStorm(Method):
         _check(self)
         if self.momentum is not None and not 0.0 < self.momentum <= 1.0:
             raise InputError(f"PStorm.momentum must lie in (0, 1], got {self.momentum}")
-
-    @property
-    def name(self) -> str:
-        """pstorm."""
-        return "pstorm"
 
     def run(self, oracle: Oracle, start: Test, steps: int) -> None:
         """The first step, without a past, is a plain one."""
@@ -170,6 +162,7 @@ class SVRG(Method):
     iterates back there and halves the step.
     """
 
+    name: ClassVar[str] = "svrg"
     step: StepRule = field(default_factory=lambda: LocalLipschitz(1.0))
     batch: int = 64
     period: int | None = None
@@ -178,11 +171,6 @@ class SVRG(Method):
         _check(self)
         if self.period is not None and not self.period >= 1:
             raise InputError(f"SVRG.period must be a positive integer or None, got {self.period!r}")
-
-    @property
-    def name(self) -> str:
-        """svrg."""
-        return "svrg"
 
     def run(self, oracle: Oracle, start: Test, steps: int) -> None:
         alpha = oracle.step_size(self.step, start, steps)
