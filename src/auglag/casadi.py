@@ -67,16 +67,9 @@ class CasadiProblem(AbstractProblem):
     has_hessp = has_hess = True
 
     def __init__(
-        self,
-        nlp: Mapping[str, Any],
-        *,
-        x0: Any = 0.0,
-        p: Any = 0.0,
-        lbx: Any = -np.inf,
-        ubx: Any = np.inf,
-        lbg: Any = -np.inf,
-        ubg: Any = np.inf,
-    ) -> None:
+        self, nlp: Mapping[str, Any], *, x0: Any = 0.0, p: Any = 0.0, lbx: Any = -np.inf, ubx: Any = np.inf,
+        lbg: Any = -np.inf, ubg: Any = np.inf,
+    ) -> None:  # fmt: skip
         x, parameters, f, g = _parts(nlp)
         n, m = x.numel(), g.numel()
         super().__init__(

@@ -46,7 +46,7 @@ class Constants:
 
 def violation_bound(constants: Constants, beta: float) -> float:
     """Lemma "grad_upperbound" (i): ||c(x_{k+1})|| <= (lambda_f' + lambda_J' ybar_max + 1/beta_k) / (nu beta_k)."""
-    _positive("beta", beta)
+    require_positive(beta, "beta")
     return (constants.pull + 1.0 / beta) / (constants.nu * beta)
 
 
@@ -60,7 +60,7 @@ def beta_upper(constants: Constants, eps: float) -> float:
 
     The positive root of eps nu beta^2 - (nu + pull) beta - 1 = 0.
     """
-    _positive("eps", eps)
+    require_positive(eps, "eps")
     b = constants.nu + constants.pull
     return (b + math.sqrt(4.0 * eps * constants.nu + b * b)) / (2.0 * eps * constants.nu)
 
@@ -70,7 +70,7 @@ def consecutive_bound(eps: float, n_eps: int, big: float, tau: float) -> int:
 
     ceil(max(N(eps), log(2 c_big / eps) / |log tau|)), N(eps) the first k from which eta_k <= eps / 2.
     """
-    _positive("eps", eps)
+    require_positive(eps, "eps")
     if not 0.0 < tau < 1.0:
         raise InputError(f"tau must lie in (0, 1), got {tau}")
     return math.ceil(max(float(n_eps), math.log(max(2.0 * big / eps, 1.0)) / abs(math.log(tau))))
@@ -84,7 +84,7 @@ def outer_bound(constants: Constants, *, eps: float, beta_1: float, violation_1:
     which at most `consecutive_bound` - 1 successes of the test can stand; one more iteration ends the run. (The paper's
     product counts the successes only; the increases themselves are added here, so that the number is a bound.)
     """
-    _positive("beta_1", beta_1)
+    require_positive(beta_1, "beta_1")
     _above_one("gamma", gamma)
     run = consecutive_bound(eps, n_eps, c_big(constants, beta_1, violation_1), tau)
     raises = max(0, math.ceil(math.log(beta_upper(constants, eps) / beta_1) / math.log(gamma)))
@@ -101,7 +101,7 @@ def paper_outer_bound(constants: Constants, *, eps: float, beta_1: float, violat
 
 def lipschitz(constants: Constants, beta: float, big: float) -> float:
     """Lemma "Lipschitz": L_k = L_f + ybar_max L_J + beta_k L_J c_big + beta_k lambda_J' L_c, of grad L_beta(., y)."""
-    _positive("beta", beta)
+    require_positive(beta, "beta")
     return (
         constants.lipschitz_f
         + constants.ybar_max * constants.lipschitz_jacobian
@@ -120,7 +120,7 @@ def gradient_mapping_bound(mapping_norm: float, step: float, lipschitz_constant:
 
 def subproblem_lower_bound(f_min: float, g_min: float, constants: Constants, beta_1: float) -> float:
     """Lemma "Llowerbound": inf L_beta_k(x, y_k) + g(x) >= f_min + g_min - ybar_max^2 / (2 beta_1)."""
-    _positive("beta_1", beta_1)
+    require_positive(beta_1, "beta_1")
     return f_min + g_min - constants.ybar_max**2 / (2.0 * beta_1)
 
 
@@ -129,7 +129,7 @@ def merit_growth(constants: Constants, beta_1: float, gamma: float) -> float:
 
     N is how long beta can stay the same, `consecutive_bound` (the lemma prints one less, but beta_k itself counts too).
     """
-    _positive("beta_1", beta_1)
+    require_positive(beta_1, "beta_1")
     _above_one("gamma", gamma)
     pull = constants.pull + 1.0 / beta_1
     top = (4.0 * constants.nu * constants.ybar_max + gamma * pull) * pull
@@ -141,7 +141,7 @@ def inner_bound(lipschitz_constant: float, gap: float, eta: float) -> int:
 
     T >= 8 L gap / eta^2, with gap >= phi(start) - inf phi.
     """
-    _positive("eta", eta)
+    require_positive(eta, "eta")
     return math.ceil(8.0 * lipschitz_constant * gap / eta**2)
 
 
@@ -149,10 +149,6 @@ def n_of_eps(eta: list[float], eps: float) -> int:
     """N(eps) of a measured sequence eta_1, eta_2, ...: the first k from which eta_k <= eps / 2 throughout."""
     late = [k for k, value in enumerate(eta, start=1) if value > eps / 2.0]
     return (late[-1] if late else 0) + 1
-
-
-def _positive(name: str, value: float) -> None:
-    require_positive(value, name)
 
 
 def _above_one(name: str, value: float) -> None:

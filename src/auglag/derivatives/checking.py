@@ -216,7 +216,7 @@ class _Check:
         if isinstance(jac, LinearOperator):
             matrix: _Operator = jac
         elif sparse.issparse(jac):
-            matrix = _csr(jac)
+            matrix = sparse.csr_array(jac, dtype=np.float64)
         else:
             matrix = np.atleast_2d(np.array(jac, dtype=np.float64))
         if len(matrix.shape) != 2 or matrix.shape[1] != box.x.size:
@@ -332,10 +332,6 @@ class _Check:
         lower, upper = box.lower[columns], box.upper[columns]
         estimate = jacobian(part, box.x[columns], self._value(box.x, m), lower=lower, upper=upper)
         return np.asarray(estimate, dtype=np.float64)
-
-
-def _csr(matrix: Any) -> sparse.csr_array:
-    return sparse.csr_array(matrix, dtype=np.float64)
 
 
 def _terms(jac: _Operator, directions: Matrix) -> tuple[Matrix, Matrix]:

@@ -44,6 +44,7 @@ class Block(ABC):
     in_objective: bool
     in_constraints: bool
     exact: bool = False  #: no randomness at all: evaluated as a whole in every estimate
+    has_curvature: bool = False  #: whether Gauss-Newton curvature is at hand
 
     @abstractmethod
     def take(self, index: Index | slice) -> Any:
@@ -72,11 +73,6 @@ class Block(ABC):
     def draw(self, rng: np.random.Generator, size: int) -> Any:
         """A fresh batch; only for blocks without a number of rows."""
         raise NotImplementedError(f"{type(self).__name__} has rows: batches are drawn by index")
-
-    @property
-    def has_curvature(self) -> bool:
-        """Whether Gauss-Newton curvature is at hand."""
-        return False
 
     def curvature(self, x: Vector) -> Matrix:
         """Gauss-Newton matrices of f and of every c over all rows, shape (1 + m, n, n)."""
@@ -130,7 +126,7 @@ class FunctionBlock(Block):
         self.rows = count_rows(data, "data") if data is not None else 0 if exact else None
         self.in_objective, self.in_constraints = objective is not None, constraints is not None
         self._f, self._grad, self._c, self._vjp, self._jac = objective, gradient, constraints, vjp, jacobian
-        self._curvature = curvature
+        self._curvature, self.has_curvature = curvature, curvature is not None
 
     def take(self, index: Index | slice) -> Any:
         return None if self.exact else take(self.data, index)
@@ -207,10 +203,6 @@ class FunctionBlock(Block):
             jacobian=self._jac, curvature=self._curvature, data=None if self.exact else take(self.data, index),
             exact=self.exact, weight=self.weight,
         )  # fmt: skip
-
-    @property
-    def has_curvature(self) -> bool:
-        return self._curvature is not None
 
     def curvature(self, x: Vector) -> Matrix:
         assert self._curvature is not None

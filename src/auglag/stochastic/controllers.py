@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from auglag.errors import InputError
 
@@ -47,6 +47,7 @@ class AdaptiveEpochs(Controller):
     "iterations" (the paper) or "epochs" (passes over the data).
     """
 
+    tested: ClassVar[bool] = True
     initial: int = 1
     r: float = 2.0
     restart: bool = True
@@ -59,10 +60,6 @@ class AdaptiveEpochs(Controller):
         _unit("AdaptiveEpochs", self.unit)
         if not 1.0 < self.r < math.inf:
             raise InputError(f"AdaptiveEpochs.r must be finite and greater than 1, got {self.r}")
-
-    @property
-    def tested(self) -> bool:
-        return True
 
     def first(self, carried: int | None, epoch: int) -> int:
         if self.carry and carried is not None:
@@ -81,6 +78,8 @@ class FixedEpochs(Controller):
     `unit="epochs"` counts passes over the data, "iterations" single steps.
     """
 
+    tested: ClassVar[bool] = False
+    restart: ClassVar[bool] = False  #: there is one call per subproblem
     n: int = 100
     unit: str = "epochs"
     exact_slacks: bool = False
@@ -88,14 +87,6 @@ class FixedEpochs(Controller):
     def __post_init__(self) -> None:
         _whole("FixedEpochs.n", self.n)
         _unit("FixedEpochs", self.unit)
-
-    @property
-    def tested(self) -> bool:
-        return False
-
-    @property
-    def restart(self) -> bool:
-        return False
 
     def first(self, carried: int | None, epoch: int) -> int:
         return self.n * (epoch if self.unit == "epochs" else 1)

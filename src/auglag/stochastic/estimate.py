@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from scipy.special import stdtrit
@@ -28,6 +28,7 @@ class EstimatedCertificate:
     honest for the estimation error of the sample, and says nothing beyond the sampler's distribution.
     """
 
+    estimated: ClassVar[bool] = True  #: this is not a full-batch certificate
     x: Vector
     multipliers: Vector
     objective: float
@@ -40,11 +41,6 @@ class EstimatedCertificate:
     constraint_intervals: tuple[tuple[float, float], ...]
     rows: int  #: rows of every sampled block (the fewest of one) that the estimate rests on, as counted in the batches
     confidence: float
-
-    @property
-    def estimated(self) -> bool:
-        """True: this is not a full-batch certificate."""
-        return True
 
     def meets(self, tol: float) -> bool:
         """Whether the upper end of R's interval is at most `tol`."""

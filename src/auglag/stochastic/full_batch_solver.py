@@ -26,11 +26,11 @@ class _Solved(Exception):
 class _Watched:
     """The subproblem, with every evaluation shown to the run."""
 
+    has_hessp = False
+
     def __init__(self, subproblem: StochasticLagrangian, meter: Meter) -> None:
         self.subproblem, self.meter = subproblem, meter
-        self.g = subproblem.g
-        self.has_hessp = False
-        self.tests = 0
+        self.g, self.tests = subproblem.g, 0
 
     def value(self, x: Vector) -> float:
         return self.value_and_gradient(x)[0]
@@ -48,7 +48,7 @@ class _Watched:
         return value, gradient
 
     def hessp(self, x: Vector, v: Vector) -> Vector:
-        return self.subproblem.hessp(x, v)
+        raise NotImplementedError("a stochastic Lagrangian has no Hessian products")
 
 
 @final

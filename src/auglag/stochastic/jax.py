@@ -70,7 +70,7 @@ class JaxBlock(Block):
             given["curvature"] = jax.jit(partial(_gauss_newton, jax, predict, outer_f, outer_c, m))
         self._inner = FunctionBlock(n, m, data=data, sampler=sampler, weight=weight, **given)
         self._given, self.data, self.weight = given, data, weight
-        self.n, self.m, self.rows = n, m, self._inner.rows
+        self.n, self.m, self.rows, self.has_curvature = n, m, self._inner.rows, predict is not None
         self.in_objective, self.in_constraints = objective is not None, constraints is not None
 
     def take(self, index: Index | slice) -> Any:
@@ -112,13 +112,9 @@ class JaxBlock(Block):
         copy.f, copy.c, copy._given, copy.weight = self.f, self.c, self._given, self.weight
         copy._inner = self._inner.subset(index)
         copy.data = copy._inner.data
-        copy.n, copy.m, copy.rows = self.n, self.m, copy._inner.rows
+        copy.n, copy.m, copy.rows, copy.has_curvature = self.n, self.m, copy._inner.rows, self.has_curvature
         copy.in_objective, copy.in_constraints = self.in_objective, self.in_constraints
         return copy
-
-    @property
-    def has_curvature(self) -> bool:
-        return self._inner.has_curvature
 
     def curvature(self, x: Vector) -> Matrix:
         return self._inner.curvature(x)

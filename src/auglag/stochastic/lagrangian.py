@@ -61,8 +61,6 @@ class Geometry:
 class StochasticLagrangian:
     """L_beta(., y) + g for one y and one beta, measured on the full batch; `witness` sees the tests of inner loops."""
 
-    has_hessp = False
-
     def __init__(
         self, geometry: Geometry, full: FullBatch, y: Vector, beta: float, witness: Witness[FullTest] = unseen
     ) -> None:
@@ -117,16 +115,9 @@ class StochasticLagrangian:
     def constraint(self, v: Vector) -> Vector:
         return self.remainder(v, self.full.at(self.geometry.x(v)).c)
 
-    def value(self, v: Vector) -> float:
-        evaluation = self.full.at(self.geometry.x(v))
-        return self.smooth(evaluation, self.remainder(v, evaluation.c)) if evaluation.finite else math.nan
-
     def value_and_gradient(self, v: Vector) -> tuple[float, Vector]:
         evaluation = self.full.at(self.geometry.x(v))
         if not evaluation.finite:
             return math.nan, np.zeros_like(v)
         r = self.remainder(v, evaluation.c)
         return self.smooth(evaluation, r), self.gradient(evaluation, self.y + self.beta * r)
-
-    def hessp(self, x: Vector, v: Vector) -> Vector:
-        raise NotImplementedError("a stochastic Lagrangian has no Hessian products")

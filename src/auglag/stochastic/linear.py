@@ -22,6 +22,7 @@ class LinearBlock(Block):
     """
 
     rows: int
+    has_curvature = True
 
     def __init__(
         self,
@@ -111,10 +112,6 @@ class LinearBlock(Block):
         target = self.t if self.t.strides == (0,) else self.t[index]
         target = target[: len(index)] if self.t.strides == (0,) else target
         return LinearBlock(part, target, loss=self.loss, objective=self.factor, constraints=self.factors, check=False)
-
-    @property
-    def has_curvature(self) -> bool:
-        return True
 
     def squares(self) -> Vector:
         """||a_i||^2 of every row; known after the first evaluation, so that no pass over the rows goes uncounted."""

@@ -5,16 +5,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import final
 
 from auglag.errors import InputError, require_positive
 from auglag.theory import Constants, c_big, lipschitz
-
-
-def _positive(rule: object, *names: str) -> None:
-    for name in names:
-        require_positive(getattr(rule, name), f"{type(rule).__name__}.{name}")
 
 
 @final
@@ -36,15 +31,21 @@ class StepRule(ABC):
         """alpha > 0, for all iterations of the call."""
 
 
+@dataclass(frozen=True, slots=True)
+class PositiveStep(StepRule):
+    """A rule whose fields are positive numbers, all of them."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            require_positive(getattr(self, field.name), f"{type(self).__name__}.{field.name}")
+
+
 @final
 @dataclass(frozen=True, slots=True)
-class InverseSqrt(StepRule):
+class InverseSqrt(PositiveStep):
     """alpha = scale / sqrt(T), T the iterations of the call: the paper's experiments with scale = 1."""
 
     scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        _positive(self, "scale")
 
     def size(self, call: Call) -> float:
         return self.scale / math.sqrt(call.steps)
@@ -52,13 +53,10 @@ class InverseSqrt(StepRule):
 
 @final
 @dataclass(frozen=True, slots=True)
-class ConstantStep(StepRule):
+class ConstantStep(PositiveStep):
     """alpha = value."""
 
     value: float = 0.1
-
-    def __post_init__(self) -> None:
-        _positive(self, "value")
 
     def size(self, call: Call) -> float:
         return self.value
@@ -66,13 +64,10 @@ class ConstantStep(StepRule):
 
 @final
 @dataclass(frozen=True, slots=True)
-class LocalLipschitz(StepRule):
+class LocalLipschitz(PositiveStep):
     """alpha = scale / L, L the curvature of a sampled L_beta at the start of the call, by power iteration."""
 
     scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        _positive(self, "scale")
 
     def size(self, call: Call) -> float:
         return self.scale / call.lipschitz()
@@ -80,14 +75,11 @@ class LocalLipschitz(StepRule):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Scaled(StepRule):
+class Scaled(PositiveStep):
     """alpha = scale / (1 + rate * beta): shrinks as the penalty makes the subproblem steeper."""
 
     scale: float = 3.0
     rate: float = 2.0
-
-    def __post_init__(self) -> None:
-        _positive(self, "scale", "rate")
 
     def size(self, call: Call) -> float:
         return self.scale / (1.0 + self.rate * call.beta)
@@ -110,7 +102,8 @@ class LemmaStep(StepRule):
     violation_1: float = 0.0
 
     def __post_init__(self) -> None:
-        _positive(self, "sigma_f", "beta_1")
+        require_positive(self.sigma_f, "LemmaStep.sigma_f")
+        require_positive(self.beta_1, "LemmaStep.beta_1")
         if not 0.0 <= self.sigma_c < math.inf:
             raise InputError(f"LemmaStep.sigma_c must be nonnegative and finite, got {self.sigma_c}")
 
@@ -124,16 +117,13 @@ class LemmaStep(StepRule):
 
 @final
 @dataclass(frozen=True, slots=True)
-class DistanceOverGradients(StepRule):
+class DistanceOverGradients(PositiveStep):
     """alpha_t = (farthest distance from the start so far) / sqrt(sum of squared gradients): needs no constant at all.
 
     `first` is the distance taken before anything has moved, relative to 1 + ||x||. (Ivgi, Hinder and Carmon, 2023.)
     """
 
     first: float = 1e-4
-
-    def __post_init__(self) -> None:
-        _positive(self, "first")
 
     def size(self, call: Call) -> float:
         """Unused: the size changes from step to step."""

@@ -76,9 +76,7 @@ class Probe:
             raise _Ended(test, InnerStatus.UNBOUNDED)
         enough = test.value <= self.start.value + self.noise
         accepted = inside and enough and test.dist <= self.tol
-        if inside and self.subproblem.witness(test, p=self.evaluations, steps=1, accepted=accepted):
-            raise _Ended(test, InnerStatus.CONVERGED)
-        if accepted:
+        if inside and (self.subproblem.witness(test, p=self.evaluations, steps=1, accepted=accepted) or accepted):
             raise _Ended(test, InnerStatus.CONVERGED)
         if enough and test.dist < self.best.dist:
             self.best = test
@@ -207,10 +205,9 @@ def _search(probe: Probe, here: Test, d: Tensor, slope: float, step: float) -> T
 def _between(low: float, low_slope: float, high: float, high_slope: float) -> float:
     """A trial between two steps: where the slope seems to vanish, kept away from the ends."""
     width = high - low
-    guess = low + 0.5 * width
     if math.isfinite(high_slope) and high_slope > 0.0:
         guess = low + width * (-low_slope) / (high_slope - low_slope)
-    elif not math.isfinite(high_slope) or high_slope <= 0.0:
+    else:
         guess = low + TUNING.blind_share * width
     return min(max(guess, low + TUNING.end_margin * width), low + (1.0 - TUNING.end_margin) * width)
 

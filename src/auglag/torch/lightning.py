@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
+import torch
+
 from auglag.errors import InputError
 from auglag.torch.constraints import Constraint
 from auglag.torch.loop import AugmentedLagrangian
@@ -79,7 +81,7 @@ class Constrained(Callback):
             scalars = {f"auglag/{name}": value for name, value in self.al.scalars().items()}
             if trainer.logger is not None:
                 trainer.logger.log_metrics(scalars, step=trainer.global_step)
-            trainer.callback_metrics.update({k: _scalar(v) for k, v in scalars.items()})
+            trainer.callback_metrics.update({name: torch.tensor(value) for name, value in scalars.items()})
         if self.al.done:
             trainer.should_stop = True
 
@@ -89,9 +91,3 @@ class Constrained(Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """From Lightning's checkpoints; taken up when the fit starts."""
         self._saved = state_dict or None
-
-
-def _scalar(value: float) -> Any:
-    import torch
-
-    return torch.tensor(value)

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, final
 
 import torch
 
-from auglag.errors import InputError, require_positive
+from auglag.errors import InputError
 from auglag.stochastic.pstorm import momentum
-from auglag.stochastic.steps import Call, DistanceOverGradients, LocalLipschitz, StepRule
+from auglag.stochastic.steps import Call, DistanceOverGradients, LocalLipschitz, PositiveStep, StepRule
 from auglag.torch.lagrangian import Test
 from auglag.torch.oracle import Oracle, Pair, Tail
 from auglag.torch.tuning import TUNING
@@ -28,15 +28,11 @@ Tensor = Any
 
 @final
 @dataclass(frozen=True, slots=True)
-class Cooling(StepRule):
+class Cooling(PositiveStep):
     """alpha = scale / L * min(1, sqrt(steady / T)): the curvature sets it, and long calls take shorter steps."""
 
     scale: float = 0.5
     steady: int = 128
-
-    def __post_init__(self) -> None:
-        require_positive(self.scale, "Cooling.scale")
-        require_positive(self.steady, "Cooling.steady")
 
     def size(self, call: Call) -> float:
         return self.scale / call.lipschitz() * min(1.0, math.sqrt(self.steady / call.steps))
