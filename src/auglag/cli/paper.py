@@ -60,6 +60,7 @@ def _deterministic(
 
 # ----------------------------------------------------------------------------------- the paper's stochastic section
 
+ALL = ("fig2", "fig3", "fig4", "fig5", "more")
 Work = Annotated[str, typer.Option(help="Horizontal axis: epochs (passes over the data), gradients or seconds.")]
 
 
@@ -78,9 +79,7 @@ _stochastic_experiment("fig3", ("fig3",), "Figure 3: SGD, Algorithm 2 against a 
 _stochastic_experiment("fig4", ("fig4",), "Figure 4: PStorm, the four variants under Algorithm 2.")
 _stochastic_experiment("fig5", ("fig5",), "Figure 5: PStorm, Algorithm 2 against a fixed number of epochs.")
 _stochastic_experiment(
-    "stochastic",
-    ("fig2", "fig3", "fig4", "fig5", "more"),
-    "Figures 2-5 together, with SVRG and our settings beside them, and one table.",
+    "stochastic", ALL, "Figures 2-5 together, with SVRG and our settings beside them, and one table."
 )
 
 
@@ -115,7 +114,6 @@ def _stochastic(
 
 #: CPU seconds of one run of a step, measured once: only their ratios matter, and only for the time left.
 SECONDS = {"fig1": 0.3, "ablation": 0.22, "stochastic": 0.2, "complexity": 0.2}
-ALL = ("fig2", "fig3", "fig4", "fig5", "more")
 
 
 @paper.command("all")

@@ -60,7 +60,8 @@ def solve(
         resume=resume,
     )  # fmt: skip
     if plot is not None:
-        title = f"{problem.name or name}: {result.status.name.lower().replace('_', ' ')}, R = {_residual(result):.1e}"
+        ending = result.status.name.lower().replace("_", " ")
+        title = f"{problem.name or name}: {ending}, R = {result.certificate.residual:.1e}"
         figure.write(plot, result.history, title=title, tol=tol)
     if as_json:
         print(json.dumps(plain(_summary(problem, result)), indent=2))
@@ -99,10 +100,6 @@ def certify(
     found = check(load(name, source, numbers(param)), x, point.get("multipliers"))
     print(found)
     raise typer.Exit(0 if found.meets(tol) else FAILED)
-
-
-def _residual(result: Any) -> float:
-    return float(result.certificate.residual)
 
 
 def _summary(problem: Any, result: Any) -> dict[str, Any]:

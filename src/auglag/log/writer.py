@@ -67,27 +67,13 @@ class JsonLog:
     ) -> None:
         """Begin the file, and say what is being solved, and how."""
         self._open()
+        versions = {"auglag": __version__, "python": platform.python_version()}
+        versions |= {"numpy": np.__version__, "scipy": scipy.__version__}
         self._write(
-            "start",
-            format=FORMAT,
-            version=VERSION,
-            time=_now(),
-            problem=problem,
-            n=n,
-            m=m,
-            rows=list(rows) if m <= self.multipliers else [],
-            tol=tol,
-            options=dict(options or {}),
-            resumed=resumed,
-            versions={
-                "auglag": __version__,
-                "python": platform.python_version(),
-                "numpy": np.__version__,
-                "scipy": scipy.__version__,
-            },
-            pid=os.getpid(),
-            host=platform.node(),
-        )
+            "start", format=FORMAT, version=VERSION, time=_now(), problem=problem, n=n, m=m,
+            rows=list(rows) if m <= self.multipliers else [], tol=tol, options=dict(options or {}), resumed=resumed,
+            versions=versions, pid=os.getpid(), host=platform.node(),
+        )  # fmt: skip
 
     def iteration(
         self,

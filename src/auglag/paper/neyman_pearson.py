@@ -155,14 +155,9 @@ def _short(value: float) -> float:
 
 
 def run(
-    output: Path,
-    *,
-    quick: bool = False,
-    workers: int = 2,
-    figures: Iterable[str] = tuple(FIGURES),
-    work: str = "epochs",
-    watch: Watch | None = None,
-) -> Path:
+    output: Path, *, quick: bool = False, workers: int = 2, figures: Iterable[str] = tuple(FIGURES),
+    work: str = "epochs", watch: Watch | None = None,
+) -> Path:  # fmt: skip
     """Make the runs, draw the figures, write table and records into `output`; returns the table's path.
 
     `work` is the horizontal axis: "epochs" (passes over the data), "gradients" (stochastic gradients) or "seconds".

@@ -132,19 +132,15 @@ class FunctionBlock(Block):
         return None if self.exact else take(self.data, index)
 
     def draw(self, rng: np.random.Generator, size: int) -> Any:
+        what = "sampler(rng, size)" if self.sampler is not None else "batches"
         try:
             batch = self.sampler(rng, size) if self.sampler is not None else next(self.batches)  # type: ignore[arg-type]
         except StopIteration:
-            what, how = (
-                ("sampler(rng, size)", "it raised StopIteration")
-                if self.sampler is not None
-                else ("batches", "the iterator is exhausted")
-            )
+            how = "it raised StopIteration" if self.sampler is not None else "the iterator is exhausted"
             raise InputError(
                 f"{what} must not end before the run does: {how}. Draw independent batches without end, or use data=..."
             ) from None
         if batch is None:
-            what = "sampler(rng, size)" if self.sampler is not None else "batches"
             raise InputError(f"{what} must return a batch every time, got None")
         return batch
 

@@ -15,6 +15,7 @@ from auglag.errors import InputError
 from auglag.prox import L1, Box, ElasticNet, SquaredL2, Zero
 from auglag.prox.base import ProxTerm
 from auglag.stochastic.data import Index
+from auglag.stochastic.jax import JaxBlock
 from auglag.stochastic.linear import LinearBlock
 from auglag.stochastic.problem import Evaluation, StochasticProblem
 from auglag.stochastic.sampling import Draw, SampledLagrangian
@@ -24,12 +25,6 @@ from auglag.stochastic.tuning import TUNING
 def available() -> bool:
     """Whether numba is installed."""
     return importlib.util.find_spec("numba") is not None
-
-
-def require() -> None:
-    """Raise `InputError` unless numba is installed."""
-    if not available():
-        raise InputError("backend='numba' needs numba: pip install 'auglag[fast]'")
 
 
 @final
@@ -136,10 +131,9 @@ class Fused(ABC):
         """The draw's indices, empty where a block draws none."""
         given = [i for i in (*draw.first, *draw.second) if i is not None]
         none = np.zeros((1, 0), dtype=np.result_type(*given))  # one type that holds every block's row numbers
-        return (
-            tuple(none if i is None else i.astype(none.dtype, copy=False) for i in draw.first),
-            tuple(none if i is None else i.astype(none.dtype, copy=False) for i in draw.second),
-        )
+        sides = (draw.first, draw.second)
+        first, second = (tuple(none if i is None else i.astype(none.dtype, copy=False) for i in side) for side in sides)
+        return first, second
 
 
 def _finite_sides(lower: Vector) -> Vector:
@@ -197,13 +191,13 @@ class Backend:
     def __init__(self, name: str, problem: StochasticProblem, compiled: Callable[..., Any] | None = None) -> None:
         if name not in ("auto", "numba", "jax", "numpy"):
             raise InputError(f"backend must be 'auto', 'numba', 'jax' or 'numpy', got {name!r}")
-        if name == "numba":
-            require()
+        if name == "numba" and not available():
+            raise InputError("backend='numba' needs numba: pip install 'auglag[fast]'")
         self.problem, self._compiled = problem, compiled
         self._prox = prox_arrays(problem.g, problem.n)
         self._model: Model | None = None
         self._jax: tuple[Any, Any] | None = None
-        linear, functions = problem.linear is not None, _all_jax(problem)
+        linear, functions = problem.linear is not None, all(isinstance(block, JaxBlock) for block in problem.blocks)
         usable = self._prox is not None and name != "numpy"
         self.kind = "numpy"
         if usable and linear and name in ("auto", "numba") and available():
@@ -238,9 +232,3 @@ class Backend:
             self._jax = kernels, tuple(jax.tree.map(jax.numpy.asarray, block.data) for block in blocks)
         kernels, data = self._jax
         return JaxFused(oracle, kernels, data, self._prox, v)
-
-
-def _all_jax(problem: StochasticProblem) -> bool:
-    from auglag.stochastic.jax import JaxBlock
-
-    return all(isinstance(block, JaxBlock) for block in problem.blocks)

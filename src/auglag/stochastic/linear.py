@@ -109,8 +109,7 @@ class LinearBlock(Block):
             some = order[start : start + step]
             part[some] = self.A[index[some]]
             release(self.A)
-        target = self.t if self.t.strides == (0,) else self.t[index]
-        target = target[: len(index)] if self.t.strides == (0,) else target
+        target = self.t[: len(index)] if self.t.strides == (0,) else self.t[index]
         return LinearBlock(part, target, loss=self.loss, objective=self.factor, constraints=self.factors, check=False)
 
     def squares(self) -> Vector:

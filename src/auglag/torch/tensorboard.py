@@ -37,12 +37,4 @@ class TensorBoard:
         self.writer.add_scalar(f"{self.prefix}/{tag}", float(value), step)
 
 
-_TAGS = {
-    "residual": "R",
-    "violation": "violation",
-    "objective": "objective",
-    "beta": "beta",
-    "steps": "T",
-    "T": "T",
-    "epochs": "epochs",
-}
+_TAGS = {"residual": "R", "steps": "T"} | {name: name for name in ("violation", "objective", "beta", "T", "epochs")}
