@@ -14,17 +14,9 @@ from auglag.algorithm.status import Status
 from auglag.errors import InputError, require_positive
 from auglag.prox import L1
 from auglag.sklearn.arguments import require_count, require_nonnegative
-from auglag.stochastic import (
-    SVRG,
-    FullBatchSolver,
-    GaussNewton,
-    LinearBlock,
-    Squared,
-    StochasticProblem,
-    StochasticResult,
-    minimize,
-)
-from auglag.stochastic.minimize import choose
+from auglag.stochastic import SVRG, FullBatchSolver, GaussNewton, LinearBlock, Squared, StochasticProblem
+from auglag.stochastic.minimize import choose, minimize
+from auglag.stochastic.result import StochasticResult
 
 #: Solver -> the tolerance where none is given.
 SOLVERS = {"deterministic": 1e-5, "stochastic": 1e-2}

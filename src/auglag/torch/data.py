@@ -12,16 +12,9 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from torch.utils.data import (
-    DataLoader,
-    Dataset,
-    DistributedSampler,
-    IterableDataset,
-    RandomSampler,
-    SequentialSampler,
-    Subset,
-    SubsetRandomSampler,
-)
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
+from torch.utils.data.distributed import DistributedSampler
+from torch.utils.data.sampler import RandomSampler, SequentialSampler, SubsetRandomSampler
 
 from auglag.errors import InputError
 from auglag.stochastic.tuning import TUNING
