@@ -89,24 +89,24 @@ class Task:
 class Newtons:
     """What is remembered of Newton's method and interior points during one attempt."""
 
-    origin: Vector | None = None  #: where the attempt began; None until Newton's method is first thought of
+    origin: Vector | None = None  #: where the attempt began; None before the KKT error is first measured
     failures: int = 0  #: calls in a row that did not halve the error
     tried_at: float = math.inf  #: the error that the last call began with
-    steps: int = 0  #: of the calls before the subproblem to come
+    steps: int = 0  #: made since the last subproblem
     inside: bool = False  #: interior points were tried
-    in_vain: int = 0  #: calls that came to tol but not to their aim, and no nearer to it than the one before
-    nearest: float = math.inf  #: the smallest error of those
-    kept: float = math.inf  #: the error of the last point that was kept though it is far from tol
+    in_vain: int = 0  #: calls that reached tol and did not halve the smallest error of such calls
+    nearest: float = math.inf  #: the smallest error of calls that reached tol
+    kept: float = math.inf  #: the smallest error of a point that was offered as the best so far
 
 
 @final
 @dataclass(slots=True)
 class Doubts:
-    """What is known of the two doubts: that the objective falls without end, that there is no feasible point."""
+    """What is known about two doubts: whether the objective falls without end, whether there is a feasible point."""
 
     depth: float  #: relative depth below which a subproblem counts as unbounded
     diverged: Vector | None = None  #: where the last subproblem fell below it, in the user's variables
-    evidence: tuple[float, float] | None = None  #: objective and violation of the point that was found in the search
+    evidence: tuple[float, float] | None = None  #: objective and violation of the point that `CheckUnbounded` found
     restorations: int = 0  #: made in this attempt
     least: Restoration | None = None  #: the least violated point, where infeasibility was shown
 
@@ -117,8 +117,8 @@ class Between:
     """What was found since the last subproblem."""
 
     verdict: Status | None = None  #: of the stopping test
-    settled: str = ""  #: what restoration or the look for an endless fall found
-    error: float | None = None  #: the KKT error at (x, y), once it was asked for
+    settled: str = ""  #: what `Restore` or `CheckUnbounded` found
+    error: float | None = None  #: the KKT error at (x, y), once it was measured
     arrival: Arrival | None = None  #: where interior points ended
     tried: bool = False  #: Newton's method was called
 
@@ -190,7 +190,7 @@ class Context:
         ):  # then the Hessian says whether matrices are sparse
             form.jacobian = kind(problem.at(x).hess(np.zeros(0)))
         inner = choose(settings.inner, form.traits, models=settings.acceleration is not None)
-        named = isinstance(inner, LBFGSB) and settings.inner != "auto"  # who names it wants it alone
+        named = isinstance(inner, LBFGSB) and settings.inner != "auto"  # a user who names it wants it alone
         newton = settings.acceleration is not None and not named and accelerated(inner, form.traits)
         models = newton and isinstance(inner, QPModel)
         aim = min(settings.aim, task.tuning.newton_aim) if models else settings.aim
