@@ -122,7 +122,7 @@ class Tuning:
     #: without, when steps of interior points are worth less. Chosen by trial.
     patience_exact: Patience = Patience(2, 60)
     patience_learnt: Patience = Patience(4, 150)
-    #: Most steps of interior points before L-BFGS-B, which is cheap: by then they have shown whether they make progress.
+    #: Most steps of interior points before L-BFGS-B, which is cheap: by then it is clear whether they make progress.
     interior_first_steps: int = 100
     #: No inner solve takes more iterations without another look at the KKT conditions.
     longest_solve: int = 1000
