@@ -53,14 +53,14 @@ class Quadratics(AbstractProblem):
         full = [np.broadcast_to(np.asarray(v, dtype=float), n).copy() for v in (lower, upper)]
         x0 = np.clip(np.asarray(x0, dtype=float), *full)
         super().__init__(x0, lower=full[0], upper=full[1], cl=np.array(cl, dtype=float), cu=np.array(cu, dtype=float))
-        self.q, self.linear, self.a, self.rows = q, linear, np.array(a), np.array(rows)
+        self.q, self.slope, self.a, self.rows = q, linear, np.array(a), np.array(rows)
         self.linear_rows = ~np.abs(self.a).any(axis=(1, 2))
 
     def f(self, x):
-        return float(0.5 * x @ self.q @ x + self.linear @ x)
+        return float(0.5 * x @ self.q @ x + self.slope @ x)
 
     def grad(self, x):
-        return self.q @ x + self.linear
+        return self.q @ x + self.slope
 
     def c(self, x):
         return 0.5 * np.einsum("ijk,j,k->i", self.a, x, x) + self.rows @ x

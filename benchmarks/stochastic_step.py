@@ -15,9 +15,10 @@ import numpy as np
 
 from auglag.datasets import load_spambase
 from auglag.stochastic import SGD, SVRG, ConstantStep, Method, PStorm, StochasticProblem, neyman_pearson
-from auglag.stochastic.full_batch import FullBatch, Ledger, Limits
+from auglag.stochastic.full_batch import FullBatch
 from auglag.stochastic.fused import Backend
 from auglag.stochastic.lagrangian import Geometry, StochasticLagrangian
+from auglag.stochastic.limits import Ledger, Limits, Meter
 from auglag.stochastic.sampling import SampledLagrangian, Sampling
 
 STEPS, REPEATS, BATCH = 1024, 30, 128
@@ -38,7 +39,7 @@ def oracle_of(problem: StochasticProblem, batch: int = BATCH) -> tuple[SampledLa
     full = FullBatch(problem, Ledger())
     exact = StochasticLagrangian(Geometry(problem, "explicit"), full, np.array([0.1]), 1.0)
     v = exact.geometry.start(np.zeros(problem.n), np.array([0.7]))
-    return SampledLagrangian(exact, Sampling(problem.blocks, batch), Limits()), v
+    return SampledLagrangian(exact, Sampling(problem.blocks, batch), Meter(Limits(), full.ledger)), v
 
 
 def method_cost(problem: StochasticProblem, method: Method, backend: str, repeats: int = REPEATS) -> float:

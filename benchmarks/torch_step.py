@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from auglag.stochastic.full_batch import Ledger
+from auglag.stochastic.limits import Ledger
 from auglag.torch import AdaptiveEpochs, AugmentedLagrangian, at_most
 from auglag.torch.data import as_source
 from auglag.torch.distributed import Team

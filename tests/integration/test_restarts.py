@@ -40,7 +40,7 @@ def test_a_restart_finds_the_root_that_the_start_cannot_see():
     assert alone.status is Status.INFEASIBLE
     assert result.success
     np.testing.assert_allclose(result.x, -2.103803402735536, rtol=1e-9)
-    assert "a restart from" in result.message
+    assert "the restart from" in result.message
     attempts = [row["attempt"] for row in result.history]
     assert attempts == sorted(attempts)
     assert attempts[0] == 0 < attempts[-1]
@@ -165,7 +165,7 @@ def test_a_point_near_a_solution_is_gone_on_from_with_f_scaled_anew():
     result = auglag.minimize(cutest.load("ACOPR14"), tol=1e-8)
     assert result.success
     if {row["attempt"] for row in result.history} != {0}:
-        assert result.message.endswith("a restart from the best point so far did not.")
+        assert result.message.endswith("the restart from the best point so far found this one.")
 
 
 def test_a_jacobian_that_is_not_finite_makes_the_error_infinite():

@@ -159,7 +159,7 @@ def test_accumulated_gradients_are_those_of_the_whole_batch() -> None:
         al.step()
         grads.append([p.grad.clone() for p in model.parameters()])
         assert al.steps == 1
-        assert float(al._c[0]) == pytest.approx(0.9)
+        assert float(al._state.c[0]) == pytest.approx(0.9)
     for a, b in zip(*grads, strict=True):
         assert torch.allclose(a, b, atol=1e-12)
 
@@ -227,7 +227,7 @@ def test_no_graph_outlives_its_step() -> None:
     del loss, values, total
     gc.collect()
     assert not any(ref() is not None for ref in refs)
-    kept = [t for t in (al._c, al._s, al._y, al._sum) if t is not None]
+    kept = [t for t in (al._state.c, al._state.s, al._y, al._state.total) if t is not None]
     assert not any(t.requires_grad for t in kept)
 
 

@@ -11,8 +11,9 @@ from tests.helpers.stochastic import two_classes
 from auglag import InputError
 from auglag.stochastic import FunctionBlock, GaussNewton, LinearBlock, StochasticProblem, minimize
 from auglag.stochastic.curvature import curvature
-from auglag.stochastic.full_batch import FullBatch, Ledger
+from auglag.stochastic.full_batch import FullBatch
 from auglag.stochastic.lagrangian import Geometry, StochasticLagrangian
+from auglag.stochastic.limits import Ledger
 from auglag.stochastic.nested import noise
 
 

@@ -9,18 +9,20 @@ import pytest
 from tests.helpers.stochastic import least_squares_on_a_plane, two_classes
 
 from auglag._typing import Vector
-from auglag.stochastic.full_batch import FullBatch, Ledger, Limits
+from auglag.stochastic.full_batch import FullBatch
 from auglag.stochastic.lagrangian import Geometry, StochasticLagrangian
+from auglag.stochastic.limits import Ledger, Limits, Meter
 from auglag.stochastic.sampling import Sample, SampledLagrangian, Sampling
 from auglag.stochastic.svrg import svrg_estimate
 
 DRAWS = 6000
 
 
-def oracle(beta: float = 5.0, batch: int = 4) -> tuple[SampledLagrangian, Vector]:
-    problem = two_classes(rows=60, chat=0.55)
-    exact = StochasticLagrangian(Geometry(problem, "explicit"), FullBatch(problem, Ledger()), np.array([0.3]), beta)
-    return SampledLagrangian(exact, Sampling(problem.blocks, batch), Limits()), np.append(np.full(6, 0.4), 0.5)
+def oracle(beta: float = 5.0, batch: int = 4, limits: Limits | None = None) -> tuple[SampledLagrangian, Vector]:
+    problem, ledger = two_classes(rows=60, chat=0.55), Ledger()
+    exact = StochasticLagrangian(Geometry(problem, "explicit"), FullBatch(problem, ledger), np.array([0.3]), beta)
+    meter = Meter(limits or Limits(), ledger)
+    return SampledLagrangian(exact, Sampling(problem.blocks, batch), meter), np.append(np.full(6, 0.4), 0.5)
 
 
 def spread(estimates: np.ndarray) -> float:
@@ -63,8 +65,9 @@ def test_its_variance_is_below_the_bound_of_the_lemma(beta: float) -> None:
 
 def test_an_estimate_over_all_rows_is_the_gradient() -> None:
     problem, _ = least_squares_on_a_plane(rows=50)
-    exact = StochasticLagrangian(Geometry(problem, "explicit"), FullBatch(problem, Ledger()), np.array([0.7]), 3.0)
-    sampled = SampledLagrangian(exact, Sampling(problem.blocks, 50, replacement=False), Limits())
+    ledger = Ledger()
+    exact = StochasticLagrangian(Geometry(problem, "explicit"), FullBatch(problem, ledger), np.array([0.7]), 3.0)
+    sampled = SampledLagrangian(exact, Sampling(problem.blocks, 50, replacement=False), Meter(Limits(), ledger))
     v = np.linspace(0, 1, 5)
     z = next(iter(sampled.samples(np.random.default_rng(0), 1)))
     test = sampled.test(v)
@@ -93,6 +96,5 @@ def test_without_replacement_a_batch_has_no_row_twice() -> None:
 
 
 def test_the_limits_of_a_run_end_the_samples() -> None:
-    sampled, v = oracle()
-    sampled.limits.gradients = 10
+    sampled, v = oracle(limits=Limits(gradients=10))
     assert sum(1 for z in sampled.samples(np.random.default_rng(0), 1000) if sampled.estimate(v, z) is not None) == 10

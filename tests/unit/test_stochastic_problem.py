@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from auglag.stochastic import (
     neyman_pearson,
 )
 from auglag.stochastic import data as data_module
+from auglag.stochastic.tuning import TUNING
 
 
 def mean_problem(**changes: object) -> StochasticProblem:
@@ -45,7 +47,7 @@ def test_full_batch_values_are_means_over_all_rows_whatever_the_chunks(monkeypat
     plus, minus = (block.A for block in problem.linear)
     assert whole.f == pytest.approx(np.mean(np.log1p(np.exp(-plus @ x))), rel=1e-13)
     assert whole.c[0] == pytest.approx(np.mean(np.log1p(np.exp(minus @ x))), rel=1e-13)
-    monkeypatch.setattr(data_module, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(data_module, "TUNING", replace(TUNING, chunk_bytes=1))
     parts = problem.evaluate(x)
     np.testing.assert_allclose(parts.grad, whole.grad, rtol=1e-12)
     np.testing.assert_allclose(parts.jac, whole.jac, rtol=1e-12)

@@ -12,27 +12,32 @@ A training loop of a user's own, which solves the subproblem step by step itself
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import Any, Protocol, TypeVar, final
 
 from auglag._typing import Vector
 from auglag.algorithm.rules import DualRule, History, Iteration, PenaltyRule, ToleranceRule
 from auglag.algorithm.status import Status
 from auglag.errors import require_positive
-from auglag.inner.base import InnerResult, Subproblem
+from auglag.inner.base import InnerResult
 
 
-class OuterSubproblem(Subproblem, Protocol):
-    """L_beta(., y) + g, which also knows the c of the paper at its points."""
+class OuterSubproblem(Protocol):
+    """L_beta(., y) + g. What else it can do is between it and the inner solver; x may be a tensor."""
 
-    def constraint(self, x: Vector) -> Vector:
+    def constraint(self, x: Any) -> Vector:
         """c(x) (less the minimising slack)."""
         ...
 
 
-class OuterProblem(Protocol):
+S = TypeVar("S", bound=OuterSubproblem)
+S_co = TypeVar("S_co", bound=OuterSubproblem, covariant=True)
+S_contra = TypeVar("S_contra", contravariant=True)
+
+
+class OuterProblem(Protocol[S_co]):
     """What the loop needs to know of a problem."""
 
-    def subproblem(self, y: Vector, beta: float) -> OuterSubproblem:
+    def subproblem(self, y: Vector, beta: float) -> S_co:
         """L_beta(., y) + g as a function of x alone."""
         ...
 
@@ -41,10 +46,10 @@ class OuterProblem(Protocol):
         ...
 
 
-class Inner(Protocol):
+class Inner(Protocol[S_contra]):
     """Line 3: anything that finds an approximate minimiser of a subproblem."""
 
-    def solve(self, subproblem: OuterSubproblem, x: Vector, tol: float, *, limit: int) -> InnerResult:
+    def solve(self, subproblem: S_contra, x: Any, tol: float, *, limit: int) -> InnerResult:
         """A point with dist(-grad phi, dg) <= tol, or the best there is, and which of them it is."""
         ...
 
@@ -115,7 +120,7 @@ class Turn:
 
 
 def iteration(
-    rules: Algorithm1, problem: OuterProblem, inner: Inner, x: Vector, y: Vector, history: History, *, limit: int
+    rules: Algorithm1, problem: OuterProblem[S], inner: Inner[S], x: Any, y: Vector, history: History, *, limit: int
 ) -> Turn:
     """One iteration of Algorithm 1 from (x_k, y_k), with at most `limit` inner iterations."""
     asked = rules.ask(history)  # lines 5 and 2
@@ -129,9 +134,9 @@ def iteration(
 
 def augmented_lagrangian(
     rules: Algorithm1,
-    problem: OuterProblem,
-    inner: Inner,
-    x: Vector,
+    problem: OuterProblem[S],
+    inner: Inner[S],
+    x: Any,
     y: Vector,
     history: History,
     *,

@@ -77,15 +77,11 @@ def compare(
     )
 
 
-def pairwise(
-    records: Sequence[Record], *, cost: Cost = gradients, solved: Solved | None = None, floor: float = 1.0
-) -> list[Comparison]:
+def pairwise(records: Sequence[Record], *, cost: Cost = gradients, solved: Solved | None = None) -> list[Comparison]:
     """`compare` for every pair of solvers, on all problems that any solver has a record of."""
     table = grid(records)
     _, rows = axes(table, None, None)
-    return [
-        compare(records, a, b, cost=cost, solved=solved, problems=rows, floor=floor) for a, b in combinations(table, 2)
-    ]
+    return [compare(records, a, b, cost=cost, solved=solved, problems=rows) for a, b in combinations(table, 2)]
 
 
 def sign_test(wins: int, losses: int) -> float:

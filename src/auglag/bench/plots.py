@@ -29,28 +29,26 @@ if TYPE_CHECKING:
 INSTALL = "pip install 'auglag[plot]'"
 
 
-def profile_plot(
-    profile: Profile, *, title: str = "", limit: float | None = None, width: float = 5.0, height: float | None = None
-) -> Figure:
-    """One performance profile on a logarithmic axis from 1 to `limit`: 100, or where the last curve ends if uncapped.
+def profile_plot(profile: Profile, *, title: str = "", width: float = 5.0) -> Figure:
+    """One performance profile on a logarithmic axis from 1 to 100, or to where the last curve ends if uncapped.
 
     Sizes are inches, as everywhere here.
     """
     with _style():
-        figure = _figure(width, height or _height(profile))
-        end = limit or (profile.limit if profile.limit < math.inf else _end(profile))
+        figure = _figure(width, _height(profile))
+        end = profile.limit if profile.limit < math.inf else _end(profile)
         labels = _performance(figure.add_subplot(title=title), profile, looks(profile.solvers), end)
         return _finished(figure, [labels])
 
 
-def figure1(panels: Mapping[Setting, Profile], *, width: float = 7.2, height: float | None = None) -> Figure:
+def figure1(panels: Mapping[Setting, Profile]) -> Figure:
     """The paper's Figure 1: one panel for each setting, two in a row, on the same axes."""
     if not panels:
         raise InputError("panels must hold at least one setting, got none")
     rows = math.ceil(len(panels) / 2)
     look = looks([s for profile in panels.values() for s in profile.solvers])
     with _style():
-        figure = _figure(width, height or 2.55 * rows)
+        figure = _figure(7.2, 2.55 * rows)
         labels = []
         for i, (setting, profile) in enumerate(panels.items()):
             axes = figure.add_subplot(rows, min(2, len(panels)), i + 1)
@@ -63,10 +61,10 @@ def figure1(panels: Mapping[Setting, Profile], *, width: float = 7.2, height: fl
         return _finished(figure, labels)
 
 
-def data_profile_plot(profile: Profile, *, title: str = "", width: float = 5.0, height: float | None = None) -> Figure:
+def data_profile_plot(profile: Profile, *, title: str = "", width: float = 5.0) -> Figure:
     """A data profile: the fraction solved within kappa (n + 1) gradients, on a logarithmic axis."""
     with _style():
-        figure = _figure(width, height or _height(profile))
+        figure = _figure(width, _height(profile))
         axes = figure.add_subplot(title=title)
         found = profile.positions[profile.solved & (profile.positions > 0)]
         low, high = (float(found.min()) / 1.5, float(found.max()) * 1.1) if found.size else (0.1, 10.0)
@@ -76,13 +74,11 @@ def data_profile_plot(profile: Profile, *, title: str = "", width: float = 5.0, 
         return _finished(figure, [labels])
 
 
-def solved_at_plot(
-    records: Sequence[Record], *, title: str = "", solvers: Sequence[str] | None = None, width: float = 5.0
-) -> Figure:
+def solved_at_plot(records: Sequence[Record], *, title: str = "", width: float = 5.0) -> Figure:
     """Problems solved at 1e-3, 1e-6 and 1e-8, one row of three dots for each solver, the best at 1e-6 on top."""
     from matplotlib.ticker import MaxNLocator
 
-    table = solved_at(records, solvers=solvers)
+    table = solved_at(records)
     rows: list[Any] = sorted(table.rows, key=lambda row: (row[2], row[1]))
     counts: list[tuple[int, ...]] = [row[1:4] for row in rows]
     total = len({instance(r) for r in records})

@@ -16,7 +16,7 @@ from auglag.bench.embedded import POINTS, Strings, section_data
 from auglag.bench.profiles import Cost, Solved, gradients, instance, judged, residual_below
 from auglag.bench.record import TOLERANCES, Record
 from auglag.bench.rendering import Table
-from auglag.bench.setting import PAPER_SETTINGS, Setting
+from auglag.bench.setting import PAPER_SETTINGS
 from auglag.bench.style import looks
 from auglag.bench.tables import failures, pairs, solved_at
 from auglag.errors import InputError
@@ -37,12 +37,10 @@ class Section:
     claims_at: float | None = 1e-6  #: the tolerance at which claims of success are checked, as in `solved_at`
 
 
-def paper_sections(
-    records: Iterable[Record], *, settings: Sequence[Setting] = PAPER_SETTINGS, cost: Cost = gradients
-) -> list[Section]:
+def paper_sections(records: Iterable[Record], *, cost: Cost = gradients) -> list[Section]:
     """One section for each of the paper's settings that has records; solved means what it does in Figure 1."""
     held = list(records)
-    found = [(setting, setting.select(held)) for setting in settings]
+    found = [(setting, setting.select(held)) for setting in PAPER_SETTINGS]
     return [
         Section(
             title=setting.title,

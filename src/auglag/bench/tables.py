@@ -55,10 +55,7 @@ def solved_at(
     records: Iterable[Record],
     *,
     title: str = "Solved at",
-    solvers: Sequence[str] | None = None,
-    problems: Iterable[str] | None = None,
     cost: Cost = gradients,
-    cost_name: str = "gradients",
     claims_at: float | None = 1e-6,
 ) -> Table:
     """Problems that the judge accepts at 1e-3, 1e-6 and 1e-8, the median cost, CPU time, endings and false claims.
@@ -68,10 +65,9 @@ def solved_at(
     were asked for, or None to leave the column out where they were asked for less than any of these.
     """
     table = grid(records)
-    names, rows = axes(table, solvers, problems)
+    names, rows = axes(table, None, None)
     middle, claim = judged(1e-6), judged(claims_at) if claims_at is not None else None
-    wanted = set(rows)
-    found = {name: [r for p, r in table[name].items() if p in wanted] for name in names}
+    found = {name: list(table[name].values()) for name in names}
     solved = {name: {instance(r) for r in found[name] if middle(r)} for name in names}
     common = set.intersection(*solved.values())
     missing = {name: len(rows) - len(found[name]) for name in names}
@@ -91,7 +87,7 @@ def solved_at(
             line.append(sum(r.claims_success is True and not claim(r) for r in found[name]))
         lines.append((*line, *([missing[name]] if any(missing.values()) else [])))
     columns = ["Solver", *map(_power, TOLERANCES)]
-    columns += [f"median {cost_name}", "common", *(f"median {kind}" for kind in second), "CPU s", *present]
+    columns += ["median gradients", "common", *(f"median {kind}" for kind in second), "CPU s", *present]
     notes = [
         f"{len(rows)} problems; medians over those solved at 1e-6, 'common' over the {len(common)} that all "
         f"{len(names)} solvers solve."
@@ -138,9 +134,7 @@ def reason(record: Record) -> str:
     return words if len(words) <= 60 else words[:57] + "..."
 
 
-def failures(
-    records: Iterable[Record], *, solved: Solved | None = None, title: str = "Failures by reason", examples: int = 3
-) -> Table:
+def failures(records: Iterable[Record], *, solved: Solved | None = None, title: str = "Failures by reason") -> Table:
     """For each solver, the runs that are not solved, by how they ended and what was said, most frequent first."""
     accepted = solved or judged(1e-6)
     table = grid(records)
@@ -155,8 +149,8 @@ def failures(
             elif not accepted(record):
                 groups[record.ending, reason(record)].append(problem)
         for (ending, words), where in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
-            more = ", ..." if len(where) > examples else ""
-            lines.append((name, ending, words, len(where), ", ".join(where[:examples]) + more))
+            more = ", ..." if len(where) > 3 else ""
+            lines.append((name, ending, words, len(where), ", ".join(where[:3]) + more))
     columns = ("Solver", "ending", "reason", "problems", "for example")
     return Table(title, columns, tuple(lines), (f"{len(rows)} problems.",))
 
@@ -164,9 +158,7 @@ def failures(
 # ----------------------------------------------------------------------------------------- profiles and pairs as tables
 
 
-def profile_values(
-    profiles: Mapping[str, Profile], *, alphas: Sequence[float] = (1, 2, 5, 10, 99), title: str = "Profiles at alpha"
-) -> Table:
+def profile_values(profiles: Mapping[str, Profile], *, alphas: Sequence[float] = (1, 2, 5, 10, 99)) -> Table:
     """Each solver's profile at a few alphas, and the fraction it solves at any cost; a star marks a panel's best."""
     lines: list[tuple[Cell, ...]] = []
     for panel, profile in profiles.items():
@@ -175,7 +167,7 @@ def profile_values(
         marked = [[f"{v:.3f}{'*' if v == max(column) > 0 else ' '}" for v in column] for column in columns]
         lines += [(panel, s, *cells) for s, *cells in zip(profile.solvers, *marked, strict=True)]
     heads = ("Panel", "Solver", *(f"rho({a:g})" for a in alphas), "solved")
-    return Table(title, heads, tuple(lines), ("* the best of its panel.",))
+    return Table("Profiles at alpha", heads, tuple(lines), ("* the best of its panel.",))
 
 
 def pairs(
@@ -211,11 +203,13 @@ def last_beta(record: Record | None) -> float | None:
 # -------------------------------------------------------------------------------------------------------------- table 2
 
 
+_FULL = ("Always-Full", "Adaptive-Full")
+_BETA_HEADS = tuple(f"{name} {what}" for name in _FULL for what in ("gradients", "last beta"))
+
+
 def table2(
     records: Iterable[Record],
     *,
-    always: str = "Always-Full",
-    adaptive: str = "Adaptive-Full",
     solved: Solved | None = None,
     cost: Cost = gradients,
     title: str = "Table 2: the paper's ten rows, and ours",
@@ -225,7 +219,7 @@ def table2(
     `records` are those of one setting (the paper's: eps 1e-3, tau 0.8, gamma 1.5). For the paper's own stopping test
     give `solved=residual_below(1e-3)`; if not given it is the judge at 1e-3.
     """
-    first, second, accepted = _two(records, always, adaptive, solved)
+    first, second, accepted = _two(records, solved)
     lines: list[tuple[Cell, ...]] = []
     for row in PAPER_ROWS:
         a, b = first.get(row.problem), second.get(row.problem)
@@ -233,25 +227,21 @@ def table2(
         theirs = (row.always_gradients, row.always_beta, row.adaptive_gradients, row.adaptive_beta, row.ratio)
         beside = [cell for pair in zip(mine, theirs, strict=True) for cell in pair]
         lines.append((row.problem, *beside, _failed(a, accepted), _failed(b, accepted)))
-    heads = [f"{name} {what}" for name in (always, adaptive) for what in ("gradients", "last beta")]
-    columns = [text for head in (*heads, "ratio of betas") for text in (head, "paper")]
+    columns = [text for head in (*_BETA_HEADS, "ratio of betas") for text in (head, "paper")]
     notes = ("'paper' is the printed value of the column before it; there Always-Full failed on all ten.",)
-    last = (f"{always} failed here too", f"{adaptive} failed here")
+    last = ("Always-Full failed here too", "Adaptive-Full failed here")
     return Table(title, ("Problem", *columns, *last), tuple(lines), notes, digits=6)
 
 
 def table2_here(
     records: Iterable[Record],
     *,
-    always: str = "Always-Full",
-    adaptive: str = "Adaptive-Full",
     solved: Solved | None = None,
     cost: Cost = gradients,
-    rows: int | None = 10,
     title: str = "Table 2, made anew: Always-Full fails and Adaptive-Full succeeds",
 ) -> Table:
-    """The paper's selection on our runs: the first `rows` problems (None: all) on which only Adaptive-Full succeeds."""
-    first, second, accepted = _two(records, always, adaptive, solved)
+    """The paper's selection on our runs: the first ten problems on which only Adaptive-Full succeeds."""
+    first, second, accepted = _two(records, solved)
 
     def ok(record: Record | None) -> bool:
         return record is not None and accepted(record)
@@ -259,21 +249,19 @@ def table2_here(
     problems = sorted(first.keys() | second.keys())
     chosen = [p for p in problems if ok(second.get(p)) and not ok(first.get(p))]
     reverse = sum(ok(first.get(p)) and not ok(second.get(p)) for p in problems)
-    lines = tuple((p, *_row(first.get(p), second.get(p), cost)) for p in chosen[:rows])
-    heads = [f"{name} {what}" for name in (always, adaptive) for what in ("gradients", "last beta")]
+    lines = tuple((p, *_row(first.get(p), second.get(p), cost)) for p in chosen[:10])
     notes = (
         f"{len(lines)} of {len(chosen)} such problems, by name; on {reverse} it is the other way round "
         f"({len(problems)} problems).",
     )
-    return Table(title, ("Problem", *heads, "ratio of betas"), lines, notes, digits=6)
+    return Table(title, ("Problem", *_BETA_HEADS, "ratio of betas"), lines, notes, digits=6)
 
 
-def _two(
-    records: Iterable[Record], always: str, adaptive: str, solved: Solved | None
-) -> tuple[dict[str, Record], dict[str, Record], Solved]:
+def _two(records: Iterable[Record], solved: Solved | None) -> tuple[dict[str, Record], dict[str, Record], Solved]:
+    """Problem -> record of Always-Full, the same of Adaptive-Full, and what counts as solved."""
     table = grid(records)
-    axes(table, (always, adaptive), None)
-    return table[always], table[adaptive], solved or judged(1e-3)
+    axes(table, _FULL, None)
+    return table[_FULL[0]], table[_FULL[1]], solved or judged(1e-3)
 
 
 def _row(always: Record | None, adaptive: Record | None, cost: Cost) -> tuple[Cell, ...]:

@@ -6,7 +6,7 @@ describe themselves in words and have the attributes that are named here. `limit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -29,31 +29,23 @@ def deterministic(problem: AbstractProblem, settings: Any, limits: Any, *, tol: 
     return _header(what, rows, settings, options, limits, resumed)
 
 
-def stochastic(problem: Any, settings: Any, limits: Any, *, tol: float, seed: int, resumed: bool) -> dict[str, Any]:
-    """The first line of a run of `auglag.stochastic.minimize`; `problem` is its `StochasticProblem`."""
-    rows = problem.rows if problem.finite_data else None
-    options = {"method": settings.method.name, "slacks": settings.slacks, "seed": seed, "data_rows": rows}
-    name = str(getattr(problem, "name", None) or "sampled problem")
-    what = {"problem": name, "n": problem.n, "m": problem.m, "tol": tol}
-    return _header(what, problem.names, settings, options, limits, resumed)
-
-
-def training(
-    name: str,
-    n: int,
-    sizes: Mapping[str, int],
+def on_data(
     settings: Any,
     limits: Any,
     *,
+    problem: str,
+    n: int,
+    rows: list[str],
     tol: float,
     seed: int,
     data_rows: int | None,
     resumed: bool,
+    **options: str,
 ) -> dict[str, Any]:
-    """The first line of a run of `auglag.torch.fit`; `sizes` has the number of rows of every constraint."""
-    options = {"method": settings.method.name, "seed": seed, "data_rows": data_rows}
-    rows = [name if size == 1 else f"{name}[{i}]" for name, size in sizes.items() for i in range(size)]
-    return _header({"problem": name, "n": n, "m": len(rows), "tol": tol}, rows, settings, options, limits, resumed)
+    """The first line of a run of `auglag.stochastic.minimize` or `auglag.torch.fit`."""
+    what = {"problem": problem, "n": n, "m": len(rows), "tol": tol}
+    told = {"method": settings.method.name, **options, "seed": seed, "data_rows": data_rows}
+    return _header(what, rows, settings, told, limits, resumed)
 
 
 def _header(

@@ -87,7 +87,7 @@ def message(end: Ending) -> str:
         return text
     if end.status is Status.SOLVED:
         start = end.tuning.start_of(end.attempt, end.settings.restarts)
-        return f"{text} x0 led nowhere; a restart from {start.name if start else BEST} did not."
+        return f"{text} No solution was found from x0; the restart from {start.name if start else BEST} found this one."
     count = len({it.attempt for it in end.iterations} - {0})
     return f"{text} {count} restart{'' if count == 1 else 's'} did not help."
 

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, final
+from typing import Any, final
 
 import numpy as np
 
 from auglag._typing import Vector
 from auglag.inner.base import InnerResult, InnerStatus
 from auglag.stochastic.controllers import Controller
-from auglag.stochastic.full_batch import Ledger, Limits
 from auglag.stochastic.fused import Backend
-from auglag.stochastic.lagrangian import ROUNDING, FullTest, StochasticLagrangian
+from auglag.stochastic.lagrangian import FullTest, StochasticLagrangian
+from auglag.stochastic.limits import Meter
 from auglag.stochastic.methods import Method
 from auglag.stochastic.sampling import SampledLagrangian, Sampling
-from auglag.strategy.old_outer import OuterSubproblem
+from auglag.stochastic.stage import T, Witness
+from auglag.stochastic.tuning import TUNING
 
 
-class Witness(Protocol):
-    """Sees every full-batch test of a run."""
-
-    def tested(self, test: FullTest, *, p: int, steps: int, accepted: bool) -> bool:
-        """Record it; True if the run may end here because R <= tol."""
-        ...
-
-
+@final
 @dataclass(slots=True)
 class InnerState:
     """Where Algorithm 2 stands inside a subproblem, so that a run can be saved after every test."""
@@ -38,28 +32,6 @@ class InnerState:
     iterations: int = 0  #: of this subproblem so far
 
 
-class Tested(Protocol):
-    """A full-batch test as the loop below sees it; v may live anywhere."""
-
-    @property
-    def v(self) -> Any:
-        """The point."""
-        ...
-
-    @property
-    def value(self) -> float:
-        """L_beta + g there."""
-        ...
-
-    @property
-    def dist(self) -> float:
-        """dist(-grad L_beta, dg) there."""
-        ...
-
-
-T = TypeVar("T", bound=Tested)
-
-
 def call_until_accepted(
     controller: Controller,
     state: InnerState,
@@ -69,7 +41,7 @@ def call_until_accepted(
     *,
     call: Callable[[Any, int], T],
     exhausted: Callable[[], str],
-    tested: Callable[..., bool],
+    witness: Witness[T],
 ) -> tuple[T, InnerStatus, str]:
     """Lines 1-8 of Algorithm 2: `call(v, T)` runs the method and tests; the test that ended it, how, and which limit.
 
@@ -85,12 +57,12 @@ def call_until_accepted(
         test = call(start.v if fresh else state.v, state.steps)
         if not controller.tested and not np.isfinite(test.value):
             return start, InnerStatus.UNDEFINED, ""
-        enough = test.value <= start.value + ROUNDING * max(1.0, abs(start.value))
+        enough = test.value <= start.value + TUNING.rounding * max(1.0, abs(start.value))
         accepted = not controller.tested or (test.dist <= tol and enough)
         state.iterations += state.steps
         if not accepted:  # before the test is saved: a resumed run begins with the next call
             state.p, state.v, state.steps = state.p + 1, test.v, controller.next(state.steps)
-        done = tested(test, p=state.p + accepted, steps=state.steps, accepted=accepted)
+        done = witness(test, p=state.p + accepted, steps=state.steps, accepted=accepted)
         if accepted or done:
             return test, InnerStatus.CONVERGED, ""
 
@@ -99,28 +71,27 @@ def call_until_accepted(
 class Algorithm2:
     """The inner loop for stochastic methods, in the shape the outer loop asks for."""
 
+    saves = True
+
     def __init__(
         self,
         method: Method,
         controller: Controller,
         sampling: Sampling,
         backend: Backend,
-        limits: Limits,
-        watch: Witness,
+        meter: Meter,
         seed: int,
         epoch: int,
     ) -> None:
         self.method, self.controller, self.sampling, self.backend = method, controller, sampling, backend
-        self.limits, self.watch, self.seed = limits, watch, seed
+        self.meter, self.seed = meter, seed
         self.epoch = epoch  #: steps that sample as many rows as there are
-        self.state = InnerState()
-        self.k = 1  #: the outer iteration, for the seed; set by the run
+        self.memory, self.k = InnerState(), 1
 
-    def solve(self, subproblem: OuterSubproblem, x: Vector, tol: float, *, limit: int) -> InnerResult:
+    def solve(self, subproblem: StochasticLagrangian, x: Vector, tol: float, *, limit: int) -> InnerResult:
         """Lines 1-8: calls of the method until a point passes both tests, or a limit of the run is reached."""
-        assert isinstance(subproblem, StochasticLagrangian)
-        oracle = SampledLagrangian(subproblem, self.sampling, self.limits)
-        ledger, state = oracle.ledger, self.state
+        oracle = SampledLagrangian(subproblem, self.sampling, self.meter)
+        ledger, state = oracle.ledger, self.memory
         gradients = ledger.gradients
         subproblem.full.pin(subproblem.geometry.x(x))  # restarts come back to x_k: paid for once, resumed or not
         start = subproblem.test(x)
@@ -134,8 +105,8 @@ class Algorithm2:
             last,
             tol,
             call=lambda v, steps: self._call(oracle, v),
-            exhausted=lambda: self.limits.reached(ledger) or self._out_of_gradients(ledger) or oracle.refused,
-            tested=self.watch.tested,
+            exhausted=lambda: self.meter.reached() or self._no_room() or oracle.refused,
+            witness=subproblem.witness,
         )
         if status is InnerStatus.UNDEFINED:
             return InnerResult(x, start.value, start.dist, state.steps, 0, status)
@@ -143,39 +114,22 @@ class Algorithm2:
             test.v, test.value, test.dist, state.iterations, ledger.gradients - gradients, status, limit=why
         )
         if status is InnerStatus.CONVERGED:
-            self.state = InnerState(carried=state.steps)
+            self.memory = InnerState(carried=state.steps)
         return result
 
     def _call(self, oracle: SampledLagrangian, v: Vector) -> FullTest:
         """One call of the method with its own stream of random numbers, and the test."""
-        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.k, self.state.p)))
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.k, self.memory.p)))
         with np.errstate(over="ignore", invalid="ignore"):  # a method that diverged: the test says so
-            found = self.method.run(oracle, v, self.state.steps, rng, self.backend)
+            found = self.method.run(oracle, v, self.memory.steps, rng, self.backend)
             if self.controller.exact_slacks:
                 found = oracle.exact.polish(found)
             return oracle.test(found)
 
-    def _out_of_gradients(self, ledger: Ledger) -> str:
+    def _no_room(self) -> str:
         """A limit that leaves no room for one more step and its test."""
-        rows = self.sampling.rows_per_step
-        return "epochs" if ledger.rows + rows > self.limits.rows else ""
+        return "epochs" if self.meter.ledger.rows + self.sampling.rows_per_step > self.meter.rows else ""
 
-    # What a run needs: see `stage.InnerLoop`.
-
-    def set_iteration(self, k: int) -> None:
-        """The outer iteration to come."""
-        self.k = k
-
-    def begin_level(self) -> None:
+    def forget(self) -> None:
         """Start afresh."""
-        self.state = InnerState()
-
-    def save(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The state inside the subproblem."""
-        s = self.state
-        numbers = {"p": s.p, "steps": s.steps, "carried": s.carried, "iterations": s.iterations}
-        return numbers, {} if s.v is None else {"v": s.v}
-
-    def load(self, numbers: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """The state of a checkpoint."""
-        self.state = InnerState(**numbers, v=np.asarray(arrays["v"], dtype=np.float64) if "v" in arrays else None)
+        self.memory = InnerState()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -31,8 +31,8 @@ class Part:
     jac: Matrix
     # Of a linear model, per unit factor: the mean loss, the mean of slope times row, and a'x of every row.
     mean: float = 0.0
-    direction: Vector | None = None
-    margins: Vector | None = None
+    direction: Vector = field(default_factory=lambda: np.zeros(0))
+    margins: Vector = field(default_factory=lambda: np.zeros(0))
 
 
 class Block(ABC):
@@ -77,6 +77,10 @@ class Block(ABC):
     def has_curvature(self) -> bool:
         """Whether Gauss-Newton curvature is at hand."""
         return False
+
+    def curvature(self, x: Vector) -> Matrix:
+        """Gauss-Newton matrices of f and of every c over all rows, shape (1 + m, n, n)."""
+        raise NotImplementedError(f"{type(self).__name__} has no curvature of its own")
 
 
 @final
@@ -197,10 +201,8 @@ class FunctionBlock(Block):
         """Means over all rows, chunk by chunk."""
         if self.exact:
             return self.part(x, None)
-        assert self.rows is not None
         f, grad, c, jac = 0.0, np.zeros(self.n), np.zeros(self.m), np.zeros((self.m, self.n))
-        for where, batch in chunks(self.data, self.rows):
-            share = (where.stop - where.start) / self.rows
+        for share, batch in self._shares():
             part = self.part(x, batch)
             f, grad, c, jac = f + share * part.f, grad + share * part.grad, c + share * part.c, jac + share * part.jac
         return Part(f, grad, c, jac)
@@ -239,9 +241,10 @@ class FunctionBlock(Block):
         return total
 
     def _shares(self) -> Iterator[tuple[float, Any]]:
-        assert self.rows is not None
-        for where, batch in chunks(self.data, self.rows):
-            yield (where.stop - where.start) / self.rows, batch
+        """All rows in chunks, each with its share of the rows."""
+        rows = count_rows(self.data, "data")
+        for where, batch in chunks(self.data, rows):
+            yield (where.stop - where.start) / rows, batch
 
     def jacobian(self, x: Vector, batch: Any) -> Matrix:
         """J over the batch, by the user's `jacobian`."""

@@ -14,12 +14,11 @@ import numpy as np
 from auglag._typing import Matrix, Vector
 from auglag.errors import InputError, require_positive
 from auglag.inner.base import InnerSolver
-from auglag.stochastic.blocks import FunctionBlock
 from auglag.stochastic.data import Index, release
-from auglag.stochastic.full_batch import Ledger
-from auglag.stochastic.jax import JaxBlock
+from auglag.stochastic.limits import Ledger
 from auglag.stochastic.linear import LinearBlock
 from auglag.stochastic.problem import Evaluation, StochasticProblem
+from auglag.stochastic.tuning import TUNING
 
 
 @final
@@ -70,10 +69,6 @@ class FullBatchSolver:
         return "lbfgs"
 
 
-#: Where there are very many rows, a curvature may take one in SMALL_SHARE of them, up to MOST_PER_VARIABLE * n.
-SMALL_SHARE, MOST_PER_VARIABLE = 20, 200
-
-
 @final
 class Curvature:
     """Gauss-Newton matrices of every block at one point; f and c enter with the weights they have when it is used."""
@@ -117,11 +112,10 @@ def curvature(
     matrices = []
     for block, part in zip(problem.blocks, at.parts, strict=True):
         if isinstance(block, LinearBlock):
-            assert part.margins is not None
-            enough = max(cap, min(MOST_PER_VARIABLE * block.n, len(part.margins) // SMALL_SHARE))
+            many = TUNING.curvature_rows_per_variable * block.n
+            enough = max(cap, min(many, len(part.margins) // TUNING.curvature_share))
             matrix, used = _screened(block, part.margins, share, enough, rng)
         else:
-            assert isinstance(block, FunctionBlock | JaxBlock)
             matrix, used = block.curvature(at.x), block.rows or 0
         ledger.rows += used
         ledger.curvature_rows += used

@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auglag.errors import InputError
-
-#: A chunk of a streamed pass holds about this many bytes: small enough for any memory, large enough for BLAS.
-CHUNK_BYTES = 2**23
+from auglag.stochastic.tuning import TUNING
 
 Index = NDArray[np.integer[Any]]
 
@@ -54,10 +52,10 @@ def batch_rows(batch: Any, asked: int) -> int:
 
 
 def chunk_rows(data: Any) -> int:
-    """Rows per chunk, so that a chunk has about CHUNK_BYTES."""
+    """Rows per chunk, so that a chunk has about `chunk_bytes`."""
     arrays = [leaf for leaf in leaves(data) if isinstance(leaf, np.ndarray)]
     width = sum(a.dtype.itemsize * (a.size // max(len(a), 1)) for a in arrays)
-    return max(256, CHUNK_BYTES // max(int(width), 1))
+    return max(256, TUNING.chunk_bytes // max(int(width), 1))
 
 
 def chunks(data: Any, rows: int) -> Iterator[tuple[slice, Any]]:

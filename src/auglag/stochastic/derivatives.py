@@ -10,9 +10,7 @@ from auglag.stochastic.blocks import FunctionBlock
 from auglag.stochastic.data import batch_rows
 from auglag.stochastic.full_batch import FullBatchProblem
 from auglag.stochastic.problem import StochasticProblem
-
-#: Rows on which derivatives are compared with differences.
-ROWS = 256
+from auglag.stochastic.tuning import TUNING
 
 
 def check_derivatives(problem: StochasticProblem, x: Vector, rng: np.random.Generator) -> int:
@@ -36,9 +34,9 @@ def check_derivatives(problem: StochasticProblem, x: Vector, rng: np.random.Gene
 def _check(block: FunctionBlock, x: Vector, bounds: tuple[Vector, Vector], rng: np.random.Generator) -> int:
     batch = None
     if block.rows is None:
-        batch = block.draw(rng, ROWS)
+        batch = block.draw(rng, TUNING.derivative_rows)
     elif not block.exact:
-        batch = block.take(np.unique(np.linspace(0, block.rows - 1, ROWS).astype(np.int64)))
+        batch = block.take(np.unique(np.linspace(0, block.rows - 1, TUNING.derivative_rows).astype(np.int64)))
     points: set[bytes] = set()
 
     def values(z: Vector) -> tuple[float, Vector]:
@@ -77,4 +75,4 @@ def _check(block: FunctionBlock, x: Vector, bounds: tuple[Vector, Vector], rng: 
             of="w'constraints, for a random w,",
             rng=rng,
         )
-    return (len(points) + 1) * (0 if block.exact else batch_rows(batch, ROWS))
+    return (len(points) + 1) * (0 if block.exact else batch_rows(batch, TUNING.derivative_rows))

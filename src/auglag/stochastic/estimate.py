@@ -16,11 +16,7 @@ from auglag.stochastic.blocks import Block, Part
 from auglag.stochastic.data import Index, batch_rows
 from auglag.stochastic.full_batch import FullBatchProblem
 from auglag.stochastic.problem import Evaluation, StochasticProblem
-
-#: The certificate's sample is drawn in so many independent batches, whose spread gives the intervals.
-BATCHES = 40
-RESAMPLES = 400
-CONFIDENCE = 0.95
+from auglag.stochastic.tuning import TUNING
 
 
 @final
@@ -91,13 +87,7 @@ class FixedSample(Block):
 
     def evaluate(self, x: Vector) -> Part:
         """The mean over the kept batches."""
-        parts, share = [self.block.part(x, batch) for batch in self.kept], 1.0 / len(self.kept)
-        return Part(
-            share * sum(p.f for p in parts),
-            share * np.sum([p.grad for p in parts], axis=0),
-            share * np.sum([p.c for p in parts], axis=0),
-            share * np.sum([p.jac for p in parts], axis=0),
-        )
+        return _mean([self.block.part(x, batch) for batch in self.kept])
 
     def subset(self, index: Index) -> Block:
         """Not by index."""
@@ -106,11 +96,11 @@ class FixedSample(Block):
 
 def freeze(problem: StochasticProblem, rows: int, rng: np.random.Generator) -> StochasticProblem:
     """The problem with every sampled block replaced by a fixed sample of about `rows` rows, for the tests of a run."""
-    size = max(1, rows // BATCHES)
+    size = max(1, rows // TUNING.sample_batches)
     blocks: list[Block] = []
     for block in problem.blocks:
         if block.rows is None:
-            kept = [block.draw(rng, size) for _ in range(BATCHES)]
+            kept = [block.draw(rng, size) for _ in range(TUNING.sample_batches)]
             block = FixedSample(block, kept, sum(batch_rows(batch, size) for batch in kept))
         blocks.append(block)
     return StochasticProblem(blocks, lower=problem.lower, upper=problem.upper, g=problem.g, names=problem.names)
@@ -123,15 +113,15 @@ def estimate_certificate(
     *,
     rows: int,
     rng: np.random.Generator,
-    confidence: float = CONFIDENCE,
+    confidence: float = TUNING.confidence,
 ) -> EstimatedCertificate:
     """Measure (x, y) on a fresh sample of about `rows` rows per sampled block."""
     from auglag.certificate import certificate
 
-    size = max(1, rows // BATCHES)
+    size = max(1, rows // TUNING.sample_batches)
     exact = {i: block.evaluate(x) for i, block in enumerate(problem.blocks) if block.rows is not None}
     draws, seen = [], np.zeros(len(problem.blocks), dtype=np.int64)
-    for _ in range(BATCHES):
+    for _ in range(TUNING.sample_batches):
         parts = []
         for i, block in enumerate(problem.blocks):
             if i in exact:
@@ -145,8 +135,8 @@ def estimate_certificate(
     check = certificate(FullBatchProblem.from_evaluation(problem, mean), x, y)
     c = np.array([d.c for d in draws])
     radius = _radius(draws, y, rng, confidence)
-    t = float(stdtrit(BATCHES - 1, 0.5 + confidence / 2.0))
-    half = t * c.std(axis=0, ddof=1) / math.sqrt(BATCHES) if y.size else np.zeros(0)
+    t = float(stdtrit(TUNING.sample_batches - 1, 0.5 + confidence / 2.0))
+    half = t * c.std(axis=0, ddof=1) / math.sqrt(TUNING.sample_batches) if y.size else np.zeros(0)
     return EstimatedCertificate(
         x=x,
         multipliers=y,
@@ -167,9 +157,9 @@ def _radius(draws: Sequence[Evaluation], y: Vector, rng: np.random.Generator, co
     """The quantile of the bootstrapped error of gradient and constraints together."""
     c = np.array([d.c for d in draws])
     gradients = np.array([d.grad + (y @ d.jac if y.size else 0.0) for d in draws])
-    errors = np.empty(RESAMPLES)
-    for j in range(RESAMPLES):
-        pick = rng.integers(0, BATCHES, BATCHES)
+    errors = np.empty(TUNING.resamples)
+    for j in range(TUNING.resamples):
+        pick = rng.integers(0, TUNING.sample_batches, TUNING.sample_batches)
         errors[j] = np.linalg.norm(gradients[pick].mean(0) - gradients.mean(0))
         if y.size:
             errors[j] += np.linalg.norm(c[pick].mean(0) - c.mean(0))

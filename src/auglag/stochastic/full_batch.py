@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
-from dataclasses import asdict, dataclass
 from typing import final
 
 import numpy as np
@@ -12,52 +10,9 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.problems.base import AbstractProblem, Group, Point
 from auglag.prox import SeparableTerm
+from auglag.stochastic.limits import Ledger
 from auglag.stochastic.problem import Evaluation, StochasticProblem
-
-#: Full-batch values are kept for this many of the last points.
-CACHED = 3
-#: A limit on seconds is looked at about this often (seconds), single steps that are slower aside.
-SLOW = 0.2
-
-
-@dataclass(slots=True)
-class Ledger:
-    """What a run has spent."""
-
-    rows: int = 0  #: row evaluations, of any kind: one row at one point is one
-    gradients: int = 0  #: stochastic gradients D(x, y, z)
-    tests: int = 0  #: full-batch evaluations
-    curvature_rows: int = 0  #: rows whose curvature was formed, counted in `rows` as well
-
-    def as_dict(self) -> dict[str, int]:
-        """Field name -> number."""
-        return asdict(self)
-
-
-@final
-@dataclass(slots=True)
-class Limits:
-    """When a run has to end: rows, stochastic gradients, wall-clock time. Infinity means never."""
-
-    rows: float = math.inf
-    gradients: float = math.inf
-    deadline: float = math.inf
-    stride: int = 16  #: steps between two looks at the clock, where there is a deadline; adapts to what steps cost
-
-    def pace(self, seconds: float) -> None:
-        """Look at the clock more often if `stride` steps took long, and less often if they did not."""
-        if seconds > SLOW:
-            self.stride = max(1, self.stride // 4)
-        elif seconds < SLOW / 8:
-            self.stride = 4 * self.stride
-
-    def reached(self, ledger: Ledger) -> str:
-        """Which limit is reached, or ''."""
-        if ledger.rows >= self.rows:
-            return "epochs"
-        if ledger.gradients >= self.gradients:
-            return "gradients"
-        return "seconds" if time.monotonic() >= self.deadline else ""
+from auglag.stochastic.tuning import TUNING
 
 
 @final
@@ -84,7 +39,7 @@ class FullBatch:
                 found = self.problem.evaluate(x)
             self.ledger.rows += self.problem.rows or 0
             self.ledger.tests += 1
-            if len(self._known) >= CACHED:
+            if len(self._known) >= TUNING.cached_points:
                 del self._known[next(iter(self._known))]
         self._known[key] = found
         return found

@@ -18,9 +18,7 @@ from auglag.stochastic.data import Index
 from auglag.stochastic.linear import LinearBlock
 from auglag.stochastic.problem import Evaluation, StochasticProblem
 from auglag.stochastic.sampling import Draw, SampledLagrangian
-
-#: Matrices up to this size are copied with columns padded to whole vector registers, which kernels read faster.
-LARGEST_COPY = 2**28
+from auglag.stochastic.tuning import TUNING
 
 
 def available() -> bool:
@@ -75,7 +73,7 @@ def _alike(As: list[Any]) -> tuple[Any, ...] | None:
     """
     lanes = 64 // As[0].dtype.itemsize
     wide = -(-As[0].shape[1] // lanes) * lanes
-    if not any(isinstance(A, np.memmap) or A.shape[0] * wide * A.dtype.itemsize > LARGEST_COPY for A in As):
+    if not any(isinstance(A, np.memmap) or A.shape[0] * wide * A.dtype.itemsize > TUNING.padded_bytes for A in As):
         return tuple(_padded(A, wide, lanes) for A in As)
     views = []
     for A in As:
@@ -171,7 +169,6 @@ class NumbaFused(Fused):
         """By block, per unit factor: mean loss, mean gradient, and loss and slope of every row."""
         values, slopes = [], []
         for block, part in zip(self._blocks, at.parts, strict=True):
-            assert part.margins is not None
             values.append(block.loss.value(part.margins, block.t))
             slopes.append(block.loss.slope(part.margins, block.t))
         means = np.array([part.mean for part in at.parts])

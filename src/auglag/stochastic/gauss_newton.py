@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
 from auglag._typing import Matrix, Vector
 from auglag.inner.base import InnerResult, InnerStatus
 from auglag.prox import SquaredL2
-from auglag.stochastic.algorithm2 import Witness
 from auglag.stochastic.curvature import Curvature, GaussNewton, curvature
-from auglag.stochastic.full_batch import Limits
-from auglag.stochastic.lagrangian import ROUNDING, FullTest, StochasticLagrangian
-from auglag.stochastic.problem import StochasticProblem
-from auglag.strategy.old_outer import OuterSubproblem
-
-SMALLEST_DAMPING, LARGEST_DAMPING = 1e-12, 1e8
-#: Iterations on one subproblem after which the outer loop takes over again.
-MOST_ITERATIONS = 60
+from auglag.stochastic.lagrangian import FullTest, StochasticLagrangian
+from auglag.stochastic.limits import Meter
+from auglag.stochastic.tuning import TUNING
 
 
+@final
 @dataclass(slots=True)
 class Memory:
     """What one subproblem hands on to the next."""
 
     damping: float
-    curvature: Curvature | None = None
+    matrices: list[Matrix] | None = None  #: of the last curvature; None if it has to be formed anew
     fresh: bool = False  #: the curvature was formed at the current point
 
 
@@ -35,33 +30,30 @@ class Memory:
 class GaussNewtonInner:
     """(H + mu I) d = -grad, tested on the full batch; mu follows the ratio of actual to predicted decrease."""
 
-    def __init__(
-        self, config: GaussNewton, problem: StochasticProblem, limits: Limits, watch: Witness, seed: int
-    ) -> None:
-        self.problem = problem
-        self.config, self.limits, self.watch, self.seed = config, limits, watch, seed
-        self.memory = Memory(config.damping)
-        self.k = 1
+    saves = False
 
-    def solve(self, subproblem: OuterSubproblem, x: Vector, tol: float, *, limit: int) -> InnerResult:
+    def __init__(self, config: GaussNewton, meter: Meter, seed: int) -> None:
+        self.config, self.meter, self.seed = config, meter, seed
+        self.memory, self.k = Memory(config.damping), 1
+
+    def solve(self, subproblem: StochasticLagrangian, x: Vector, tol: float, *, limit: int) -> InnerResult:
         """Iterate until dist <= tol at a point not above the start, or R <= the tolerance of the run."""
-        assert isinstance(subproblem, StochasticLagrangian)
         memory = self.memory
         start = test = subproblem.test(x)
         memory.fresh = False
         status, why, iterations = InnerStatus.LIMIT, "", 0
-        floor = ROUNDING * max(1.0, abs(start.value))
+        floor = TUNING.rounding * max(1.0, abs(start.value))
         while True:
             if test.dist <= tol and test.value <= start.value + floor:
                 status = InnerStatus.CONVERGED
                 break
-            why = self.limits.reached(subproblem.full.ledger)
+            why = self.meter.reached()
             if why:
                 status = InnerStatus.BUDGET
                 break
-            if iterations >= min(limit, MOST_ITERATIONS):
+            if iterations >= min(limit, TUNING.newton_iterations):
                 break
-            if memory.damping >= LARGEST_DAMPING:
+            if memory.damping >= TUNING.largest_damping:
                 memory.damping, status = self.config.damping, InnerStatus.STALLED
                 break
             step = self._step(subproblem, test, iterations)
@@ -69,7 +61,7 @@ class GaussNewtonInner:
             iterations += 1
             if self._accept(test, trial, step, floor):
                 test = trial
-                if self.watch.tested(test, p=iterations, steps=1, accepted=test.dist <= tol):
+                if subproblem.witness(test, p=iterations, steps=1, accepted=test.dist <= tol):
                     status = InnerStatus.CONVERGED
                     break
             else:
@@ -78,26 +70,31 @@ class GaussNewtonInner:
 
     def _step(self, subproblem: StochasticLagrangian, test: FullTest, iterations: int) -> _Step:
         memory, config = self.memory, self.config
-        if memory.curvature is None:
+        if memory.matrices is None:
             rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.k, iterations)))
             share = 0.0 if iterations > config.patience else min(config.screen, test.dist)
             cap = config.rows_per_variable * subproblem.problem.n
-            memory.curvature = curvature(subproblem.problem, test.evaluation, share, cap, rng, subproblem.full.ledger)
+            ledger = subproblem.full.ledger
+            memory.matrices = curvature(subproblem.problem, test.evaluation, share, cap, rng, ledger).matrices
             memory.fresh = True
-        return _Step.of(subproblem, test, memory.curvature, memory.damping)
+        return _Step.of(subproblem, test, Curvature(subproblem.problem, memory.matrices), memory.damping)
 
     def _accept(self, test: FullTest, trial: FullTest, step: _Step, floor: float) -> bool:
         """Whether the trial point is taken, with the damping and the curvature for the step to come."""
         memory = self.memory
         gain = test.value - trial.value
         ratio = gain / max(step.predicted, 1e-300)
-        if not (ratio > 1e-3 or (trial.dist < 0.5 * test.dist and gain >= -floor)):
+        if not (ratio > TUNING.accept_ratio or (trial.dist < TUNING.dist_halved * test.dist and gain >= -floor)):
             return False
         if not trial.dist <= self.config.lazy * test.dist:
-            memory.curvature = None
+            memory.matrices = None
         memory.fresh = False
-        factor = 0.2 if ratio > 0.75 else 2.0 if ratio < 0.25 else 0.7
-        memory.damping = min(max(memory.damping * factor, SMALLEST_DAMPING), LARGEST_DAMPING)
+        factor = TUNING.damping_fair
+        if ratio > TUNING.good_ratio:
+            factor = TUNING.damping_good
+        elif ratio < TUNING.poor_ratio:
+            factor = TUNING.damping_poor
+        memory.damping = min(max(memory.damping * factor, TUNING.least_damping), TUNING.largest_damping)
         return True
 
     def _reject(self, subproblem: StochasticLagrangian, test: FullTest, trial: FullTest, step: _Step) -> None:
@@ -106,39 +103,22 @@ class GaussNewtonInner:
         How short: where a parabola through value, slope and trial value has its minimum. No rows are needed for that.
         """
         memory = self.memory
-        if not memory.fresh or memory.curvature is None:
-            memory.curvature = None
+        if not memory.fresh or memory.matrices is None:
+            memory.matrices = None
             return
+        bend = Curvature(subproblem.problem, memory.matrices)
         rise = trial.value - test.value - step.slope
-        t = -0.5 * step.slope / rise if np.isfinite(rise) and rise > 0.0 else 0.05
-        aim = min(0.5, max(0.05, t)) * float(np.linalg.norm(step.d))
-        for _ in range(60):
-            memory.damping = max(3.0 * memory.damping, 1e-10)
-            shorter = _Step.of(subproblem, test, memory.curvature, memory.damping)
-            if np.linalg.norm(shorter.d) <= aim or memory.damping >= LARGEST_DAMPING:
+        t = -0.5 * step.slope / rise if np.isfinite(rise) and rise > 0.0 else TUNING.shorten_least
+        aim = min(TUNING.shorten_most, max(TUNING.shorten_least, t)) * float(np.linalg.norm(step.d))
+        for _ in range(TUNING.damping_trials):
+            memory.damping = max(TUNING.damping_growth * memory.damping, TUNING.damping_restart)
+            shorter = _Step.of(subproblem, test, bend, memory.damping)
+            if np.linalg.norm(shorter.d) <= aim or memory.damping >= TUNING.largest_damping:
                 break
 
-    # What a run needs: see `stage.InnerLoop`.
-
-    def set_iteration(self, k: int) -> None:
-        """The outer iteration to come."""
-        self.k = k
-
-    def begin_level(self) -> None:
+    def forget(self) -> None:
         """Another problem: the damping stays, the curvature does not."""
         self.memory = Memory(self.memory.damping)
-
-    def save(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Damping and curvature."""
-        bend = self.memory.curvature
-        matrices = {} if bend is None else {f"H{i}": matrix for i, matrix in enumerate(bend.matrices)}
-        return {"damping": self.memory.damping}, matrices
-
-    def load(self, numbers: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """The state of a checkpoint."""
-        self.memory = Memory(float(numbers["damping"]))
-        if arrays:
-            self.memory.curvature = Curvature(self.problem, [arrays[f"H{i}"] for i in range(len(arrays))])
 
 
 @final
@@ -151,7 +131,7 @@ class _Step:
     @staticmethod
     def of(subproblem: StochasticLagrangian, test: FullTest, bend: Curvature, damping: float) -> _Step:
         """The damped step and what the model (quadratic f and c inside the square) promises for it."""
-        n, at, w = subproblem.problem.n, test.evaluation, test.y_hat
+        at, w = test.evaluation, test.y_hat
         ridge = subproblem.g.weight if isinstance(subproblem.g, SquaredL2) else 0.0
         gradient = subproblem.gradient(at, w) + ridge * test.v
         H = bend.combined(w)
@@ -164,7 +144,6 @@ class _Step:
         r = c - np.clip(c + subproblem.y / subproblem.beta, subproblem.problem.lower, subproblem.problem.upper)
         f = at.f + float(at.grad @ d) + qf + 0.5 * ridge * float((test.v + d) @ (test.v + d))
         model = f + float(subproblem.y @ r) + 0.5 * subproblem.beta * float(r @ r)
-        assert d.shape == (n,)
         return _Step(d, float(gradient @ d), test.value - model)
 
 

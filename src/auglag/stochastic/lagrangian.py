@@ -21,28 +21,15 @@ from auglag.prox import Box, SeparableSum
 from auglag.prox.base import ProxTerm
 from auglag.stochastic.full_batch import FullBatch
 from auglag.stochastic.problem import Evaluation, StochasticProblem
-
-#: Two values closer than this, relative to their size, are equal: the monotone test must not fail by rounding.
-ROUNDING = 1e-13
+from auglag.stochastic.stage import Tested, Witness, unseen
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class FullTest:
-    """A full-batch test at v: the two numbers Algorithm 2 compares, and R(v, yhat)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullTest(Tested):
+    """With the values and derivatives it rests on."""
 
-    v: Vector
-    value: float  #: L_beta(v, y) + g(v)
-    dist: float  #: dist(-grad L_beta(v, y), dg(v))
-    c: Vector  #: r(v), the c of the paper
-    y_hat: Vector
     evaluation: Evaluation
-    violation: float  #: distance of c(x) to its sides, 2-norm
-
-    @property
-    def residual(self) -> float:
-        """R = dist + ||c||."""
-        return self.dist + float(np.linalg.norm(self.c))
 
 
 @final
@@ -72,10 +59,12 @@ class Geometry:
 
 @final
 class StochasticLagrangian:
-    """L_beta(., y) + g for one y and one beta, measured on the full batch."""
+    """L_beta(., y) + g for one y and one beta, measured on the full batch; `witness` sees the tests of inner loops."""
 
-    def __init__(self, geometry: Geometry, full: FullBatch, y: Vector, beta: float) -> None:
-        self.geometry, self.full, self.y, self.beta = geometry, full, y, beta
+    def __init__(
+        self, geometry: Geometry, full: FullBatch, y: Vector, beta: float, witness: Witness[FullTest] = unseen
+    ) -> None:
+        self.geometry, self.full, self.y, self.beta, self.witness = geometry, full, y, beta, witness
         self.problem = geometry.problem
         self.g = geometry.g
 
@@ -101,12 +90,17 @@ class StochasticLagrangian:
         evaluation = self.full.at(self.geometry.x(v))
         r = self.remainder(v, evaluation.c)
         y_hat = self.y + self.beta * r
+        value = dist = math.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            objective = float(evaluation.f + self.problem.g.value(evaluation.x))
+        if evaluation.finite and np.isfinite(v).all():
+            value = self.smooth(evaluation, r) + self.g.value(v)
+            dist = self.g.subdiff_distance(v, -self.gradient(evaluation, y_hat))
         violation = float(np.linalg.norm(self.problem.violation(evaluation.c)))
-        if not (evaluation.finite and np.isfinite(v).all()):
-            return FullTest(v.copy(), math.inf, math.inf, r, y_hat, evaluation, violation)
-        value = self.smooth(evaluation, r) + self.g.value(v)
-        dist = self.g.subdiff_distance(v, -self.gradient(evaluation, y_hat))
-        return FullTest(v.copy(), value, dist, r, y_hat, evaluation, violation)
+        return FullTest(
+            v=v.copy(), value=value, dist=dist, c=r, y_hat=y_hat, violation=violation, objective=objective,
+            evaluation=evaluation,
+        )  # fmt: skip
 
     def polish(self, v: Vector) -> Vector:
         """v with the slacks that minimise L_beta for its x: an exact partial minimisation."""

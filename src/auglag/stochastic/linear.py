@@ -21,6 +21,8 @@ class LinearBlock(Block):
     compiled kernels and the screened Gauss-Newton method work on blocks of this kind.
     """
 
+    rows: int
+
     def __init__(
         self,
         A: Any,
@@ -44,12 +46,12 @@ class LinearBlock(Block):
         self.factors = np.atleast_1d(np.asarray(constraints, dtype=np.float64))
         self.m = self.factors.size
         self.in_objective, self.in_constraints = self.factor != 0.0, bool((self.factors != 0.0).any())
-        self._squares: Vector | None = None
+        self._squares = np.zeros(0)  #: ||a_i||^2 of every row; empty before the first evaluation
         if check:
             self._require_finite()
 
     def _require_finite(self) -> None:
-        for where, (rows,) in chunks((self.A,), self.rows or 0):
+        for where, (rows,) in chunks((self.A,), self.rows):
             bad = ~np.isfinite(rows).all(axis=1)
             if bad.any():
                 row = int(np.argmax(bad))
@@ -87,9 +89,8 @@ class LinearBlock(Block):
 
     def evaluate(self, x: Vector) -> Part:
         """Means over all rows, chunk by chunk, with the margins of every row."""
-        assert self.rows is not None
         v, g, z = 0.0, np.zeros(self.n), np.empty(self.rows)
-        squares = np.empty(self.rows) if self._squares is None else None
+        squares = None if self._squares.size else np.empty(self.rows)
         for where, (rows,) in chunks((self.A,), self.rows):
             part = np.asarray(rows, dtype=np.float64)
             z[where] = part @ x
@@ -122,7 +123,6 @@ class LinearBlock(Block):
 
     def squares(self) -> Vector:
         """||a_i||^2 of every row; known after the first evaluation, so that no pass over the rows goes uncounted."""
-        if self._squares is None:
+        if not self._squares.size:
             self.evaluate(np.zeros(self.n))
-        assert self._squares is not None
         return self._squares

@@ -13,6 +13,7 @@ from auglag.errors import InputError
 from auglag.stochastic.fused import Backend
 from auglag.stochastic.sampling import SampledLagrangian
 from auglag.stochastic.steps import Call, StepRule
+from auglag.stochastic.tuning import TUNING
 
 OUTPUTS = ("last", "uniform", "tail")
 
@@ -88,13 +89,14 @@ def check_method(method: Any) -> None:
         )
 
 
-def estimate_lipschitz(oracle: SampledLagrangian, v: Vector, rng: np.random.Generator, rounds: int = 6) -> float:
+def estimate_lipschitz(oracle: SampledLagrangian, v: Vector, rng: np.random.Generator) -> float:
     """The largest eigenvalue of the sampled Hessian of L_beta at v, by power iteration with differences of D."""
+    rounds = TUNING.lipschitz_rounds
     sample = next(iter(oracle.samples(rng, 1, gradients=rounds + 1)), None)
     if sample is None:
         return 1.0
     here, direction = oracle.estimate(v, sample), rng.standard_normal(v.size)
-    h, size = 1e-5 * (1.0 + float(np.linalg.norm(v))), 1.0
+    h, size = TUNING.lipschitz_step * (1.0 + float(np.linalg.norm(v))), 1.0
     for _ in range(rounds):
         direction /= float(np.linalg.norm(direction))
         direction = (oracle.estimate(v + h * direction, sample) - here) / h

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import numbers
 import os
 from collections.abc import Callable
@@ -14,28 +13,24 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.errors import InputError, OptionError, require_positive
-from auglag.log import JsonLog, headers
+from auglag.log import JsonLog
 from auglag.persist.checkpoint import usable_path
 from auglag.problems.constraints import nearest
 from auglag.prox import SquaredL2, Zero
-from auglag.stochastic.algorithm2 import Algorithm2
+from auglag.stochastic.context import Context
 from auglag.stochastic.curvature import FullBatchSolver, GaussNewton
 from auglag.stochastic.derivatives import check_derivatives as compare
-from auglag.stochastic.full_batch_solver import FullBatchInner
 from auglag.stochastic.fused import Backend
-from auglag.stochastic.gauss_newton import GaussNewtonInner
+from auglag.stochastic.limits import Limits
 from auglag.stochastic.methods import Method
-from auglag.stochastic.nested import worthwhile
+from auglag.stochastic.nested import Start, worthwhile
 from auglag.stochastic.problem import StochasticProblem
 from auglag.stochastic.progress import Table
 from auglag.stochastic.result import StochasticResult
-from auglag.stochastic.run import Caps, Hooks, Run
-from auglag.stochastic.sampling import Sampling
+from auglag.stochastic.run import Run
 from auglag.stochastic.settings import Settings, resolve
-from auglag.stochastic.stage import InnerLoop
-
-#: Gauss-Newton is chosen up to this many variables: it solves one n x n system per iteration.
-MANY_VARIABLES = 1500
+from auglag.stochastic.tuning import TUNING
+from auglag.strategy.hooks import Hooks
 
 
 def minimize(
@@ -137,7 +132,7 @@ def minimize(
         raise InputError(f"test_rows must be an integer of at least 100, got {test_rows!r}")
     if check_derivatives not in ("first", True, False):
         raise InputError(f"check_derivatives must be 'first' or False, got {check_derivatives!r}")
-    caps = _caps(max_epochs, max_gradients, max_seconds, max_outer)
+    limits = Limits.of(max_epochs=max_epochs, max_gradients=max_gradients, max_seconds=max_seconds, max_outer=max_outer)
     chosen = choose(problem) if method == "auto" and preset is None else method
     settings = resolve(
         chosen, variant=variant, preset=preset, epochs=epochs, penalty=penalty, dual=dual, tolerance=tolerance,
@@ -148,27 +143,28 @@ def minimize(
     table = Table() if progress else None
     log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
     hooks = Hooks(callback, table, table.end if table is not None else None, checkpoint, resume, log)
-    nested = not isinstance(settings.method, Method) and worthwhile(problem, settings.method.nested)
-    run = Run(
-        problem,
-        settings,
-        _start(problem, x0),
-        _multipliers(problem, y0),
+    sampled = isinstance(settings.method, Method)
+    context = Context(
+        problem=problem,
+        settings=settings,
+        start=Start(_start(problem, x0), _multipliers(problem, y0)),
         tol=float(tol),
         seed=int(seed),
-        caps=caps,
+        limits=limits,
         hooks=hooks,
+        backend=backend if isinstance(backend, Backend) else Backend(backend if sampled else "numpy", problem),
         test_rows=int(test_rows),
-        nested=nested,
-        inner=lambda run: inner_loop(run, backend),
-        rescue=_lbfgs if method == "auto" and isinstance(settings.method, GaussNewton) else None,
+        nested=not isinstance(settings.method, Method) and worthwhile(problem, settings.method.nested),
+        rescue=method == "auto" and isinstance(settings.method, GaussNewton),
     )
-    if check_derivatives and resume is None:
-        run.ledger.rows += compare(problem, run.x0, run.rng("derivatives"))
-    if log is None:
+
+    def solve() -> StochasticResult:
+        run = Run(context)
+        if check_derivatives and resume is None:
+            run.state.ledger.rows += compare(problem, context.start.x, context.rng("derivatives"))
         return run.solve()
-    header = headers.stochastic(problem, settings, caps, tol=run.tol, seed=run.seed, resumed=resume is not None)
-    return log.around(run.solve, header)
+
+    return solve() if log is None else log.around(solve, context.header())
 
 
 _ARGUMENTS = tuple(name for name in inspect.signature(minimize).parameters if name != "unknown")
@@ -200,26 +196,7 @@ def choose(problem: StochasticProblem) -> str:
     if not problem.finite_data:
         return "pstorm" if _iterated(problem) else "lbfgs"
     structured = all(block.has_curvature for block in problem.blocks) and isinstance(problem.g, Zero | SquaredL2)
-    return "gauss-newton" if structured and problem.n <= MANY_VARIABLES else "lbfgs"
-
-
-def inner_loop(run: Run, backend: str | Backend) -> InnerLoop:
-    """The inner loop for the method of a run; trials that run together share one `Backend`."""
-    method, problem = run.settings.method, run.problem
-    if isinstance(method, GaussNewton):
-        return GaussNewtonInner(method, problem, run.limits, run, run.seed)
-    if isinstance(method, FullBatchSolver):
-        return FullBatchInner(method, run.limits, run)
-    sampling = Sampling(problem.blocks, method.batch, replacement=method.replacement)
-    engine = backend if isinstance(backend, Backend) else Backend(backend, problem)
-    sampled = sum(size for block, size in zip(problem.blocks, sampling.sizes, strict=True) if not block.exact)
-    epoch = max(1, math.ceil(run.rows / max(1, sampled)))
-    return Algorithm2(method, run.settings.controller, sampling, engine, run.limits, run, run.seed, epoch)
-
-
-def _lbfgs(run: Run) -> InnerLoop:
-    """For runs in which Gauss-Newton got stuck, as it may where a loss is flat far out and steps are long."""
-    return FullBatchInner(FullBatchSolver(), run.limits, run)
+    return "gauss-newton" if structured and problem.n <= TUNING.gauss_newton_variables else "lbfgs"
 
 
 def _refuse(problem: StochasticProblem, settings: Settings) -> None:
@@ -257,14 +234,6 @@ def _multipliers(problem: StochasticProblem, y0: Any) -> Vector:
     if y.shape != (problem.m,) or not np.isfinite(y).all():
         raise InputError(f"y0 must be {problem.m} finite numbers, one per constraint, got shape {y.shape}")
     return y
-
-
-def _caps(epochs: Any, gradients: Any, seconds: Any, outer: Any) -> Caps:
-    limits = {"max_epochs": epochs, "max_gradients": gradients, "max_seconds": seconds, "max_outer": outer}
-    for name, value in limits.items():
-        if value is not None:
-            require_positive(value, name)
-    return Caps(epochs, gradients, seconds, outer)
 
 
 def _whole(value: Any, least: int) -> bool:

@@ -15,52 +15,43 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm.outer import Algorithm1, iteration
 from auglag.algorithm.rules import Adaptive, Always, History, PenaltyRule, ToleranceRule
-from auglag.algorithm.status import Status
-from auglag.inner.base import InnerResult
-from auglag.stochastic.full_batch import FullBatch, Ledger
-from auglag.stochastic.lagrangian import FullTest, Geometry
+from auglag.inner.base import InnerStatus
+from auglag.stochastic.course import NO_LIMIT
+from auglag.stochastic.full_batch import FullBatch
+from auglag.stochastic.lagrangian import FullTest, Geometry, StochasticLagrangian
+from auglag.stochastic.limits import Ledger
 from auglag.stochastic.linear import LinearBlock
 from auglag.stochastic.problem import StochasticProblem
 from auglag.stochastic.settings import Settings, Tracking
 from auglag.stochastic.stage import InnerLoop, Stage
-from auglag.strategy.old_outer import augmented_lagrangian
-
-#: Shares of the rows, smallest first.
-SHARES = (1 / 64, 1 / 8)
-#: Samples larger than this (bytes) are not copied to memory; the level is skipped.
-LARGEST_SAMPLE = 600 * 2**20
-#: Outer iterations on one sample; more would fit its noise.
-MOST_OUTER = 12
-#: Slices of a sample whose spread estimates its noise.
-SLICES = 16
-#: Nested samples pay where there are more rows than this per variable.
-ROWS_PER_VARIABLE = 500
+from auglag.stochastic.tuning import TUNING
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Start:
-    """x_1, y_1 and beta_1, and the tolerance that the schedule goes on with."""
+    """x_1 and y_1; beta_1 and the tolerance that the schedule goes on with, where samples have led to them."""
 
     x: Vector
     y: Vector
-    beta: float | None
-    eta: float | None
+    beta: float | None = None
+    eta: float | None = None
 
 
 def worthwhile(problem: StochasticProblem, wanted: bool | None) -> bool:
     """Whether to start on samples."""
     if wanted is not None:
         return wanted and problem.finite_data
-    return problem.finite_data and (problem.rows or 0) > ROWS_PER_VARIABLE * problem.n
+    return problem.finite_data and (problem.rows or 0) > TUNING.nested_rows_per_variable * problem.n
 
 
 def nested_start(
     problem: StochasticProblem,
     settings: Settings,
     start: Start,
-    inner: InnerLoop,
+    inner: InnerLoop[StochasticLagrangian],
     ledger: Ledger,
     tol: float,
     rng: np.random.Generator,
@@ -69,9 +60,10 @@ def nested_start(
     """The point, multipliers and penalty that the samples lead to."""
     rows = sum(block.rows or 0 for block in problem.blocks)
     orders = [rng.permutation(block.rows or 0) for block in problem.blocks]
-    for share in SHARES:
-        sizes = [min(len(order), max(32, int(share * len(order)))) for order in orders]
-        if sum(sizes) < 4 * problem.n or 2 * sum(sizes) > rows or _bytes(problem, sizes) > LARGEST_SAMPLE:
+    for share in TUNING.nested_shares:
+        sizes = [min(len(order), max(TUNING.nested_least_rows, int(share * len(order)))) for order in orders]
+        few = sum(sizes) < TUNING.nested_least_rows_per_variable * problem.n
+        if few or 2 * sum(sizes) > rows or _bytes(problem, sizes) > TUNING.nested_bytes:
             continue
         sample = problem.subset([order[:size] for order, size in zip(orders, sizes, strict=True)])
         start = _level(sample, settings, start, inner, ledger, tol, sum(sizes) / rows)
@@ -84,46 +76,28 @@ def _level(
     sample: StochasticProblem,
     settings: Settings,
     start: Start,
-    inner: InnerLoop,
+    inner: InnerLoop[StochasticLagrangian],
     ledger: Ledger,
     tol: float,
     share: float,
 ) -> Start:
-    full = FullBatch(sample, ledger)
-    stage = Stage(Geometry(sample, settings.slacks), full)
-    penalty, tolerance = begin_at(settings.penalty, start.beta), go_on(settings.tolerance, start.eta, tol)
-    first = stage.subproblem(start.y, penalty.next(History(0.0, 0.0)))
-    v = stage.geometry.start(start.x, full.at(start.x).c)
-    rows = History(full.at(start.x).f, float(np.linalg.norm(first.constraint(v))), settings.negligible * tol)
-
-    def stop(history: History, found: InnerResult) -> Status | None:
-        last = history.last
-        test = stage.last
-        assert test is not None
-        quiet = last.residual <= max(noise(sample, test, ledger) * math.sqrt(max(0.0, 1.0 - share)), tol)
-        if quiet or last.k >= MOST_OUTER or last.inner_status == "BUDGET":
-            return Status.SOLVED
-        return None
-
-    inner.begin_level()
-    watch, inner.watch = inner.watch, _Silent()
-    try:
-        outcome = augmented_lagrangian(
-            stage, v, start.y, rows, penalty=penalty, dual=settings.dual, tolerance=tolerance, inner=inner,
-            stop=stop, watch=lambda history, x, y, y_hat: inner.set_iteration(history.k), inner_limit=10**6,
-        )  # fmt: skip
-    finally:
-        inner.watch = watch
-    x = stage.geometry.x(outcome.x)
-    return Start(x, outcome.y, rows.last.beta, max(tolerance.next(rows), 0.02))
-
-
-@final
-class _Silent:
-    """Tests on a sample are not tests of the problem: they are not recorded, and never end the run."""
-
-    def tested(self, test: FullTest, *, p: int, steps: int, accepted: bool) -> bool:
-        return False
+    """Algorithm 1 on one sample, until R is what sampling `share` of the rows explains. No test of it is recorded."""
+    full, geometry = FullBatch(sample, ledger), Geometry(sample, settings.slacks)
+    stage = Stage[StochasticLagrangian, FullTest](lambda y, beta: StochasticLagrangian(geometry, full, y, beta))
+    rules = Algorithm1(begin_at(settings.penalty, start.beta), settings.dual, go_on(settings.tolerance, start.eta, tol))
+    first = stage.subproblem(start.y, rules.penalty.next(History(0.0, 0.0)))
+    v, y = geometry.start(start.x, full.at(start.x).c), start.y
+    history = History(full.at(start.x).f, float(np.linalg.norm(first.constraint(v))), settings.negligible * tol)
+    inner.forget()
+    quiet = False
+    while not quiet:
+        turn = iteration(rules, stage, inner, v, y, history, limit=NO_LIMIT)
+        v, y, inner.k = turn.x, turn.y, history.k
+        explained = noise(sample, stage.last, ledger) * math.sqrt(max(0.0, 1.0 - share))
+        over = history.last.k >= TUNING.nested_outer or turn.found.status is InnerStatus.BUDGET
+        quiet = over or history.last.residual <= max(explained, tol)
+    eta = max(rules.tolerance.next(history), TUNING.nested_eta)
+    return Start(geometry.x(v), y, history.last.beta, eta)
 
 
 def begin_at(penalty: PenaltyRule, beta: float | None) -> PenaltyRule:
@@ -133,7 +107,7 @@ def begin_at(penalty: PenaltyRule, beta: float | None) -> PenaltyRule:
 
 def go_on(tolerance: ToleranceRule | None, eta: float | None, tol: float) -> ToleranceRule:
     """The rule given, or `Tracking` from where the samples left it."""
-    return tolerance if tolerance is not None else Tracking(first=eta or 0.1, floor=0.2 * tol)
+    return tolerance if tolerance is not None else Tracking(first=eta or TUNING.first_eta, floor=TUNING.least_eta * tol)
 
 
 def noise(problem: StochasticProblem, test: FullTest, ledger: Ledger) -> float:
@@ -146,21 +120,20 @@ def noise(problem: StochasticProblem, test: FullTest, ledger: Ledger) -> float:
         if block.exact:
             continue
         if isinstance(block, LinearBlock):
-            assert part.margins is not None
-            assert part.direction is not None
             slopes, losses = block.loss.slope(part.margins, block.t), block.loss.value(part.margins, block.t)
             spread = float(np.mean(slopes**2 * block.squares())) - float(part.direction @ part.direction)
             gradient += block.weight(test.y_hat) ** 2 * max(spread, 0.0) / len(slopes)
             if block.m:
                 values += block.factors**2 * float(np.var(losses)) / len(slopes)
         else:
-            edges = np.linspace(0, block.rows or 0, SLICES + 1).astype(int)
+            count = TUNING.nested_slices
+            edges = np.linspace(0, block.rows or 0, count + 1).astype(int)
             batches = [block.take(slice(a, b)) for a, b in itertools.pairwise(edges)]
             x = test.evaluation.x
             slices = np.array([block.gradient(x, batch, test.y_hat) for batch in batches])
-            gradient += float(np.sum(np.var(slices, axis=0, ddof=1))) / SLICES
+            gradient += float(np.sum(np.var(slices, axis=0, ddof=1))) / count
             if block.m:
-                values += np.var([block.values(x, batch)[1] for batch in batches], axis=0, ddof=1) / SLICES
+                values += np.var([block.values(x, batch)[1] for batch in batches], axis=0, ddof=1) / count
             ledger.rows += block.rows or 0
     return math.sqrt(gradient) + float(np.sqrt(values.sum()))
 

@@ -89,7 +89,6 @@ def require_attainable(problem: StochasticProblem, chat: float) -> None:
     for _ in range(200):
         if here.c[0] <= chat:
             return
-        assert here.margins is not None
         gradient = here.jac[0]
         if np.linalg.norm(gradient) <= 1e-9:
             break

@@ -2,66 +2,89 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import final
 
+from auglag.algorithm.rules import History
 from auglag.algorithm.status import Status
 from auglag.certificate import Certificate
 from auglag.stochastic.estimate import EstimatedCertificate
+from auglag.stochastic.limits import Limits
 from auglag.stochastic.methods import Method
-
-if TYPE_CHECKING:
-    from auglag.stochastic.run import Run
+from auglag.stochastic.settings import Settings
 
 
-def message(status: Status, check: Certificate | EstimatedCertificate, run: Run) -> str:
+@final
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended, as far as words need it."""
+
+    status: Status
+    check: Certificate | EstimatedCertificate
+    tol: float
+    settings: Settings
+    history: History
+    limits: Limits
+    limit: str  #: the one that was reached: epochs, gradients, seconds, memory, or ''
+    finite_data: bool
+    grows: bool  #: samples of endless data are enlarged where they do not suffice
+    refuted: bool  #: solved on its sample, but a fresh one did not certify it
+    sample_rows: int  #: rows of the tests, or of the sample that they are made on
+    drawn_rows: int  #: the same as it was asked for, per block of endless data
+    rescued: bool  #: the first method got stuck and L-BFGS began again
+    checkpoint: object  #: the file of the state, or None
+
+
+def message(end: Ending) -> str:
     """The status in words, with R and what it was compared with, and where the run ended."""
-    relation = "<=" if check.meets(run.tol) else ">"
+    check = end.check
+    relation = "<=" if check.meets(end.tol) else ">"
     if isinstance(check, EstimatedCertificate):
         low, high = check.residual_interval
-        text = f"{_ending(status, run)} Estimated residual {check.residual:.2e}, {100 * check.confidence:.0f} % "
+        text = f"{_ending(end)} Estimated residual {check.residual:.2e}, {100 * check.confidence:.0f} % "
         text += f"interval [{low:.2e}, {high:.2e}] from {check.rows} rows, upper end {high:.2e} {relation} "
-        text += f"tol {run.tol:.0e}"
+        text += f"tol {end.tol:.0e}"
     else:
-        text = f"{_ending(status, run)} Residual {check.residual:.2e} {relation} tol {run.tol:.0e}"
+        text = f"{_ending(end)} Residual {check.residual:.2e} {relation} tol {end.tol:.0e}"
     text += f"; violation {check.violation:.2e}."
-    if (rows := _rows_needed(check, run)) is not None:
+    if (rows := _rows_needed(end)) is not None:
         text += " tol is below the radius of the interval, so that no point can meet it: "
-        text += f"it takes a sample of about {rows:.0e} rows." if run.grows else f"take more than {rows:.0e} test_rows."
-    if run.rescued:
-        text += f" {run.settings.method.name} got stuck; L-BFGS began again at x0."
-    return text + _inside(status, run)
+        text += f"it takes a sample of about {rows:.0e} rows." if end.grows else f"take more than {rows:.0e} test_rows."
+    if end.rescued:
+        text += f" {end.settings.method.name} got stuck; L-BFGS began again at x0."
+    return text + _inside(end)
 
 
-def _ending(status: Status, run: Run) -> str:
+def _ending(end: Ending) -> str:
     """The status's message; for a limit, which one, by the name it has as an argument."""
-    caps = run.caps
-    if run.failed is not None and run.limit in ("epochs", "memory"):
-        short = f"max_epochs = {caps.epochs} leaves" if run.limit == "epochs" else "memory has"
-        return f"Solved on a sample of {run.tests_on.rows} rows only: {short} no room for a larger one."
+    limits = end.limits
+    if end.refuted and end.limit in ("epochs", "memory"):
+        short = f"max_epochs = {limits.epochs} leaves" if end.limit == "epochs" else "memory has"
+        return f"Solved on a sample of {end.sample_rows} rows only: {short} no room for a larger one."
     named = {
-        "epochs": f"Epoch limit reached before the tolerance: max_epochs = {caps.epochs:g} passes over the data."
-        if caps.epochs is not None
+        "epochs": f"Epoch limit reached before the tolerance: max_epochs = {limits.epochs:g} passes over the data."
+        if limits.epochs is not None
         else "",
-        "gradients": f"Gradient limit reached before the tolerance: max_gradients = {caps.gradients}.",
+        "gradients": f"Gradient limit reached before the tolerance: max_gradients = {limits.gradients}.",
     }
-    return named.get(run.limit, status.message) if status is Status.EVALUATION_LIMIT else status.message
+    return named.get(end.limit, end.status.message) if end.status is Status.EVALUATION_LIMIT else end.status.message
 
 
-def _rows_needed(check: Certificate | EstimatedCertificate, run: Run) -> float | None:
+def _rows_needed(end: Ending) -> float | None:
     """The rows of the tests' sample at which the interval of R is no wider than tol; None if it is not wider."""
-    if not isinstance(check, EstimatedCertificate):
+    if not isinstance(end.check, EstimatedCertificate):
         return None
-    radius = check.residual_interval[1] - check.residual
-    return (radius / run.tol) ** 2 * run.times * run.test_rows if radius >= run.tol else None
+    radius = end.check.residual_interval[1] - end.check.residual
+    return (radius / end.tol) ** 2 * end.drawn_rows if radius >= end.tol else None
 
 
-def _inside(status: Status, run: Run) -> str:
+def _inside(end: Ending) -> str:
     """In which subproblem a limit ended the run, and how far that was from done."""
-    tested = not isinstance(run.settings.method, Method) or run.settings.controller.tested
-    cut = bool(run.history.iterations) and run.history.last.inner_status == "BUDGET"
-    if not (cut and tested) or status is Status.SOLVED:
+    tested = not isinstance(end.settings.method, Method) or end.settings.controller.tested
+    cut = bool(end.history.iterations) and end.history.last.inner_status == "BUDGET"
+    if not (cut and tested) or end.status is Status.SOLVED:
         return ""
-    last = run.history.last
+    last = end.history.last
     text = f" The run ended inside subproblem {last.k}, "
     if last.stationarity <= last.eta:
         return text + f"before a point of it was accepted (after {last.inner_iterations} iterations)."
@@ -71,21 +94,21 @@ def _inside(status: Status, run: Run) -> str:
     )
 
 
-def advice(status: Status, check: Certificate | EstimatedCertificate, run: Run) -> tuple[str, ...]:
+def advice(end: Ending) -> tuple[str, ...]:
     """What to try, for an end that is not success."""
     tips: list[str] = []
-    if status in (Status.EVALUATION_LIMIT, Status.TIME_LIMIT, Status.ITERATION_LIMIT):
-        name = {"epochs": "max_epochs", "gradients": "max_gradients", "seconds": "max_seconds"}.get(run.limit)
-        saved = run.hooks.checkpoint
+    if end.status in (Status.EVALUATION_LIMIT, Status.TIME_LIMIT, Status.ITERATION_LIMIT):
+        name = {"epochs": "max_epochs", "gradients": "max_gradients", "seconds": "max_seconds"}.get(end.limit)
+        saved = end.checkpoint
         further = f"with resume={str(saved)!r}" if saved is not None else "from x0=result.x, y0=result.multipliers"
         tips.append(f"a larger {name or 'max_outer'}, {further}.")
-    if not run.grows and (rows := _rows_needed(check, run)) is not None:
+    if not end.grows and (rows := _rows_needed(end)) is not None:
         tips.append(f"test_rows={rows:.0e} or more, or a larger tol.")
-    method = run.settings.method
-    if isinstance(method, Method) and run.problem.finite_data:
+    method = end.settings.method
+    if isinstance(method, Method) and end.finite_data:
         tips.append(f"method='auto': on data with an end it needs fewer passes than {method.name!r}.")
-    if status is Status.STUCK:
+    if end.status is Status.STUCK:
         tips.append("variables and constraints in units that make them of similar size, or a larger tol.")
-    if check.violation > 10 * run.tol and run.history.iterations and run.history.last.beta > 1e8:
+    if end.check.violation > 10 * end.tol and end.history.iterations and end.history.last.beta > 1e8:
         tips.append("whether the constraints can be met at all: the violation did not fall as the penalty grew.")
     return tuple(tips[:3])

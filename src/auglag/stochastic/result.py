@@ -8,18 +8,8 @@ from scipy.optimize import OptimizeResult
 
 from auglag.result import DocumentedResult
 
-#: Field -> what it holds. `StochasticResult` has exactly these.
-SCHEMA: dict[str, str] = {
-    "x": "the best point found, shape (n,)",
-    "fun": "f(x) + g(x) over all rows (an estimate, if estimated)",
-    "success": "True only if certificate.meets(tol); for sampled data, if the upper end of R's interval does",
-    "status": "an auglag.Status",
-    "message": "the status in words, with the numbers that matter",
-    "multipliers": "y, one per constraint; L = f + y'c",
-    "certificate": "a Certificate over all rows, or an EstimatedCertificate with intervals for sampled data",
-    "estimated": "whether the certificate is an estimate",
-    "holdout": "the same on held-out data, or None; a check of generalisation, not of optimality",
-    "rates": "figures of merit of the problem (for Neyman-Pearson: error rates on training and held-out data)",
+#: What every run on data says of its course, with NumPy or PyTorch.
+COURSE: dict[str, str] = {
     "epochs": "row evaluations / rows: passes over the data, full-batch tests and curvature included",
     "gradients": "stochastic gradients D(x, y, z)",
     "tests": "full-batch evaluations",
@@ -33,6 +23,20 @@ SCHEMA: dict[str, str] = {
     "tol": "the tolerance asked for",
     "method": "the name of the method",
     "variant": "the rules in words",
+}
+#: Field -> what it holds. `StochasticResult` has exactly these.
+SCHEMA: dict[str, str] = {
+    "x": "the best point found, shape (n,)",
+    "fun": "f(x) + g(x) over all rows (an estimate, if estimated)",
+    "success": "True only if certificate.meets(tol); for sampled data, if the upper end of R's interval does",
+    "status": "an auglag.Status",
+    "message": "the status in words, with the numbers that matter",
+    "multipliers": "y, one per constraint; L = f + y'c",
+    "certificate": "a Certificate over all rows, or an EstimatedCertificate with intervals for sampled data",
+    "estimated": "whether the certificate is an estimate",
+    "holdout": "the same on held-out data, or None; a check of generalisation, not of optimality",
+    "rates": "figures of merit of the problem (for Neyman-Pearson: error rates on training and held-out data)",
+    **COURSE,
     "advice": "what to try, as a tuple of sentences (empty on success)",
 }
 

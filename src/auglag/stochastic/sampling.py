@@ -19,11 +19,9 @@ from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.stochastic.blocks import Block
 from auglag.stochastic.data import Index
-from auglag.stochastic.full_batch import Ledger, Limits
 from auglag.stochastic.lagrangian import FullTest, StochasticLagrangian
-
-#: Indices are drawn for so many steps at once; part of what a seed means, so never change it lightly.
-STEPS_PER_DRAW = 256
+from auglag.stochastic.limits import Meter
+from auglag.stochastic.tuning import TUNING
 
 
 @final
@@ -70,9 +68,9 @@ class Sampling:
         return sum(size * (1 + block.in_constraints) for block, size in pairs)
 
     def draws(self, rng: np.random.Generator, steps: int) -> Iterator[Draw]:
-        """Indices for `steps` samples, STEPS_PER_DRAW at a time."""
-        for start in range(0, steps, STEPS_PER_DRAW):
-            count = min(STEPS_PER_DRAW, steps - start)
+        """Indices for `steps` samples, `steps_per_draw` at a time."""
+        for start in range(0, steps, TUNING.steps_per_draw):
+            count = min(TUNING.steps_per_draw, steps - start)
             first = tuple(self._indices(rng, i, count) for i in range(len(self.blocks)))
             second = tuple(
                 self._indices(rng, i, count) if block.in_constraints else None for i, block in enumerate(self.blocks)
@@ -107,12 +105,12 @@ class Sampling:
 class SampledLagrangian:
     """L_beta(., y) + g as a stochastic method sees it: samples, estimates D, the prox of g, and full-batch tests."""
 
-    def __init__(self, exact: StochasticLagrangian, sampling: Sampling, limits: Limits) -> None:
-        self.exact, self.sampling, self.limits = exact, sampling, limits
+    def __init__(self, exact: StochasticLagrangian, sampling: Sampling, meter: Meter) -> None:
+        self.exact, self.sampling, self.meter = exact, sampling, meter
         self.blocks = sampling.blocks
         self.geometry, self.y, self.beta, self.g = exact.geometry, exact.y, exact.beta, exact.g
         self.n = exact.geometry.n
-        self.ledger: Ledger = exact.full.ledger
+        self.ledger = exact.full.ledger
         self.refused = ""  #: the limit that left no room for the last samples asked for
 
     def draws(self, rng: np.random.Generator, steps: int, points: int = 1, gradients: int = 1) -> Iterator[Draw]:
@@ -123,23 +121,21 @@ class SampledLagrangian:
         cost = max(1, points * self.sampling.rows_per_step)
         for whole in self.sampling.draws(rng, steps):
             for draw in self._pieces(whole):
-                room = (self.limits.rows - self.ledger.rows) / cost
-                left = (self.limits.gradients - self.ledger.gradients) / gradients
-                self.refused = self.limits.reached(self.ledger) or (
-                    "epochs" if room < 1 else "gradients" if left < 1 else ""
-                )
+                room = (self.meter.rows - self.ledger.rows) / cost
+                left = (self.meter.gradients - self.ledger.gradients) / gradients
+                self.refused = self.meter.reached() or ("epochs" if room < 1 else "gradients" if left < 1 else "")
                 if self.refused:
                     return
                 room = min(room, left)
                 started = time.monotonic()
                 yield draw if room >= draw.steps else Draw(math.floor(room), draw.first, draw.second)
-                self.limits.pace(time.monotonic() - started)
+                self.meter.pace(time.monotonic() - started)
 
     def _pieces(self, draw: Draw) -> Iterator[Draw]:
         """The draw in parts, between which the clock is looked at; in one if there is no deadline."""
         start = 0
         while start < draw.steps:
-            stride = draw.steps if math.isinf(self.limits.deadline) else self.limits.stride
+            stride = draw.steps if math.isinf(self.meter.deadline) else self.meter.stride
             part = slice(start, min(start + stride, draw.steps))
             first, second = (tuple(None if i is None else i[part] for i in side) for side in (draw.first, draw.second))
             yield Draw(part.stop - part.start, first, second)

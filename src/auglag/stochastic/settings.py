@@ -42,8 +42,8 @@ class Tracking(ToleranceRule):
     def __post_init__(self) -> None:
         require_positive(self.first, "Tracking.first")
         require_positive(self.follow, "Tracking.follow")
-        if not 0.0 < self.ratio < 1.0:
-            raise InputError(f"Tracking.ratio must lie in (0, 1), got {self.ratio}")
+        if not 0.0 < self.ratio <= 1.0:
+            raise InputError(f"Tracking.ratio must lie in (0, 1], got {self.ratio}")
 
     def next(self, history: History) -> float:
         """The recursion, over the history."""
@@ -153,14 +153,9 @@ def resolve(
         if penalty is not None or dual is not None:
             raise InputError("variant already names the penalty and the dual rule; give either variant or penalty/dual")
         changes |= _variant(variant, settings)
-    rules = (("penalty", penalty, PenaltyRule), ("dual", dual, DualRule), ("tolerance", tolerance, ToleranceRule))
-    for name, value, kind in rules:
-        if value is not None:
-            if not isinstance(value, kind):
-                raise InputError(f"{name} must be a {kind.__name__} object, got {value!r:.80}")
-            changes[name] = value
+    changes |= given_rules(penalty, dual, tolerance)
     if epochs is not None:
-        changes["controller"] = _controller(epochs)
+        changes["controller"] = controller_for(epochs)
         if not isinstance(settings.method, Method):
             raise InputError(f"epochs is for sampled methods; {settings.method.name!r} tests every iteration")
     if slacks is not None:
@@ -171,6 +166,15 @@ def resolve(
     if settings.slacks == "closed" and isinstance(settings.method, Method):
         raise InputError("slacks='closed' makes sampled gradients biased; sampled methods need slacks='explicit'")
     return settings
+
+
+def given_rules(penalty: Any, dual: Any, tolerance: Any) -> dict[str, Any]:
+    """Those of the three rules that were given, by name, if they are rules."""
+    rules = (("penalty", penalty, PenaltyRule), ("dual", dual, DualRule), ("tolerance", tolerance, ToleranceRule))
+    for name, value, kind in rules:
+        if value is not None and not isinstance(value, kind):
+            raise InputError(f"{name} must be a {kind.__name__} object, got {value!r:.80}")
+    return {name: value for name, value, _ in rules if value is not None}
 
 
 def _base(method: Any, preset: str | None) -> Settings:
@@ -225,7 +229,8 @@ def _variant(variant: str, settings: Settings) -> dict[str, Any]:
     return {"penalty": penalty, "dual": dual}
 
 
-def _controller(epochs: Any) -> Controller:
+def controller_for(epochs: Any) -> Controller:
+    """The controller that `epochs=` asks for."""
     if isinstance(epochs, Controller):
         return epochs
     if isinstance(epochs, int) and not isinstance(epochs, bool):

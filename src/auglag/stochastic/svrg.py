@@ -11,12 +11,12 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.stochastic.fused import Backend, Fused
-from auglag.stochastic.lagrangian import ROUNDING
 from auglag.stochastic.linear import LinearBlock
 from auglag.stochastic.method import Collector, Method, check_method, describe_call
 from auglag.stochastic.problem import Evaluation
 from auglag.stochastic.sampling import Sample, SampledLagrangian
 from auglag.stochastic.steps import DistanceOverGradients, LocalLipschitz, StepRule
+from auglag.stochastic.tuning import TUNING
 
 
 @final
@@ -59,9 +59,9 @@ class SVRG(Method):
         period = self.period or max(1, rows // max(1, oracle.sampling.rows_per_step))
         collector = Collector(self.output, v.size, steps, rng)
         done, lowest = 0, oracle.test(v)
-        while done < steps and not oracle.limits.reached(oracle.ledger):
+        while done < steps and not oracle.meter.reached():
             test = oracle.test(v)
-            if test.value <= lowest.value + ROUNDING * max(1.0, abs(lowest.value)):
+            if test.value <= lowest.value + TUNING.rounding * max(1.0, abs(lowest.value)):
                 lowest = test
             else:  # the step was too long: back to the best snapshot, and shorter
                 alpha, v, test = 0.5 * alpha, lowest.v, lowest

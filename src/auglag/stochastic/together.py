@@ -11,6 +11,7 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -55,6 +56,15 @@ class Scan:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A scan that a trial waits for."""
+
+    scan: Scan
+    args: tuple[Any, ...]
+
+
+@final
 class Trial:
     """One run in a thread of its own. `state`: "idle" may run, "running", "asking" for a scan, "ended".
 
@@ -64,8 +74,7 @@ class Trial:
     def __init__(self, solve: Callable[[], StochasticResult]) -> None:
         self._solve = solve
         self.state = "idle"
-        self.scan: Scan | None = None
-        self.args: tuple[Any, ...] = ()
+        self.request: Request | None = None  #: while it is "asking"
         self.result: StochasticResult | None = None
         self.error: BaseException | None = None
         self._answer: Any = None
@@ -96,7 +105,7 @@ class Trial:
         with self._turn:
             if self.state != "running":
                 raise Abandoned
-            self.scan, self.args, self.state = scan, args, "asking"
+            self.request, self.state = Request(scan, args), "asking"
             self._turn.notify_all()
         return self._wait()
 
@@ -123,7 +132,7 @@ class Trial:
     def answer(self, answer: Any) -> None:
         """What it asked for."""
         with self._turn:
-            self._answer, self.state = answer, "idle"
+            self._answer, self.request, self.state = answer, None, "idle"
 
     def abandon(self) -> None:
         """End it now, or at its next request if it is in the middle of something."""
@@ -178,31 +187,28 @@ class Gathering:
             if trial.error is not None:
                 raise trial.error
             self.interrupted |= trial.result is not None and trial.result.status is Status.INTERRUPTED
-        groups: dict[Any, list[Trial]] = {}
+        groups: dict[Any, list[tuple[Trial, Request]]] = {}
         for trial in trials:
-            if trial.state == "asking" and self.interrupted:
+            if trial.request is not None and self.interrupted:
                 trial.answer(KeyboardInterrupt())
-            elif trial.state == "asking":
-                assert trial.scan is not None
-                groups.setdefault(trial.scan.key(trial.args), []).append(trial)
+            elif trial.request is not None:
+                groups.setdefault(trial.request.scan.key(trial.request.args), []).append((trial, trial.request))
         for group in groups.values():
             self._execute(group, len(trials))
 
-    def _execute(self, group: list[Trial], most: int) -> None:
-        scan = group[0].scan
-        assert scan is not None
+    def _execute(self, group: list[tuple[Trial, Request]], most: int) -> None:
         if len(group) > 1 and self._vmaps:
             try:
-                found = scan.together([trial.args for trial in group], _size(len(group), most))
+                found = group[0][1].scan.together([request.args for _, request in group], _size(len(group), most))
             except Exception:  # no vmap rule, no memory, one trial's own error: one by one they are told apart
                 self._vmaps = False
             else:
-                for trial, answer in zip(group, found, strict=True):
+                for (trial, _), answer in zip(group, found, strict=True):
                     trial.answer(answer)
                 return
-        for trial in group:
+        for trial, request in group:
             try:
-                trial.answer(scan.alone(*trial.args))
+                trial.answer(request.scan.alone(*request.args))
             except Exception as error:
                 trial.answer(error)
 

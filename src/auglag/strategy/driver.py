@@ -211,12 +211,13 @@ def finished(context: Context, state: State, found: Candidate) -> bool:
     if judge.refine(best, 2) and not judge.solves(best):
         return False
     solved = judge.solves(best)
-    if not plan.finishes(found.error, context.target, newtons.in_vain, context.task.tuning, solved=solved):
+    verdict = plan.newton_verdict(found.error, context.target, newtons.in_vain, context.task.tuning, solved=solved)
+    if verdict is None:
         return False
     context.rules.close(state.history, _row(context, state, found))
     state.x, state.y, state.between = found.x, found.y, Between()
     watch(context, state, found.y)
-    state.between.verdict = Status.SOLVED if solved else Status.STUCK
+    state.between.verdict = verdict
     return True
 
 
@@ -395,7 +396,7 @@ def verdict_on_saved(context: Context, state: State) -> Status | None:
         return None
     ended = state.history.last.inner_status
     if ended == ACCELERATED:
-        return Status.SOLVED if context.task.judge.solves(state.best) else Status.STUCK
+        return plan.ended_by_newton(solved=context.task.judge.solves(state.best))
     return stop(context, state, InnerStatus[ended])
 
 

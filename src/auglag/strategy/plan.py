@@ -204,9 +204,15 @@ def adopts(error: float, before: float, t: Tuning) -> bool:
     return error < t.adopted_error and error < t.newton_success * before
 
 
-def finishes(error: float, target: float, in_vain: int, t: Tuning, *, solved: bool) -> bool:
-    """Whether a call that reached tol ends the attempt: at its target, or after calls that got no nearer to it."""
-    return in_vain >= t.newton_finishes or (solved and error <= target)
+def newton_verdict(error: float, target: float, in_vain: int, t: Tuning, *, solved: bool) -> Status | None:
+    """The verdict on a call that reached tol: the attempt ends at its target, or after calls that got no nearer to it."""
+    over = in_vain >= t.newton_finishes or (solved and error <= target)
+    return ended_by_newton(solved=solved) if over else None
+
+
+def ended_by_newton(*, solved: bool) -> Status:
+    """The verdict on an attempt whose last row is a candidate of Newton's method."""
+    return Status.SOLVED if solved else Status.STUCK
 
 
 # ------------------------------------------------------------------------------------------------------ other attempts

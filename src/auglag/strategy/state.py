@@ -26,13 +26,14 @@ from auglag.problems.base import AbstractProblem, Counts
 from auglag.problems.jacobians import kind
 from auglag.problems.presolved import Presolved
 from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.strategy import tuning as tunings
 from auglag.strategy.hooks import Hooks
 from auglag.strategy.plan import Standing, suspicion
 from auglag.strategy.restarts import penalty_of
 from auglag.strategy.restoration import Restoration
 from auglag.strategy.settings import Settings
 from auglag.strategy.sqp import SQP
-from auglag.strategy.tuning import TUNING, Tuning
+from auglag.strategy.tuning import Tuning
 
 
 @final
@@ -58,7 +59,7 @@ class Task:
     hooks: Hooks
     meter: Meter
     conflict: str = ""  #: why no point satisfies all rows, where that is obvious
-    tuning: Tuning = TUNING
+    tuning: Tuning = field(default_factory=lambda: tunings.TUNING)
 
     @property
     def judge(self) -> Judge:

@@ -11,9 +11,7 @@ from auglag.errors import CheckpointError, InputError
 from auglag.torch.data import as_source
 from auglag.torch.distributed import Team
 from auglag.torch.sampled import seed_for
-
-#: Pairs per seed.
-BLOCK = 256
+from auglag.torch.tuning import TUNING
 
 
 @final
@@ -33,8 +31,9 @@ class Batches:
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         while True:
-            block, inside = divmod(self.taken, BLOCK)
-            for i, pair in enumerate(self.source.pairs(seed_for(self.seed, block), BLOCK, self.batch)):
+            count = TUNING.pairs_per_seed
+            block, inside = divmod(self.taken, count)
+            for i, pair in enumerate(self.source.pairs(seed_for(self.seed, block), count, self.batch)):
                 if i >= inside:
                     self.taken += 1
                     yield pair

@@ -12,10 +12,9 @@ from auglag._typing import Vector
 from auglag.certificate import Certificate, settle_rows
 from auglag.torch.full_batch import FullBatch
 from auglag.torch.prox import ProxMap
+from auglag.torch.tuning import TUNING
 
 Tensor = Any
-#: Rounding in a gradient, in units of its size: sums over rows and layers.
-ROUNDINGS = 8.0
 
 
 def certify_point(full: FullBatch, prox: ProxMap, x: Tensor, y: Vector) -> Certificate:
@@ -30,7 +29,7 @@ def certify_point(full: FullBatch, prox: ProxMap, x: Tensor, y: Vector) -> Certi
     size = float(torch.linalg.vector_norm(plain))
     names = layout.names()
     worst = np.argsort(-off, kind="stable")
-    error = ROUNDINGS * full.variables.eps * (2.0 * size + dist)
+    error = TUNING.gradient_roundings * full.variables.eps * (2.0 * size + dist)
     stationarity, complementarity, size, error = full.team.agree([stationarity, complementarity, size, error])
     return Certificate(
         x=x,

@@ -156,6 +156,19 @@ class Layout:
         self.sizes = sizes
         self.lower, self.upper = np.concatenate(lower), np.concatenate(upper)
 
+    def multipliers(self, y0: Any) -> Vector:
+        """y_1 from a vector, a dictionary by name, or nothing (0)."""
+        if y0 is None:
+            return np.zeros(self.m)
+        if isinstance(y0, dict):
+            if y0.keys() != self.constraints.keys():
+                raise InputError(f"y0 must name all constraints, {sorted(self.constraints)}, got {sorted(y0)}")
+            y0 = np.concatenate([np.atleast_1d(np.asarray(y0[name], dtype=np.float64)) for name in self.constraints])
+        y = np.atleast_1d(np.array(y0, dtype=np.float64))
+        if y.shape != (self.m,) or not np.isfinite(y).all():
+            raise InputError(f"y0 must be {self.m} finite numbers, one per constraint value, got shape {y.shape}")
+        return y
+
     def names(self) -> list[str]:
         """One name per entry of c."""
         found = []

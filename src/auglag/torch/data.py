@@ -24,13 +24,10 @@ from torch.utils.data import (
 )
 
 from auglag.errors import InputError
+from auglag.stochastic.tuning import TUNING
 from auglag.torch.distributed import Team
 
 Tensor = Any
-#: A chunk of a full-batch pass over tensors holds about this many bytes of rows.
-CHUNK_BYTES = 2**23
-#: Rows are drawn for so many steps at once; part of what a seed means.
-STEPS_PER_DRAW = 256
 
 
 def move(batch: Any, device: Any) -> Any:
@@ -83,14 +80,12 @@ class Source(ABC):
     def pairs(self, seed: int, steps: int, batch: int) -> Iterator[tuple[Any, Any]]:
         """`steps` pairs of independent batches of `batch` rows in all, this process's share of each."""
 
-    def subset(self, rows: Any) -> Source:
-        """The data of these rows alone."""
-        raise NotImplementedError
-
 
 @final
 class TensorSource(Source):
     """A tensor, or a nest of tensors that share their first axis."""
+
+    rows: int
 
     def __init__(self, data: Any, team: Team, chunk: int | None) -> None:
         parts = tensors_of(data)
@@ -101,7 +96,7 @@ class TensorSource(Source):
         if self.rows < team.size:
             raise InputError(f"data must have at least one row per process, {team.size}, got {self.rows} rows")
         width = sum(t.element_size() * (t.numel() // max(1, len(t))) for t in parts)
-        self.chunk = chunk or max(256, CHUNK_BYTES // max(1, width))
+        self.chunk = chunk or max(256, TUNING.chunk_bytes // max(1, width))
         self.device = parts[0].device
 
     def _take(self, index: Any) -> Any:
@@ -119,41 +114,36 @@ class TensorSource(Source):
     @property
     def single(self) -> bool:
         """Whether the largest share fits one chunk."""
-        assert self.rows is not None
         return -(-self.rows // self.team.size) <= self.chunk
 
     def chunks(self) -> Iterator[Any]:
         """Slices, in order."""
-        assert self.rows is not None
         start, stop = self.team.share(self.rows)
         for begin in range(start, stop, self.chunk):
             yield self._take(slice(begin, min(begin + self.chunk, stop)))
 
     def pairs(self, seed: int, steps: int, batch: int) -> Iterator[tuple[Any, Any]]:
         """Rows drawn with replacement."""
-        assert self.rows is not None
         for index in _indices(self.rows, seed, steps, batch, self.team):
             there = index.to(self.device)
             for first, second in there:
                 yield self._take(first), self._take(second)
 
-    def subset(self, rows: Any) -> TensorSource:
-        """A copy of these rows."""
-        return TensorSource(self._take(rows.to(self.device)), self.team, self.chunk)
-
 
 def _indices(rows: int, seed: int, steps: int, batch: int, team: Team) -> Iterator[Tensor]:
-    """Indices (steps, 2, share of the batch), STEPS_PER_DRAW steps at a time."""
+    """Indices (steps, 2, share of the batch), `steps_per_draw` steps at a time."""
     generator = torch.Generator().manual_seed(seed)
     start, stop = team.share(batch)
-    for done in range(0, steps, STEPS_PER_DRAW):
-        count = min(STEPS_PER_DRAW, steps - done)
+    for done in range(0, steps, TUNING.steps_per_draw):
+        count = min(TUNING.steps_per_draw, steps - done)
         yield torch.randint(rows, (count, 2, batch), generator=generator)[:, :, start:stop]
 
 
 @final
 class DatasetSource(Source):
     """A map-style dataset, by itself or in a loader: collation, workers and chunk size are the loader's, order ours."""
+
+    rows: int
 
     def __init__(self, dataset: Any, loader: Any, team: Team, chunk: int | None) -> None:
         self.dataset, self.loader, self.team = dataset, loader, team
@@ -170,7 +160,6 @@ class DatasetSource(Source):
     @property
     def single(self) -> bool:
         """Whether the largest share fits one chunk."""
-        assert self.rows is not None
         return -(-self.rows // self.team.size) <= self.chunk
 
     def _loader(self, batches: Any) -> Any:
@@ -187,13 +176,11 @@ class DatasetSource(Source):
 
     def chunks(self) -> Iterator[Any]:
         """Batches in the order of the dataset."""
-        assert self.rows is not None
         start, stop = self.team.share(self.rows)
         return iter(self._loader([range(i, min(i + self.chunk, stop)) for i in range(start, stop, self.chunk)]))
 
     def pairs(self, seed: int, steps: int, batch: int) -> Iterator[tuple[Any, Any]]:
         """Rows drawn with replacement, fetched as the loader fetches them."""
-        assert self.rows is not None
         drawn = _Drawn(self.rows, seed, steps, batch, self.team)
         batches = iter(self._loader(drawn))
         yield from zip(batches, batches, strict=True)

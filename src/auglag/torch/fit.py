@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -15,18 +14,20 @@ from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.errors import InputError, require_positive
 from auglag.log import JsonLog
 from auglag.persist.checkpoint import usable_path
+from auglag.stochastic.limits import Limits
 from auglag.stochastic.progress import Table
-from auglag.stochastic.run import Caps
+from auglag.stochastic.settings import controller_for, given_rules
+from auglag.strategy.hooks import Hooks
 from auglag.torch.constraints import Constraint
+from auglag.torch.context import Context
 from auglag.torch.data import as_source
 from auglag.torch.distributed import Team
-from auglag.torch.full_batch_methods import LBFGS, FullBatchInner
+from auglag.torch.full_batch_methods import LBFGS
 from auglag.torch.functions import Functions
 from auglag.torch.prox import ProxMap, Term
 from auglag.torch.result import TrainingResult
-from auglag.torch.run import Hooks, InnerLoop, Run
-from auglag.torch.sampled import SampledInner
-from auglag.torch.settings import by_name, choose, controller_for, defaults
+from auglag.torch.run import train
+from auglag.torch.settings import by_name, choose, defaults
 from auglag.torch.variables import Variables
 
 
@@ -129,41 +130,33 @@ def fit(
     chosen = by_name(method, batch)
     if not isinstance(chosen, LBFGS) and chosen.batch < team.size:
         raise InputError(f"batch must be at least the number of processes, {team.size}, got {chosen.batch}")
-    changes: dict[str, Any] = {}
-    rules = (("penalty", penalty, PenaltyRule), ("dual", dual, DualRule), ("tolerance", tolerance, ToleranceRule))
-    for name, rule, kind in rules:
-        if rule is not None:
-            if not isinstance(rule, kind):
-                raise InputError(f"{name} must be a {kind.__name__} object, got {rule!r:.80}")
-            changes[name] = rule
+    changes = given_rules(penalty, dual, tolerance)
     if epochs is not None and isinstance(chosen, LBFGS):
         raise InputError("epochs is for sampled methods; 'lbfgs' tests every iteration")
     base = defaults(chosen)
-    settings = replace(base, **changes, controller=controller_for(epochs, base.controller))
+    controller = base.controller if epochs is None else controller_for(epochs)
+    settings = replace(base, **changes, controller=controller)
     table = Table() if progress else None
     log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
-    run = Run(
-        functions,
-        source,
-        terms,
-        settings,
-        team,
+    if team.rank == 0:
+        hooks = Hooks(callback, table, table.end if table is not None else None, checkpoint, resume, log)
+    else:
+        hooks = Hooks(callback, resume=resume)
+    context = Context(
+        functions=functions,
+        source=source,
+        prox=terms,
+        settings=settings,
+        team=team,
         tol=float(tol),
         seed=int(seed),
-        caps=_caps(max_epochs, max_gradients, max_seconds, max_outer),
-        hooks=Hooks(callback, table, table.end if table is not None else None, checkpoint, resume, log),
+        limits=Limits.of(
+            max_epochs=max_epochs, max_gradients=max_gradients, max_seconds=max_seconds, max_outer=max_outer
+        ),
+        hooks=hooks,
         y0=y0,
-        inner=inner_loop,
     )
-    return run.solve() if log is None else log.around(run.solve, None)
-
-
-def inner_loop(run: Run) -> InnerLoop:
-    """The inner loop for the method of a run."""
-    method = run.settings.method
-    if isinstance(method, LBFGS):
-        return FullBatchInner(method, run.functions.variables.n, run.exhausted, run)
-    return SampledInner(method, run.settings.controller, run.source, run.ledger, run.seed, run.exhausted, run)
+    return train(context) if log is None else log.around(lambda: train(context), None)
 
 
 def unwrapped(model: Any) -> Any:
@@ -171,14 +164,6 @@ def unwrapped(model: Any) -> Any:
     if not isinstance(model, torch.nn.Module):
         raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     return model.module if isinstance(model, torch.nn.parallel.DistributedDataParallel) else model
-
-
-def _caps(epochs: Any, gradients: Any, seconds: Any, outer: Any) -> Caps:
-    limits = {"max_epochs": epochs, "max_gradients": gradients, "max_seconds": seconds, "max_outer": outer}
-    for name, value in limits.items():
-        if value is not None:
-            require_positive(value, name)
-    return Caps(epochs, gradients, seconds, math.ceil(outer) if outer is not None else None)
 
 
 def _whole(name: str, value: Any, least: int) -> None:

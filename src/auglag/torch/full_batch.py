@@ -11,15 +11,14 @@ import torch
 
 from auglag._typing import Vector
 from auglag.errors import InputError
-from auglag.stochastic.full_batch import Ledger
+from auglag.stochastic.limits import Ledger
 from auglag.torch.data import Source, rows_of
 from auglag.torch.distributed import Team
 from auglag.torch.functions import Functions
+from auglag.torch.tuning import TUNING
 from auglag.torch.variables import Variables
 
 Tensor = Any
-#: Values (two small things) are kept for this many of the last points.
-CACHED = 4
 
 
 @final
@@ -101,10 +100,9 @@ class FullBatch:
 
     def _backward(self, rows: int, f: Tensor, c: Tensor | None, w: Vector) -> Tensor:
         """This chunk's share of grad f + J'w."""
-        assert self.rows is not None
         if c is not None:
             f = f + (torch.as_tensor(w, dtype=c.dtype, device=c.device) * c).sum()
-        return self.variables.flatten(self.variables.gradients(f * (rows / self.rows)))
+        return self.variables.flatten(self.variables.gradients(f * (rows / (self.rows or rows))))
 
     def _stack(self, rows: int, f: Tensor, c: Tensor | None) -> Tensor:
         """(rows, rows f, rows c): sums of these over chunks and processes make means."""
@@ -129,7 +127,7 @@ class FullBatch:
         self.ledger.rows += self.rows or 0
         self.ledger.tests += 1
         values = Values(x, means[0], np.array(means[1:]))
-        while len(self._known) >= CACHED:
+        while len(self._known) >= TUNING.cached_points:
             del self._known[next(iter(self._known))]
         self._known[id(x)] = values
         return values

@@ -6,31 +6,19 @@ Every evaluation is a test, and any point that passes both conditions of Algorit
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol, final
+from dataclasses import dataclass, field
+from typing import Any, final
 
 import torch
 
 from auglag.errors import InputError
+from auglag.inner import tuning
 from auglag.inner.base import InnerResult, InnerStatus
 from auglag.torch.lagrangian import Subproblem, Test
+from auglag.torch.tuning import TUNING
 
 Tensor = Any
-#: A subproblem whose value falls below -UNBOUNDED * max(1, |value at the start|) is taken to have no lower bound.
-UNBOUNDED = 1e10
-#: Pairs of vectors take at most about this many numbers.
-PAIR_NUMBERS = 2**28
-MOST_TRIALS = 25
-
-
-class Witness(Protocol):
-    """Sees every full-batch test of a run."""
-
-    def tested(self, test: Test, *, p: int, steps: int, accepted: bool) -> bool:
-        """Record it; True if the run may end here because R <= tol."""
-        ...
 
 
 @final
@@ -68,16 +56,13 @@ class _Ended(Exception):
 class Probe:
     """The subproblem as these methods see it: evaluations counted, tested, and ended when they may end."""
 
-    def __init__(
-        self, subproblem: Subproblem, start: Test, tol: float, exhausted: Callable[[], str], watch: Witness
-    ) -> None:
-        self.subproblem, self.start, self.tol = subproblem, start, tol
-        self.exhausted, self.watch = exhausted, watch
+    def __init__(self, subproblem: Subproblem, start: Test, tol: float, exhausted: Callable[[], str]) -> None:
+        self.subproblem, self.start, self.tol, self.exhausted = subproblem, start, tol, exhausted
         self.evaluations, self.iterations = 0, 0
         self.lowest = self.best = start
         eps = subproblem.full.variables.eps
         #: Differences of values below this are rounding.
-        self.noise = 20.0 * eps * max(1.0, abs(start.value))
+        self.noise = TUNING.value_roundings * eps * max(1.0, abs(start.value))
 
     def visit(self, x: Tensor) -> Test:
         """The test at x."""
@@ -87,11 +72,11 @@ class Probe:
         test = self.subproblem.test(x)
         self.evaluations += 1
         inside = math.isfinite(test.value)
-        if test.value < -UNBOUNDED * max(1.0, abs(self.start.value)):
+        if test.value < -tuning.TUNING.unbounded * max(1.0, abs(self.start.value)):
             raise _Ended(test, InnerStatus.UNBOUNDED)
         enough = test.value <= self.start.value + self.noise
         accepted = inside and enough and test.dist <= self.tol
-        if inside and self.watch.tested(test, p=self.evaluations, steps=1, accepted=accepted):
+        if inside and self.subproblem.witness(test, p=self.evaluations, steps=1, accepted=accepted):
             raise _Ended(test, InnerStatus.CONVERGED)
         if accepted:
             raise _Ended(test, InnerStatus.CONVERGED)
@@ -103,17 +88,20 @@ class Probe:
 
 
 @final
+@dataclass(slots=True)
 class Pairs:
     """The L-BFGS approximation of an inverse Hessian (or of the Jacobian of a residual map)."""
 
-    def __init__(self, memory: int) -> None:
-        self.kept: deque[tuple[Tensor, Tensor, Tensor]] = deque(maxlen=memory)
+    most: int  #: pairs that are kept
+    beta: float = math.nan  #: penalty of the subproblem that they belong to
+    kept: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)  #: (s, y, s'y), oldest first
 
     def add(self, s: Tensor, y: Tensor) -> None:
         """Remember a step and the change of the gradient, if their curvature is positive beyond rounding."""
         sy, yy, ss = (float(v) for v in torch.stack([s @ y, y @ y, s @ s]))
-        if sy > 1e-10 * math.sqrt(yy * ss) and yy > 0.0:
+        if sy > TUNING.least_curvature * math.sqrt(yy * ss) and yy > 0.0:
             self.kept.append((s, y, s @ y))
+            del self.kept[: -self.most]
 
     def direction(self, gradient: Tensor) -> Tensor:
         """-H gradient, by the two loops; nothing leaves the device."""
@@ -135,47 +123,34 @@ class Pairs:
 class FullBatchInner:
     """The inner loop around these methods, in the shape the outer loop asks for."""
 
-    saves = False  #: whether a run can be saved inside a subproblem
+    saves = False
 
-    def __init__(self, config: LBFGS, n: int, exhausted: Callable[[], str], watch: Witness) -> None:
-        self.config, self.exhausted, self.watch = config, exhausted, watch
-        self.memory = max(5, min(config.memory, PAIR_NUMBERS // (2 * n)))
-        self.pairs, self.beta = Pairs(self.memory), math.nan
+    def __init__(self, config: LBFGS, n: int, exhausted: Callable[[], str]) -> None:
+        self.config, self.exhausted = config, exhausted
+        most = max(TUNING.least_pairs, min(config.memory, TUNING.pair_numbers // (2 * n)))
+        self.memory, self.k = Pairs(most), 1
 
     def solve(self, subproblem: Subproblem, x: Tensor, tol: float, *, limit: int) -> InnerResult:
         """As `outer.Inner`."""
         start = subproblem.test(x)
-        probe = Probe(subproblem, start, tol, self.exhausted, self.watch)
-        if not (self.config.carry and subproblem.beta == self.beta):
-            self.pairs, self.beta = Pairs(self.memory), subproblem.beta
+        probe = Probe(subproblem, start, tol, self.exhausted)
+        if not (self.config.carry and subproblem.beta == self.memory.beta):
+            self.memory = Pairs(self.memory.most, subproblem.beta)
         test, status, why = start, InnerStatus.CONVERGED, ""
         try:
             if not math.isfinite(start.value):
                 status = InnerStatus.UNDEFINED
             elif start.dist > tol:
                 method = _lbfgs if subproblem.prox.empty else _panoc
-                method(probe, self.pairs, limit)
+                method(probe, self.memory, limit)
                 test, status = probe.best, InnerStatus.STALLED
         except _Ended as end:
             test, status, why = end.test, end.status, end.why
         return InnerResult(test.v, test.value, test.dist, probe.iterations, probe.evaluations, status, limit=why)
 
-    def set_iteration(self, k: int) -> None:
-        """Nothing depends on it."""
-
-    def begin_level(self) -> None:
-        """Forget the pairs of another problem."""
-        self.pairs, self.beta = Pairs(self.memory), math.nan
-
-    def save(self) -> dict[str, Any]:
-        """The pairs: a run that goes on has to go on with them."""
-        return {"beta": self.beta, "pairs": [list(pair) for pair in self.pairs.kept]}
-
-    def load(self, state: dict[str, Any]) -> None:
-        """The state of a checkpoint."""
-        self.beta = state["beta"]
-        self.pairs = Pairs(self.memory)
-        self.pairs.kept.extend((s, y, sy) for s, y, sy in state["pairs"])
+    def forget(self) -> None:
+        """Drop the pairs of another problem."""
+        self.memory = Pairs(self.memory.most)
 
 
 def _lbfgs(probe: Probe, pairs: Pairs, limit: int) -> None:
@@ -209,24 +184,24 @@ def _search(probe: Probe, here: Test, d: Tensor, slope: float, step: float) -> T
     """
     low, low_slope, high = 0.0, slope, math.inf
     fallback: Test | None = None
-    for _ in range(MOST_TRIALS):
+    for _ in range(TUNING.line_trials):
         test = probe.visit(here.v + step * d)
         now = float(test.gradient @ d) if math.isfinite(test.value) else math.nan
-        falls = test.value <= here.value + 1e-4 * step * slope
-        flat = test.value <= here.value + probe.noise and now <= (2e-4 - 1.0) * slope
+        falls = test.value <= here.value + TUNING.decrease * step * slope
+        flat = test.value <= here.value + probe.noise and now <= (2.0 * TUNING.decrease - 1.0) * slope
         if not math.isfinite(now) or not (falls or flat):
             high = step
-        elif now < 0.9 * slope:
+        elif now < TUNING.flattening * slope:
             low, low_slope, fallback = step, now, test
         else:
             return test
         if high < math.inf:
             step = _between(low, low_slope, high, now if high == step else math.nan)
         else:
-            # A secant step on the slope, but no more than a tenfold one.
-            ratio = slope / (slope - now) if now > slope else 10.0
-            step = low * min(10.0, max(2.0, ratio))
-        if high - low <= 1e-12 * high:
+            # A secant step on the slope, within bounds.
+            ratio = slope / (slope - now) if now > slope else TUNING.longest_growth
+            step = low * min(TUNING.longest_growth, max(2.0, ratio))
+        if high - low <= TUNING.bracket_width * high:
             break
     return fallback
 
@@ -238,8 +213,8 @@ def _between(low: float, low_slope: float, high: float, high_slope: float) -> fl
     if math.isfinite(high_slope) and high_slope > 0.0:
         guess = low + width * (-low_slope) / (high_slope - low_slope)
     elif not math.isfinite(high_slope) or high_slope <= 0.0:
-        guess = low + 0.3 * width
-    return min(max(guess, low + 0.1 * width), low + 0.9 * width)
+        guess = low + TUNING.blind_share * width
+    return min(max(guess, low + TUNING.end_margin * width), low + (1.0 - TUNING.end_margin) * width)
 
 
 def _panoc(probe: Probe, pairs: Pairs, limit: int) -> None:
@@ -264,7 +239,7 @@ def _panoc(probe: Probe, pairs: Pairs, limit: int) -> None:
         if length == 0.0:
             return
         taken: Test | None = None
-        for tau in (1.0, 0.5, 0.25):
+        for tau in TUNING.panoc_shares:
             if not pairs.kept:
                 break
             trial = probe.visit((1.0 - tau) * z.v + tau * (here.v + d))
@@ -272,7 +247,7 @@ def _panoc(probe: Probe, pairs: Pairs, limit: int) -> None:
                 continue
             w = prox.prox(trial.v - step * trial.gradient, step)
             low = _envelope(probe, trial, w, step)
-            if low <= envelope - 0.05 * step * length + probe.noise:
+            if low <= envelope - TUNING.panoc_decrease * step * length + probe.noise:
                 taken = trial
                 break
         following = z if taken is None else taken
@@ -284,11 +259,11 @@ def _panoc(probe: Probe, pairs: Pairs, limit: int) -> None:
 def _first_step(probe: Probe, here: Test) -> float:
     """0.9 / L with L from one look along the gradient."""
     size = float(torch.linalg.vector_norm(here.gradient))
-    h = 1e-3 / max(size, 1e-12)
+    h = TUNING.panoc_look / max(size, 1e-12)
     other = probe.subproblem.test(here.v - h * here.gradient)
     probe.evaluations += 1
     change = float(torch.linalg.vector_norm(other.gradient - here.gradient))
-    return 0.9 * h * size / change if math.isfinite(change) and change > 0.0 else 1.0
+    return TUNING.panoc_step * h * size / change if math.isfinite(change) and change > 0.0 else 1.0
 
 
 def _envelope(probe: Probe, at: Test, z: Tensor, step: float) -> float:
@@ -305,10 +280,10 @@ def _forward(probe: Probe, here: Test, step: float, pairs: Pairs) -> tuple[tuple
     """The proximal gradient step, with a stepsize for which the quadratic bound holds."""
     prox = probe.subproblem.prox
     smooth = here.value - prox.value(here.v)
-    for _ in range(60):
+    for _ in range(TUNING.panoc_halvings):
         z = probe.visit(prox.prox(here.v - step * here.gradient, step))
         move = z.v - here.v
-        bound = smooth + float(here.gradient @ move) + 0.95 * float(move @ move) / (2.0 * step)
+        bound = smooth + float(here.gradient @ move) + TUNING.panoc_bound * float(move @ move) / (2.0 * step)
         if math.isfinite(z.value) and z.value - prox.value(z.v) <= bound + probe.noise:
             return (z, _envelope(probe, here, z.v, step)), step
         step *= 0.5

@@ -61,11 +61,8 @@ class Functions:
         return self.checked(self.layout.flatten(values))
 
     def _values(self, batch: Any) -> dict[str, Any]:
-        found = {}
-        for name, constraint in self.layout.constraints.items():
-            assert constraint.function is not None
-            found[name] = constraint.function(self.model, batch)
-        return found
+        functions = {name: constraint.function for name, constraint in self.layout.constraints.items()}
+        return {name: function(self.model, batch) for name, function in functions.items() if function is not None}
 
     def _cast(self) -> Any:
         if self.autocast is None or not self.in_steps:

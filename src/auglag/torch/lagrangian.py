@@ -14,15 +14,13 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.algorithm.rules import Iteration
-from auglag.inner.base import InnerResult
-from auglag.stochastic.stage import tested_row
+from auglag.stochastic.stage import Tested, Witness, unseen
 from auglag.torch.constraints import Layout
 from auglag.torch.full_batch import FullBatch, Values
 from auglag.torch.prox import ProxMap
+from auglag.torch.tuning import TUNING
 
 Tensor = Any
-KEPT = 2
 
 
 def remainder(c: Vector, y: Vector, beta: float, layout: Layout) -> Vector:
@@ -36,34 +34,22 @@ def smooth_value(f: float, r: Vector, y: Vector, beta: float) -> float:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Test:
-    """A full-batch test at v: the two numbers Algorithm 2 compares, and R(v, yhat)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Test(Tested):
+    """With the values it rests on, and the gradient of L_beta."""
 
     __test__ = False  # pytest, this is none of yours
 
-    v: Tensor
-    value: float  #: L_beta(v, y) + g(v)
-    dist: float  #: dist(-grad L_beta(v, y), dg(v))
-    c: Vector  #: r(v), the c of the paper
-    y_hat: Vector
     values: Values
-    violation: float  #: distance of c to its sides, 2-norm
-    objective: float  #: f + g
-    gradient: Tensor  #: of L_beta
-
-    @property
-    def residual(self) -> float:
-        """R = dist + ||c||."""
-        return self.dist + float(np.linalg.norm(self.c))
+    gradient: Tensor
 
 
 @final
 class Subproblem:
-    """L_beta(., y) + g for one y and one beta."""
+    """L_beta(., y) + g for one y and one beta; `witness` sees the tests of inner loops."""
 
-    def __init__(self, full: FullBatch, prox: ProxMap, y: Vector, beta: float) -> None:
-        self.full, self.prox, self.y, self.beta = full, prox, y, beta
+    def __init__(self, full: FullBatch, prox: ProxMap, y: Vector, beta: float, witness: Witness[Test] = unseen) -> None:
+        self.full, self.prox, self.y, self.beta, self.witness = full, prox, y, beta, witness
         self.layout = full.functions.layout
         self._tests: dict[int, Test] = {}
 
@@ -88,9 +74,10 @@ class Subproblem:
             if not math.isfinite(dist):
                 value = dist = math.inf
         test = Test(
-            v, value, dist, r, self.y + self.beta * r, values, float(np.linalg.norm(outside)), objective, gradient
-        )
-        while len(self._tests) >= KEPT:
+            v=v, value=value, dist=dist, c=r, y_hat=self.y + self.beta * r, violation=float(np.linalg.norm(outside)),
+            objective=objective, values=values, gradient=gradient,
+        )  # fmt: skip
+        while len(self._tests) >= TUNING.cached_tests:
             del self._tests[next(iter(self._tests))]
         self._tests[id(v)] = test
         return test
@@ -98,24 +85,3 @@ class Subproblem:
     def constraint(self, v: Tensor) -> Vector:
         """r(v), which the outer loop calls c."""
         return self.remainder(self.full.values(v).c)
-
-
-@final
-class Stage:
-    """The problem as Algorithm 1 sees it."""
-
-    def __init__(self, full: FullBatch, prox: ProxMap) -> None:
-        self.full, self.prox = full, prox
-        self.last: Test | None = None  #: at the end of the last subproblem
-        self.current: Subproblem | None = None
-
-    def subproblem(self, y: Vector, beta: float) -> Subproblem:
-        """L_beta(., y) + g."""
-        self.current = Subproblem(self.full, self.prox, y, beta)
-        return self.current
-
-    def record(self, k: int, beta: float, eta: float, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
-        """The row of the history, with R over all rows."""
-        assert self.current is not None
-        self.last = test = self.current.test(found.x)
-        return tested_row(k, beta, eta, found, c, y_hat, test, test.objective)

@@ -70,8 +70,7 @@ class Constrained(Callback):
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """After a step of the optimiser (not after every batch, where gradients accumulate)."""
-        assert self.al is not None
-        if trainer.global_step == self._seen:
+        if self.al is None or trainer.global_step == self._seen:
             return
         self._seen = trainer.global_step
         self.al.step()

@@ -14,21 +14,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any, final
 
 import numpy as np
 import torch
 
 from auglag._typing import Vector
+from auglag.algorithm.outer import Algorithm1, Ask
 from auglag.algorithm.rules import Adaptive, DualRule, Full, History, Iteration, PenaltyRule, PowerLaw, ToleranceRule
 from auglag.certificate import Certificate
 from auglag.errors import CheckpointError, InputError, require_positive
+from auglag.inner.base import InnerResult, InnerStatus
 from auglag.stochastic.algorithm2 import InnerState
 from auglag.stochastic.controllers import AdaptiveEpochs, Controller
-from auglag.stochastic.full_batch import Ledger
-from auglag.stochastic.lagrangian import ROUNDING
-from auglag.strategy.old_outer import checked
+from auglag.stochastic.limits import Ledger
+from auglag.stochastic.stage import tested_row
+from auglag.stochastic.tuning import TUNING as COMMON
 from auglag.torch.certify import certify_point
 from auglag.torch.constraints import Constraint
 from auglag.torch.data import as_source
@@ -39,13 +41,49 @@ from auglag.torch.functions import Functions
 from auglag.torch.lagrangian import Subproblem, Test, remainder, smooth_value
 from auglag.torch.methods import along_gradient
 from auglag.torch.prox import ProxMap
-from auglag.torch.run import start_multipliers
+from auglag.torch.tuning import TUNING
 from auglag.torch.variables import Variables
 
 Tensor = Any
-FORMAT = 1
-#: Slacks follow a running mean of what minimises L_beta batch by batch: a gradient step of this size / beta.
-SLACK_RATE = 0.1
+FORMAT = 2
+#: A violation below this many tol raises no penalty, as in the settings of `fit`.
+NEGLIGIBLE = 0.01
+
+
+@final
+@dataclass(slots=True)
+class LoopState:
+    """All that evolves in a loop of the user's own: `state_dict` has it field by field."""
+
+    y: Vector = field(default_factory=lambda: np.zeros(0))  #: y_k
+    beta: float = math.nan  #: beta_k
+    eta: float = math.nan  #: eta_k
+    history: History | None = None  #: None before the first test
+    trace: list[dict[str, Any]] = field(default_factory=list)
+    done: bool = False
+    steps: int = 0  #: of the optimiser, in all
+    since: int = 0  #: of them, since the last test
+    inner: InnerState = field(default_factory=InnerState)  #: where Algorithm 2 stands
+    start_value: float = math.inf  #: L_beta + g at x_k; infinite before it is known
+    s: Tensor = None  #: slacks, where the parameters are
+    c: Tensor = None  #: of the last step, or of the last test
+    total: Tensor = None  #: of the c of the batches since the last step
+    count: int = 0  #: of these batches
+
+    @staticmethod
+    def of(saved: Mapping[str, Any], kind: Mapping[str, Any]) -> LoopState:
+        """From the dictionary that `dataclasses.asdict` made of one, with tensors of this kind."""
+        history, tensors = saved["history"], {name: saved[name] for name in ("s", "c", "total")}
+        if history is not None:
+            history = History(**history | {"iterations": [Iteration(**it) for it in history["iterations"]]})
+        changed = {
+            "y": np.array(saved["y"], dtype=np.float64),
+            "history": history,
+            "trace": [dict(row) for row in saved["trace"]],
+            "inner": InnerState(**saved["inner"]),
+            **{name: None if t is None else t.clone().to(**kind) for name, t in tensors.items()},
+        }
+        return LoopState(**{**saved, **changed})
 
 
 @final
@@ -72,33 +110,59 @@ class AugmentedLagrangian:
     ) -> None:
         self.model, self.optimizer = unwrapped(model), optimizer
         self.tol = require_positive(tol, "tol")
-        self.penalty = penalty if penalty is not None else Adaptive(initial=0.1, gamma=1.5, tau=0.8)
-        self.dual = dual if dual is not None else Full()
-        self.tolerance = tolerance if tolerance is not None else PowerLaw(1.0, 2.0)
+        self.rules = Algorithm1(
+            penalty if penalty is not None else Adaptive(initial=0.1, gamma=1.5, tau=0.8),
+            dual if dual is not None else Full(),
+            tolerance if tolerance is not None else PowerLaw(1.0, 2.0),
+        )
         self.controller = epochs if epochs is not None else AdaptiveEpochs(initial=32, restart=False)
         self.constraints = dict(constraints)
         self._y0 = y0
-        self.history: History | None = None  #: None before the first test
-        self.trace: list[dict[str, Any]] = []
-        self.beta, self.eta = math.nan, math.nan
-        self.multipliers: Vector = np.zeros(0)  #: y_k
-        self.done = False  #: R <= tol at the last test
-        self.steps = 0  #: of the optimiser, in all
-        self._state = InnerState()
-        self._since = 0  #: steps since the last test
-        self._start_value = math.inf
+        self._state = LoopState()
         self._attached: dict[str, Any] = {}
-        self._variables: Variables | None = None
         self._functions: Functions | None = None
-        self._y: Tensor = None  #: multipliers, slacks, sides, the c of the last step: where the parameters are
-        self._s: Tensor = None
-        self._c: Tensor = None
+        self._y: Tensor = None  #: multipliers and sides where the parameters are
         self._lower: Tensor = None
         self._upper: Tensor = None
         self._shift: Tensor = None  #: y / beta
         self._slack = True  #: whether any constraint is an inequality
-        self._sum: Tensor = None  #: of the c of the batches since the last step
-        self._count = 0
+
+    # --------------------------------------------------------------------------------------------- where it stands
+
+    @property
+    def multipliers(self) -> Vector:
+        """y_k."""
+        return self._state.y
+
+    @property
+    def beta(self) -> float:
+        """The penalty."""
+        return self._state.beta
+
+    @property
+    def eta(self) -> float:
+        """The tolerance for dist of this subproblem."""
+        return self._state.eta
+
+    @property
+    def history(self) -> History | None:
+        """The outer iterations; None before the first test."""
+        return self._state.history
+
+    @property
+    def trace(self) -> list[dict[str, Any]]:
+        """A row per test."""
+        return self._state.trace
+
+    @property
+    def done(self) -> bool:
+        """Whether R <= tol at the last test."""
+        return self._state.done
+
+    @property
+    def steps(self) -> int:
+        """Of the optimiser, in all."""
+        return self._state.steps
 
     # ---------------------------------------------------------------------------------------------- inside the loop
 
@@ -109,55 +173,57 @@ class AugmentedLagrangian:
         whose gradient they weigh, or D is biased: `second` takes the values on an independent batch (no graph is
         needed); without it, those of the batches of the last step serve, which are independent and a step old.
         """
-        functions = self._ready()
+        functions, state = self._ready(), self._state
         f = functions.scalar(objective)
         c = functions.checked(functions.layout.flatten(constraints))
         if c is None:
             return f
-        wide = self._tensor_kind["dtype"]
+        wide = functions.variables.dtype
         c = c.to(wide)
         here = c.detach()
         if self._y is None:
-            self._begin(here)
+            self._begin(functions, here)
         if second is not None:
             found: Tensor = functions.layout.flatten(second)
             here = other = self._mean_(found.detach().to(wide))
         else:
-            other = here if self._c is None else self._c
-        self._sum = here if not self._count else self._sum + here
-        self._count += 1
-        w = torch.add(self._y, other - self._s, alpha=self.beta)
+            other = here if state.c is None else state.c
+        state.total = here if not state.count else state.total + here
+        state.count += 1
+        w = torch.add(self._y, other - state.s, alpha=state.beta)
         return torch.dot(w, c) + f
 
     def step(self) -> None:
         """After every step of the optimiser: prox terms, slacks, counting."""
         if self.optimizer is not None:
             self._prox()
-        self.steps += 1
-        self._since += 1
-        if not self._count:
+        state = self._state
+        state.steps += 1
+        state.since += 1
+        if not state.count:
             return
-        c = self._mean_(self._sum if self._count == 1 else self._sum / self._count)
+        c = self._mean_(state.total if state.count == 1 else state.total / state.count)
         # A batch that overflowed (its step is skipped by a GradScaler) must not spoil the weights of all later ones.
-        self._c = torch.where(torch.isfinite(c), c, self._s if self._c is None else self._c)
-        self._count = 0
+        state.c = torch.where(torch.isfinite(c), c, state.s if state.c is None else state.c)
+        state.count = 0
         if self._slack:
-            self._s = torch.lerp(self._s, self._c + self._shift, SLACK_RATE).clamp_(self._lower, self._upper)
+            state.s = torch.lerp(state.s, state.c + self._shift, TUNING.slack_rate).clamp_(self._lower, self._upper)
 
     @property
     def due(self) -> bool:
         """Whether T steps were made since the last test (or none was made yet)."""
-        return not self.done and (self.history is None or self._since >= self._state.steps)
+        state = self._state
+        return not state.done and (state.history is None or state.since >= state.inner.steps)
 
     @property
     def T(self) -> int:
         """Steps until the next test, counted from the last one."""
-        return self._state.steps
+        return self._state.inner.steps
 
     @property
     def annealing(self) -> float:
         """1 right after a test, falling linearly to 0.01 at the next: a factor for learning rates, if you like."""
-        return 1.0 - 0.99 * min(1.0, self._since / max(1, self._state.steps))
+        return 1.0 - TUNING.annealed * min(1.0, self._state.since / max(1, self._state.inner.steps))
 
     def test(self, evaluate: Callable[[Any, Any], Any], data: Any) -> dict[str, Any]:
         """A full-batch test, streamed through `data`; if the subproblem may be accepted, the outer update too.
@@ -165,34 +231,22 @@ class AugmentedLagrangian:
         `evaluate(model, batch)` returns (loss, values of the constraints). What comes back is a row like those of
         `fit`'s trace: residual, violation, objective, accepted, beta, multipliers, T.
         """
-        functions = self._ready()
-        assert self._variables is not None
-        functions.objective, functions.together = evaluate, bool(self.constraints)
-        team, prox = Team(self._variables.device), self._terms()
-        full = FullBatch(self._variables, functions, as_source(data, team, None), team, Ledger())
-        x = self._variables.read()
+        full, prox, x = self._full(evaluate, data), self._terms(), self._ready().variables.read()
         values = full.values(x)
         if not values.finite:
             raise InputError(f"loss and constraints must be finite over all rows, got {values.f} and {values.c}")
-        if self.history is None:
-            self._first(values)
-        test = Subproblem(full, prox, self.multipliers, self.beta).test(x)
-        return self._judge(test, prox)
+        history = self._state.history if self._state.history is not None else self._first(values)
+        test = Subproblem(full, prox, self._state.y, self._state.beta).test(x)
+        return self._judge(test, prox, history)
 
     def certificate(self, evaluate: Callable[[Any, Any], Any], data: Any) -> Certificate:
         """The certificate of the model as it is, with yhat of the last test or, after more steps, of where it is."""
-        functions = self._ready()
-        assert self._variables is not None
-        functions.objective, functions.together = evaluate, bool(self.constraints)
-        team = Team(self._variables.device)
-        full = FullBatch(self._variables, functions, as_source(data, team, None), team, Ledger())
-        x = self._variables.read()
-        values = full.values(x)
-        y = self.multipliers
-        if self.trace and not self._since:
-            y = np.array(self.trace[-1]["multipliers"], dtype=np.float64)
-        elif self.history is not None:
-            y = y + self.beta * remainder(values.c, y, self.beta, functions.layout)
+        full, state, x = self._full(evaluate, data), self._state, self._ready().variables.read()
+        values, y = full.values(x), state.y
+        if state.trace and not state.since:
+            y = np.array(state.trace[-1]["multipliers"], dtype=np.float64)
+        elif state.history is not None:
+            y = y + state.beta * remainder(values.c, y, state.beta, full.functions.layout)
         return certify_point(full, self._terms(), x, y)
 
     def scalars(self) -> dict[str, float]:
@@ -210,32 +264,34 @@ class AugmentedLagrangian:
     def _ready(self) -> Functions:
         """Parameters are looked up at first use: until then a model may move to its device."""
         if self._functions is None:
-            self._variables = Variables(self.model.named_parameters())
-            self._tensor_kind = {"dtype": self._variables.dtype, "device": self._variables.device}
+            variables = Variables(self.model.named_parameters())
             bare = {name: Constraint(con.lower, con.upper) for name, con in self.constraints.items()}
-            self._functions = Functions(self.model, _none, bare, self._variables)
+            self._functions = Functions(self.model, _none, bare, variables)
         return self._functions
 
-    def _begin(self, c: Tensor) -> None:
-        """The first batch tells how many constraints there are."""
-        assert self._functions is not None
-        layout = self._functions.layout
-        if not self.multipliers.size:
-            self.multipliers = start_multipliers(layout, self._y0)
-        if self.history is None:
-            self.beta = checked(self.penalty.next(History(1.0, 1.0)), self.penalty)
-        self._to_device()
-        start = self._mean_(c) + self._shift
-        self._s = torch.where(torch.isfinite(start), start, 0.0).clamp(self._lower, self._upper)
+    def _full(self, evaluate: Callable[[Any, Any], Any], data: Any) -> FullBatch:
+        functions = self._ready()
+        functions.objective, functions.together = evaluate, bool(self.constraints)
+        team = Team(functions.variables.device)
+        return FullBatch(functions.variables, functions, as_source(data, team, None), team, Ledger())
 
-    def _to_device(self) -> None:
-        assert self._functions is not None
-        layout = self._functions.layout
-        self._y = torch.as_tensor(self.multipliers, **self._tensor_kind)
-        self._lower = torch.as_tensor(layout.lower, **self._tensor_kind)
-        self._upper = torch.as_tensor(layout.upper, **self._tensor_kind)
+    def _begin(self, functions: Functions, c: Tensor) -> None:
+        """The first batch tells how many constraints there are."""
+        state = self._state
+        if not state.y.size:
+            state.y = functions.layout.multipliers(self._y0)
+        if state.history is None:
+            state.beta = self.rules.ask(History(1.0, 1.0)).beta
+        self._to_device(functions)
+        start = self._mean_(c) + self._shift
+        state.s = torch.where(torch.isfinite(start), start, 0.0).clamp(self._lower, self._upper)
+
+    def _to_device(self, functions: Functions) -> None:
+        layout, kind = functions.layout, _kind(functions)
+        self._y = torch.as_tensor(self._state.y, **kind)
+        self._lower, self._upper = torch.as_tensor(layout.lower, **kind), torch.as_tensor(layout.upper, **kind)
         self._slack = bool(np.any(layout.lower != layout.upper))
-        self._shift = self._y / self.beta
+        self._shift = self._y / self._state.beta
 
     def _mean_(self, c: Tensor) -> Tensor:
         """The mean over all processes."""
@@ -245,10 +301,9 @@ class AugmentedLagrangian:
         return c if team.alone else team.sum_(c.clone()).div_(team.size)
 
     def _terms(self) -> ProxMap:
-        assert self._variables is not None
         groups = [] if self.optimizer is None else self.optimizer.param_groups
         return ProxMap(
-            self._variables,
+            self._ready().variables,
             [([p for p in g["params"] if p.requires_grad], g["prox"]) for g in groups if g.get("prox") is not None],
         )
 
@@ -267,70 +322,61 @@ class AugmentedLagrangian:
                     if p.requires_grad:
                         p.copy_(term.prox(p, float(group["lr"])))
 
-    def _first(self, values: Values) -> None:
+    def _first(self, values: Values) -> History:
         """The first test: where Algorithm 1 starts."""
-        assert self._functions is not None
-        layout = self._functions.layout
-        if not self.multipliers.size:
-            self.multipliers = start_multipliers(layout, self._y0)
+        layout, state = self._ready().layout, self._state
+        if not state.y.size:
+            state.y = layout.multipliers(self._y0)
         outside = values.c - np.clip(values.c, layout.lower, layout.upper)
-        self.history = History(values.f, float(np.linalg.norm(outside)), 0.01 * self.tol)
-        self._choose()
+        state.history = History(values.f, float(np.linalg.norm(outside)), NEGLIGIBLE * self.tol)
+        self._ask(state.history)
+        return state.history
 
-    def _choose(self) -> None:
-        """beta_k and eta_k (lines 5 and 2 of Algorithm 1), and T_{k,1}."""
-        assert self.history is not None
-        self.beta = checked(self.penalty.next(self.history), self.penalty)
-        self.eta = min(1.0 / self.beta, checked(self.tolerance.next(self.history), self.tolerance))
-        self._state = InnerState(carried=self._state.steps or None)
-        self._state.steps = self.controller.first(self._state.carried, 1)
-        self._start_value = math.inf
+    def _ask(self, history: History) -> None:
+        """beta_k, eta_k and T_{k,1} of the subproblem to come."""
+        state, asked = self._state, self.rules.ask(history)
+        state.beta, state.eta, state.start_value = asked.beta, asked.eta, math.inf
+        state.inner = InnerState(carried=state.inner.steps or None)
+        state.inner.steps = self.controller.first(state.inner.carried, 1)
 
-    def _judge(self, test: Test, prox: ProxMap) -> dict[str, Any]:
+    def _judge(self, test: Test, prox: ProxMap, history: History) -> dict[str, Any]:
         """Algorithm 2, line 3, and if both tests are met lines 4 to 6 of Algorithm 1."""
-        assert self.history is not None
-        k, beta = self.history.k, self.beta
-        made, self._since = self._since, 0
-        self._state.iterations += made
-        first = math.isinf(self._start_value)  # the very first test: x_1 is here, and nothing was tried yet
+        state, asked = self._state, Ask(history.k, self._state.beta, self._state.eta)
+        made, state.since = state.since, 0
+        state.inner.iterations += made
+        first = math.isinf(state.start_value)  # the very first test: x_1 is here, and nothing was tried yet
         if first:
-            self._start_value = test.value
-        enough = test.value <= self._start_value + ROUNDING * max(1.0, abs(self._start_value))
-        accepted = bool(test.dist <= self.eta and enough)
-        self.done = bool(test.residual <= self.tol)
+            state.start_value = test.value
+        enough = test.value <= state.start_value + COMMON.rounding * max(1.0, abs(state.start_value))
+        accepted = bool(test.dist <= asked.eta and enough)
+        state.done = bool(test.residual <= self.tol)
         if accepted:
-            violation = float(np.linalg.norm(test.c))
-            self.history.iterations.append(
-                Iteration(
-                    k, beta, self.eta, True, violation, test.dist, test.residual, violation, test.objective,
-                    float(np.linalg.norm(test.y_hat)), "CONVERGED", self._state.iterations, self._state.iterations,
-                )
-            )  # fmt: skip
-            y = self.multipliers + self.dual.step(self.history) * test.c
-            self.multipliers = self.dual.project(y, self.history)
-            self._choose()
-            r = remainder(test.values.c, self.multipliers, self.beta, self._ready().layout)
-            g = prox.value(test.v)
-            self._start_value = smooth_value(test.values.f, r, self.multipliers, self.beta) + g
+            count = state.inner.iterations
+            found = InnerResult(test.v, test.value, test.dist, count, count, InnerStatus.CONVERGED)
+            row = tested_row(asked, found, test.c, test.y_hat, test)
+            state.y = self.rules.tell(history, row, state.y, test.c)
+            self._ask(history)
+            r = remainder(test.values.c, state.y, state.beta, self._ready().layout)
+            state.start_value = smooth_value(test.values.f, r, state.y, state.beta) + prox.value(test.v)
         elif not first:
-            self._state.p, self._state.steps = self._state.p + 1, self.controller.next(self._state.steps)
+            state.inner.p, state.inner.steps = state.inner.p + 1, self.controller.next(state.inner.steps)
         self._after(test)
-        row = {
-            "k": k, "p": self._state.p, "steps": made, "T": self._state.steps, "residual": test.residual,
+        entry = {
+            "k": asked.k, "p": state.inner.p, "steps": made, "T": state.inner.steps, "residual": test.residual,
             "dist": test.dist, "violation": test.violation, "objective": test.objective, "accepted": accepted,
-            "beta": beta, "multipliers": test.y_hat.tolist(),
+            "beta": asked.beta, "multipliers": test.y_hat.tolist(),
         }  # fmt: skip
-        self.trace.append(row)
-        return row
+        state.trace.append(entry)
+        return entry
 
     def _after(self, test: Test) -> None:
         """Slacks at their minimisers for the full batch, and the multipliers where the loop needs them."""
-        if not self.multipliers.size:
+        if not self._state.y.size:
             return
-        self._to_device()
-        c = torch.as_tensor(test.values.c, **self._tensor_kind)
-        self._s = (c + self._shift).clamp(self._lower, self._upper)
-        self._c = c
+        functions = self._ready()
+        self._to_device(functions)
+        self._state.c = torch.as_tensor(test.values.c, **_kind(functions))
+        self._state.s = (self._state.c + self._shift).clamp(self._lower, self._upper)
 
     # ---------------------------------------------------------------------------------------------------- save, resume
 
@@ -343,26 +389,13 @@ class AugmentedLagrangian:
 
     def state_dict(self) -> dict[str, Any]:
         """All that evolves, with what was attached and the states of PyTorch's own generators."""
-        history = self.history
         layout = None if self._functions is None else self._functions.layout
         return {
             "format": FORMAT,
             "names": list(self.constraints),
             "sizes": None if layout is None else layout.sizes,
             "scalar": {} if layout is None else layout.scalar,
-            "beta": self.beta,
-            "eta": self.eta,
-            "multipliers": self.multipliers.tolist(),
-            "start": None if history is None else [history.objective, history.violation, history.negligible],
-            "iterations": [] if history is None else [asdict(it) for it in history.iterations],
-            "trace": [dict(row) for row in self.trace],
-            "done": self.done,
-            "steps": self.steps,
-            "since": self._since,
-            "inner": [self._state.p, self._state.steps, self._state.carried, self._state.iterations],
-            "start_value": self._start_value,
-            "tensors": [None if t is None else t.clone() for t in (self._s, self._c, self._sum)],
-            "count": self._count,
+            "state": asdict(self._state) | {"y": self._state.y.tolist()},
             "attached": {
                 name: thing.get_state() if isinstance(thing, torch.Generator) else thing.state_dict()
                 for name, thing in self._attached.items()
@@ -384,22 +417,9 @@ class AugmentedLagrangian:
         if state["sizes"] is not None:
             functions.layout.scalar = dict(state["scalar"])
             functions.layout.settle(dict(state["sizes"]))
-        self.beta, self.eta, self.done = state["beta"], state["eta"], state["done"]
-        self.multipliers = np.array(state["multipliers"], dtype=np.float64)
-        self.history = None
-        if state["start"] is not None:
-            objective, violation, negligible = state["start"]
-            rows = [Iteration(**it) for it in state["iterations"]]
-            self.history = History(objective, violation, negligible, rows)
-        self.trace = [dict(row) for row in state["trace"]]
-        self.steps, self._since, self._start_value = state["steps"], state["since"], state["start_value"]
-        p, steps, carried, iterations = state["inner"]
-        self._state = InnerState(p, steps, carried, None, iterations)
-        kind = self._tensor_kind
-        self._s, self._c, self._sum = (None if t is None else t.clone().to(**kind) for t in state["tensors"])
-        self._count = state["count"]
-        if self._s is not None:
-            self._to_device()
+        self._state = LoopState.of(state["state"], _kind(functions))
+        if self._state.s is not None:
+            self._to_device(functions)
         for name, thing in self._attached.items():
             saved = state["attached"][name]
             if isinstance(thing, torch.Generator):
@@ -409,6 +429,11 @@ class AugmentedLagrangian:
         torch.set_rng_state(state["rng"])
         if state["cuda_rng"] and torch.cuda.is_available():
             torch.cuda.set_rng_state_all(state["cuda_rng"])
+
+
+def _kind(functions: Functions) -> dict[str, Any]:
+    """What tensors beside the parameters are like."""
+    return {"dtype": functions.variables.dtype, "device": functions.variables.device}
 
 
 def _none(model: Any, batch: Any) -> Any:

@@ -21,6 +21,7 @@ from auglag.stochastic.pstorm import momentum
 from auglag.stochastic.steps import Call, DistanceOverGradients, LocalLipschitz, StepRule
 from auglag.torch.lagrangian import Test
 from auglag.torch.oracle import Oracle, Pair, Tail
+from auglag.torch.tuning import TUNING
 
 Tensor = Any
 
@@ -268,7 +269,7 @@ class Optimizer(Method):
         rates = [float(group["lr"]) for group in optimizer.param_groups]
         tail = Tail(oracle, steps, self.average and oracle.prox_map.empty)
         for t, pair in enumerate(oracle.samples(steps)):
-            factor = 1.0 - 0.99 * t / steps if self.anneal else 1.0
+            factor = 1.0 - TUNING.annealed * t / steps if self.anneal else 1.0
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate * factor
             d, w = oracle.estimate(pair)
@@ -278,7 +279,7 @@ class Optimizer(Method):
             if not oracle.prox_map.empty:
                 self._prox(oracle, optimizer)
             if w.numel():
-                oracle.s = (oracle.s + (0.1 / oracle.beta) * w).clamp(oracle.lower, oracle.upper)
+                oracle.s = (oracle.s + (TUNING.slack_rate / oracle.beta) * w).clamp(oracle.lower, oracle.upper)
             tail.see()
         tail.end()
         for p in oracle.params:

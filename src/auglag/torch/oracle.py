@@ -8,10 +8,12 @@ from typing import Any, final
 
 import torch
 
-from auglag.stochastic.full_batch import Ledger
+from auglag.stochastic.limits import Ledger
 from auglag.stochastic.steps import Call, StepRule
+from auglag.stochastic.tuning import TUNING as COMMON
 from auglag.torch.data import Source, rows_of
 from auglag.torch.lagrangian import Subproblem, Test
+from auglag.torch.tuning import TUNING
 
 Tensor = Any
 Pair = tuple[Any, Any]
@@ -54,7 +56,7 @@ class Oracle:
 
     def samples(self, steps: int, gradients: int = 1, stream: int = 0) -> Iterator[Pair]:
         """`steps` pairs of independent batches; fewer once a limit of the run is reached, which `refused` names."""
-        every = 1 if steps < 64 else 16
+        every = 1 if steps < TUNING.few_steps else TUNING.look_every
         for i, pair in enumerate(self.source.pairs(self.seed + stream, steps, self.batch)):
             if i % every == 0:
                 self.refused = self.exhausted()
@@ -107,8 +109,9 @@ class Oracle:
         if w.numel():
             self.s = torch.add(self.s, w, alpha=alpha).clamp_(self.lower, self.upper)
 
-    def lipschitz(self, rounds: int = 6) -> float:
+    def lipschitz(self) -> float:
         """The curvature of a sampled L_beta here, by power iteration with differences of gradients."""
+        rounds = COMMON.lipschitz_rounds
         pair = next(iter(self.samples(1, gradients=rounds + 1, stream=1)), None)
         if pair is None:
             return 1.0

@@ -7,6 +7,7 @@ from typing import final
 from scipy.optimize import OptimizeResult
 
 from auglag.result import DocumentedResult
+from auglag.stochastic.result import COURSE
 
 #: Field -> what it holds. `TrainingResult` has exactly these.
 SCHEMA: dict[str, str] = {
@@ -18,19 +19,7 @@ SCHEMA: dict[str, str] = {
     "multipliers": "by name: a float for a constraint that is a number, else an array; L = f + y'c",
     "constraints": "the values of the constraints over all rows, by name",
     "certificate": "a Certificate over all rows",
-    "epochs": "row evaluations / rows: passes over the data, full-batch tests included",
-    "gradients": "stochastic gradients D(x, y, z)",
-    "tests": "full-batch evaluations",
-    "nit": "outer iterations",
-    "nit_inner": "iterations of the method, all subproblems together",
-    "penalty": "beta of the last subproblem",
-    "history": "a list of dicts, one row per outer iteration",
-    "trace": "a list of dicts, one row per full-batch test",
-    "seconds": "wall-clock time",
-    "seed": "what makes the run again",
-    "tol": "the tolerance asked for",
-    "method": "the name of the method",
-    "variant": "the rules in words",
+    **COURSE,
 }
 
 

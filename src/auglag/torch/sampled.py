@@ -12,9 +12,8 @@ import torch
 from auglag.inner.base import InnerResult, InnerStatus
 from auglag.stochastic.algorithm2 import InnerState, call_until_accepted
 from auglag.stochastic.controllers import Controller
-from auglag.stochastic.full_batch import Ledger
+from auglag.stochastic.limits import Ledger
 from auglag.torch.data import Source
-from auglag.torch.full_batch_methods import Witness
 from auglag.torch.lagrangian import Subproblem, Test
 from auglag.torch.methods import Method
 from auglag.torch.oracle import Oracle
@@ -50,15 +49,14 @@ class SampledInner:
         ledger: Ledger,
         seed: int,
         exhausted: Callable[[], str],
-        watch: Witness,
     ) -> None:
         self.method, self.controller, self.source, self.ledger = method, controller, source, ledger
-        self.seed, self.exhausted, self.watch = seed, exhausted, watch
-        self.state, self.k = InnerState(), 1
+        self.seed, self.exhausted = seed, exhausted
+        self.memory, self.k = InnerState(), 1
 
     def solve(self, subproblem: Subproblem, x: Tensor, tol: float, *, limit: int) -> InnerResult:
         """Lines 1-8 of Algorithm 2."""
-        state, gradients = self.state, self.ledger.gradients
+        state, gradients = self.memory, self.ledger.gradients
         start = subproblem.test(x)
         last = start if state.v is None else subproblem.test(state.v)
         if state.steps == 0:
@@ -75,13 +73,13 @@ class SampledInner:
 
         test, status, why = call_until_accepted(
             self.controller, state, start, last, tol,
-            call=call, exhausted=lambda: stopped or self.exhausted(), tested=self.watch.tested,
+            call=call, exhausted=lambda: stopped or self.exhausted(), witness=subproblem.witness,
         )  # fmt: skip
         result = InnerResult(
             test.v, test.value, test.dist, state.iterations, self.ledger.gradients - gradients, status, limit=why
         )
         if status is InnerStatus.CONVERGED:
-            self.state = InnerState(carried=state.steps)
+            self.memory = InnerState(carried=state.steps)
         return result
 
     def one(self, subproblem: Subproblem, begin: Test, steps: int, p: int) -> Test:
@@ -95,19 +93,6 @@ class SampledInner:
             self.method.run(oracle, begin, steps)
         return subproblem.test(oracle.variables.read()), oracle.refused
 
-    def set_iteration(self, k: int) -> None:
-        """The outer iteration to come: part of the seed."""
-        self.k = k
-
-    def begin_level(self) -> None:
+    def forget(self) -> None:
         """Start afresh."""
-        self.state = InnerState()
-
-    def save(self) -> dict[str, Any]:
-        """The state inside the subproblem."""
-        s = self.state
-        return {"p": s.p, "steps": s.steps, "carried": s.carried, "iterations": s.iterations, "v": s.v}
-
-    def load(self, state: dict[str, Any]) -> None:
-        """The state of a checkpoint."""
-        self.state = InnerState(**state)
+        self.memory = InnerState()

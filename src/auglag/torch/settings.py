@@ -7,22 +7,21 @@ from typing import Any, final
 
 import torch
 
-from auglag.algorithm.rules import Adaptive, DualRule, Full, History, PenaltyRule, PowerLaw, ToleranceRule
-from auglag.errors import InputError, OptionError, require_positive
-from auglag.stochastic.controllers import AdaptiveEpochs, Controller, FixedEpochs
+from auglag.algorithm.rules import Adaptive, DualRule, Full, PenaltyRule, PowerLaw, ToleranceRule
+from auglag.errors import InputError, OptionError
+from auglag.stochastic.controllers import AdaptiveEpochs, Controller
+from auglag.stochastic.settings import Tracking
+from auglag.stochastic.tuning import TUNING as COMMON
 from auglag.torch.data import Source
 from auglag.torch.distributed import Team
 from auglag.torch.full_batch_methods import LBFGS
 from auglag.torch.functions import Functions
 from auglag.torch.methods import SGD, SVRG, Method, Optimizer, PStorm
 from auglag.torch.prox import ProxMap
+from auglag.torch.tuning import TUNING
 
-#: "auto" takes full batches where rows x parameters, about a sixth of the operations of a pass, are at most this.
-AFFORDABLE = {"cpu": 2e10, "cuda": 2e12}
 #: Layers that behave differently in a training step: f is then an expectation beyond the data.
 NOISY = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._BatchNorm)
-#: Where a pass is fewer steps of batches this size than STEPS, full batches are used from the start.
-WARM_UP_BATCH, WARM_UP_STEPS = 32, 16
 METHODS = ("lbfgs", "svrg", "sgd", "pstorm", "adam")
 
 
@@ -34,7 +33,7 @@ class Settings:
     method: Method | LBFGS
     penalty: PenaltyRule = field(default_factory=lambda: Adaptive(initial=1.0, gamma=3.0, tau=0.5))
     dual: DualRule = field(default_factory=Full)
-    tolerance: ToleranceRule | None = None  #: None: `Following` down to a fifth of tol
+    tolerance: ToleranceRule | None = None  #: None: `following`
     controller: Controller = field(default_factory=lambda: AdaptiveEpochs(initial=8, restart=False))
     largest_penalty: float = 1e20
     negligible: float = 0.01
@@ -45,28 +44,12 @@ class Settings:
         return f"{type(self.penalty).__name__} penalty, {type(self.dual).__name__} dual step{inner}"
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Following(ToleranceRule):
-    """eta'_{k+1} = min(eta'_k, max(follow R_k, floor)): subproblems are solved no better than the constraints are met.
+def following(tol: float) -> ToleranceRule:
+    """eta'_{k+1} = min(eta'_k, max(R_k / 5, tol / 5)): subproblems are solved no better than the constraints are met.
 
     While the violation is large, accuracy inside would be thrown away with the next multipliers.
     """
-
-    first: float = 0.1
-    follow: float = 0.2
-    floor: float = 0.0
-
-    def __post_init__(self) -> None:
-        require_positive(self.first, "Following.first")
-        require_positive(self.follow, "Following.follow")
-
-    def next(self, history: History) -> float:
-        """The recursion, over the history."""
-        eta = self.first
-        for it in history.iterations:
-            eta = min(eta, max(self.follow * it.residual, self.floor))
-        return max(eta, 1e-300)
+    return Tracking(first=COMMON.first_eta, ratio=1.0, follow=TUNING.follow, floor=COMMON.least_eta * tol)
 
 
 def defaults(method: Method | LBFGS) -> Settings:
@@ -78,7 +61,7 @@ def defaults(method: Method | LBFGS) -> Settings:
 
 def adam(params: Any) -> Any:
     """The optimiser behind method="adam"."""
-    return torch.optim.Adam(params, lr=1e-2)
+    return torch.optim.Adam(params, lr=TUNING.adam_rate)
 
 
 def by_name(method: Any, batch: int | None) -> Method | LBFGS:
@@ -117,10 +100,11 @@ def choose(functions: Functions, source: Source, prox: ProxMap, team: Team, *, s
     noisy = functions.model.training and any(_noisy(module) for module in functions.model.modules())
     if noisy or sampled or source.rows is None:
         return "adam" if prox.scale_free else "sgd"
-    affordable = AFFORDABLE.get(variables.device.type, AFFORDABLE["cpu"])
+    affordable = TUNING.affordable_cuda if variables.device.type == "cuda" else TUNING.affordable
     if source.rows * variables.n > affordable:
         return "adam" if prox.scale_free else "svrg"
-    many = source.rows >= 2 * WARM_UP_BATCH * WARM_UP_STEPS and 4 * team.size <= WARM_UP_BATCH
+    many = source.rows >= 2 * TUNING.warm_up_batch * TUNING.warm_up_steps
+    many = many and TUNING.warm_up_share * team.size <= TUNING.warm_up_batch
     return LBFGS(warm_up=many and prox.empty)
 
 
@@ -128,14 +112,3 @@ def _noisy(module: Any) -> bool:
     """Whether a layer draws or averages in training mode; recurrent and attention layers have dropout inside."""
     inside = isinstance(module, torch.nn.RNNBase | torch.nn.MultiheadAttention) and module.dropout > 0.0
     return inside or isinstance(module, NOISY)
-
-
-def controller_for(epochs: Any, default: Controller) -> Controller:
-    """The controller that `epochs=` asks for."""
-    if epochs is None:
-        return default
-    if isinstance(epochs, Controller):
-        return epochs
-    if isinstance(epochs, int) and not isinstance(epochs, bool):
-        return FixedEpochs(epochs)
-    raise InputError(f"epochs must be AdaptiveEpochs(...), FixedEpochs(...) or an integer, got {epochs!r:.80}")

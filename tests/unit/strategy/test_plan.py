@@ -21,7 +21,7 @@ from auglag.strategy.plan import (
     Subproblem,
     adopts,
     effort_left,
-    finishes,
+    newton_verdict,
     next_phase,
     suspicion,
 )
@@ -128,14 +128,14 @@ def test_a_candidate_is_adopted_if_the_error_halved_and_is_small(error: float, b
 @pytest.mark.parametrize(
     ("error", "in_vain", "solved", "end"),
     [
-        (1e-12, 0, True, True),
-        (1e-12, 0, False, False),
-        (1e-7, 1, True, False),
-        (1e-7, 2, True, True),
-        (1.0, 2, False, True),
+        (1e-12, 0, True, Status.SOLVED),
+        (1e-12, 0, False, None),
+        (1e-7, 1, True, None),
+        (1e-7, 2, True, Status.SOLVED),
+        (1.0, 2, False, Status.STUCK),
     ],
 )
 def test_the_end_is_at_the_target_or_where_calls_come_no_nearer(
-    error: float, in_vain: int, solved: bool, end: bool
+    error: float, in_vain: int, solved: bool, end: Status | None
 ) -> None:
-    assert finishes(error, 1e-9, in_vain, TUNING, solved=solved) is end
+    assert newton_verdict(error, 1e-9, in_vain, TUNING, solved=solved) is end

@@ -55,11 +55,28 @@ STATUS = {
 INFINITE = 1e20
 
 
+_DEFAULTS: dict[str, Any] = {
+    "tol": 1e-8,  # on IPOPT's scaled problem
+    "constr_viol_tol": 1e-8,  # the next three: on the problem as stated; IPOPT's own are 1e-4, 1, 1e-4
+    "dual_inf_tol": 1e-6,
+    "compl_inf_tol": 1e-8,
+    "bound_relax_factor": 1e-10,  # IPOPT's own, 1e-8, moves bounds by more than the tolerance where they are large
+    "acceptable_iter": 0,  # no "acceptable" ends
+    "max_iter": 100_000,
+    "linear_solver": "mumps",
+    "mu_strategy": "monotone",
+}
+
+
 class _Ipopt(Baseline):
     """IPOPT with MUMPS; a Python exception in a function ends the solve, and the last iterate is the answer."""
 
-    _hessian: ClassVar[str]
-    _build: ClassVar[staticmethod[[], Library]]  #: loads the build of IPOPT it uses
+    requires: tuple[str, ...] = ("casadi",)
+    extra = "baselines"
+    derivatives = 2
+    defaults: Mapping[str, Any] = _DEFAULTS
+    _hessian: ClassVar[str] = "exact"
+    _build: ClassVar[staticmethod[[], Library]] = staticmethod(from_casadi)  #: loads the build of IPOPT it uses
 
     def solve(self, problem: CountedProblem, options: Mapping[str, Any], seed: int) -> Answer:
         """Run it; multipliers have the sign of IPOPT, which is ours."""
@@ -84,30 +101,11 @@ class _Ipopt(Baseline):
         return f"IPOPT {ipopt.version} (MUMPS, {ipopt.wheel})"
 
 
-_DEFAULTS: dict[str, Any] = {
-    "tol": 1e-8,  # on IPOPT's scaled problem
-    "constr_viol_tol": 1e-8,  # the next three: on the problem as stated; IPOPT's own are 1e-4, 1, 1e-4
-    "dual_inf_tol": 1e-6,
-    "compl_inf_tol": 1e-8,
-    "bound_relax_factor": 1e-10,  # IPOPT's own, 1e-8, moves bounds by more than the tolerance where they are large
-    "acceptable_iter": 0,  # no "acceptable" ends
-    "max_iter": 100_000,
-    "linear_solver": "mumps",
-    "mu_strategy": "monotone",
-}
-
-
 @final
 class Ipopt(_Ipopt):
     """IPOPT with exact Hessians."""
 
     name = "ipopt"
-    requires = ("casadi",)
-    extra = "baselines"
-    derivatives = 2
-    defaults: Mapping[str, Any] = _DEFAULTS
-    _hessian = "exact"
-    _build = staticmethod(from_casadi)
 
 
 @final
@@ -115,12 +113,9 @@ class IpoptLimitedMemory(_Ipopt):
     """IPOPT with its limited-memory BFGS approximation of the Hessian: first derivatives only."""
 
     name = "ipopt-lm"
-    requires = ("casadi",)
-    extra = "baselines"
     derivatives = 1
     defaults: Mapping[str, Any] = {**_DEFAULTS, "limited_memory_max_history": 6}
     _hessian = "limited-memory"
-    _build = staticmethod(from_casadi)
 
 
 @final
@@ -129,10 +124,6 @@ class OldIpopt(_Ipopt):
 
     name = "ipopt-3.12"
     requires = ("ipyopt",)
-    extra = "baselines"
-    derivatives = 2
-    defaults: Mapping[str, Any] = _DEFAULTS
-    _hessian = "exact"
     _build = staticmethod(from_ipyopt)
 
 

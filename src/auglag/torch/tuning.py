@@ -1,0 +1,97 @@
+"""Every constant that steers a PyTorch run beyond `stochastic.tuning`: what, in which unit, why this value, its source.
+
+"By trial" means: on trainings such as those of `benchmarks/torch_training.py`; no table of alternatives was kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The constants, in the order in which a run meets them."""
+
+    # ------------------------------------------------------------------------------------------- choice of the method
+    #: "auto" takes full batches where rows x parameters, about a sixth of the operations of a pass, are at most this: a
+    #: pass then takes about a second. A GPU does a hundred times as much.
+    affordable: float = 2e10
+    affordable_cuda: float = 2e12
+    #: Sampled Adam comes first where a pass is at least `warm_up_steps` steps of two batches of this size. By trial.
+    warm_up_batch: int = 32
+    warm_up_steps: int = 16
+    #: Rows of such a batch for every process, at least: fewer do not use it.
+    warm_up_share: int = 4
+
+    # --------------------------------------------------------------------------------------------------------- warm-up
+    #: Calls of 1/2, 1, 2, ... passes, at most; each has to shrink dist to `warm_up_gain` of what it was, and they end
+    #: where dist is at most `warm_up_enough`, which is the first inner tolerance. By trial.
+    warm_up_calls: int = 5
+    warm_up_gain: float = 0.7
+    warm_up_enough: float = 0.1
+    #: Learning rate of method="adam"; ten times PyTorch's default, because `anneal` takes it down in every call.
+    adam_rate: float = 1e-2
+
+    # ------------------------------------------------------------------------------------------------ inner tolerances
+    #: Next inner tolerance of full-batch and SVRG runs, in units of the last R. By trial.
+    follow: float = 0.2
+
+    # ------------------------------------------------------------------------------------------------- sampled methods
+    #: Learning rates fall linearly over a call by this share: to a hundredth. By trial.
+    annealed: float = 0.99
+    #: Slacks follow a running mean of what minimises L_beta batch by batch: a gradient step of this size / beta.
+    slack_rate: float = 0.1
+    #: Limits are looked at every so many steps, in calls of at least `few_steps`; in shorter ones at every step.
+    look_every: int = 16
+    few_steps: int = 64
+    #: Pairs of `Batches` per seed. Part of what a seed means.
+    pairs_per_seed: int = 256
+
+    # ------------------------------------------------------------------------------------------- full batches: L-BFGS
+    #: Numbers that all pairs of vectors may take: 2 GB in double precision.
+    pair_numbers: int = 2**28
+    #: Pairs that are kept even so.
+    least_pairs: int = 5
+    #: A pair is dropped unless s'y > this * |s| |y|: its curvature may be rounding.
+    least_curvature: float = 1e-10
+    #: Differences of values below this many rounding units of max(1, |value|) are rounding. By trial.
+    value_roundings: float = 20.0
+    #: Wolfe conditions: sufficient decrease and curvature (Nocedal and Wright 2006, section 3.1: 1e-4 and 0.9).
+    decrease: float = 1e-4
+    flattening: float = 0.9
+    #: Points per line search, at most.
+    line_trials: int = 25
+    #: A step that is too short is multiplied by 2 at least and by this at most.
+    longest_growth: float = 10.0
+    #: Between two steps, the next stays this share of their distance away from both; with no slope known at the upper
+    #: one it lies `blind_share` of the way. By trial.
+    end_margin: float = 0.1
+    blind_share: float = 0.3
+    #: A bracket narrower than this, relative to its upper end, is a point.
+    bracket_width: float = 1e-12
+
+    # ------------------------------------------------------------------------------------------ full batches: PANOC
+    #: Shares of the quasi-Newton step that are tried before the proximal step is taken alone (Stella et al. 2017).
+    panoc_shares: tuple[float, ...] = (1.0, 0.5, 0.25)
+    #: Decrease of the envelope that a step must bring, in units of step * |residual|^2.
+    panoc_decrease: float = 0.05
+    #: First step, in units of 1 / L, and the share of the quadratic bound that has to hold for it.
+    panoc_step: float = 0.9
+    panoc_bound: float = 0.95
+    #: Length of the look along the gradient that estimates L.
+    panoc_look: float = 1e-3
+    #: Halvings of the step, at most.
+    panoc_halvings: int = 60
+
+    # -------------------------------------------------------------------------------------------------- tests, accuracy
+    #: Points whose f and c are kept: x_k, the last, the best and one more of a line search.
+    cached_points: int = 4
+    #: Tests that a subproblem keeps with their gradients: those of x_k and of the last point.
+    cached_tests: int = 2
+    #: Rounding in a gradient, in rounding units of its size: sums over rows and layers. By trial.
+    gradient_roundings: float = 8.0
+
+
+TUNING = Tuning()
