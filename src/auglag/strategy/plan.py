@@ -205,7 +205,7 @@ def adopts(error: float, before: float, t: Tuning) -> bool:
 
 
 def newton_verdict(error: float, target: float, in_vain: int, t: Tuning, *, solved: bool) -> Status | None:
-    """The verdict on a call that reached tol: the attempt ends at its target, or after calls that got no nearer to it."""
+    """The verdict on a call that reached tol: the end is at its target, or after calls that got no nearer to it."""
     over = in_vain >= t.newton_finishes or (solved and error <= target)
     return ended_by_newton(solved=solved) if over else None
 
