@@ -122,10 +122,16 @@ def cli(seen: Reader) -> None:
         assert seen.printed == "finished [0.1, 0.01, 0.001]\n"
 
 
+def jax(seen: Reader) -> None:
+    assert "4.743" in seen.printed
+    assert seen.names["batch"].messages() == {auglag.Status.SOLVED.message: 1000}
+
+
 #: Called after each block of the page: how many blocks it has, and what they promise.
 PROMISES: dict[str, tuple[int, Callable[[Reader], None]]] = {
     "README.md": (3, readme),
     "CONTRIBUTING.md": (3, contributing),
+    "docs/jax.md": (1, jax),
     "docs/prox.md": (1, prox),
     "docs/stochastic.md": (3, stochastic),
     "docs/torch.md": (4, torch),
