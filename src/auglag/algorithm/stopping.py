@@ -6,18 +6,19 @@ import itertools
 from dataclasses import dataclass
 from typing import final
 
+from auglag.algorithm import formulas
 from auglag.algorithm.rules import History
 from auglag.inner.base import InnerStatus
 from auglag.result import Status
 from auglag.strategy.budget import Budget
 
 #: A subproblem still unbounded at this penalty, or so many in a row, call for a look whether the problem is.
-UNBOUNDED_PENALTY = 1e12
+UNBOUNDED_PENALTY = formulas.UNBOUNDED_PENALTY
 UNBOUNDED_IN_A_ROW = 3
 #: No useful subproblem can be posed in double precision beyond this penalty.
-LARGEST_PENALTY = 1e20
+LARGEST_PENALTY = formulas.LARGEST_PENALTY
 #: Outer iterations without a better residual, with the inner solver failing, before the run is called stuck.
-PATIENCE = 6
+PATIENCE = formulas.STUCK_AFTER
 #: Iterations that may be spent on getting from tol to aim * tol.
 EXTRA = 2
 #: The same where the last steps are Newton's: only degenerate problems need any.
@@ -35,7 +36,8 @@ class Stopping:
     aim: float = 1.0
     largest_penalty: float = LARGEST_PENALTY
     extra: int = EXTRA  #: iterations that may be spent on getting from tol to aim * tol
-    suspicion: int | None = 4  #: penalty increases in a row without less violation that call for a feasibility check
+    #: Penalty increases in a row without less violation that call for a feasibility check.
+    suspicion: int | None = formulas.VAIN_INCREASES
 
     def __call__(self, history: History, status: InnerStatus, limit: str = "") -> Status | None:
         """None to go on. INFEASIBLE, and UNBOUNDED with constraints, are suspicions for the caller to confirm."""
@@ -89,13 +91,13 @@ class Stopping:
 
     def _looks_infeasible(self, history: History, times: int) -> bool:
         """The last `times` increases of beta did not reduce the violation, which is not small."""
-        if not history.last.usable or history.last.user_violation <= 10 * self.tol:
+        if not (history.last.usable and formulas.clearly_violated(history.last.user_violation, self.tol)):
             return False
         violations, betas = history.violations(), [it.beta for it in history.iterations if it.usable]
         if len(betas) <= times or betas[-1] <= betas[-1 - times]:
             return False
         recent = violations[-1 - times :]
-        return all(now > 0.9 * before for before, now in itertools.pairwise(recent))
+        return all(formulas.hardly_less(now, before) for before, now in itertools.pairwise(recent))
 
     def _stuck(self, history: History) -> bool:
         """No better residual for a while, although the inner solver tried and failed every time."""
@@ -106,5 +108,6 @@ class Stopping:
         if len(usable) <= PATIENCE:
             return False
         recent = usable[-PATIENCE:]
-        no_better = min(it.residual for it in recent) > 0.9 * min(it.residual for it in usable[:-PATIENCE])
+        before = min(it.residual for it in usable[:-PATIENCE])
+        no_better = bool(formulas.hardly_less(min(it.residual for it in recent), before))
         return no_better and all(it.inner_status != InnerStatus.CONVERGED.name for it in recent)

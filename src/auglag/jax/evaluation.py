@@ -12,13 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from auglag.jax.directions import UNROLLED
 from auglag.jax.folding import NotScalar, add, mul
 from auglag.jax.scalars import scalarised
-from auglag.jax.vectors import Array, Rows, Vector
-
-#: m * n up to which a problem is written out number by number.
-SMALL_JACOBIAN = 64
+from auglag.jax.tuning import TUNING
+from auglag.jax.vectors import Array, Rows, Vector, largest, total
 
 
 @final
@@ -96,6 +93,14 @@ class Evaluation(ABC):
     def scaled_rows(self, jac: Any, factors: Vector) -> Any:
         """diag(factors) J."""
 
+    @abstractmethod
+    def row_sizes(self, jac: Any) -> Vector:
+        """The max norms of the rows of J."""
+
+    @abstractmethod
+    def row_squares(self, jac: Any) -> Vector:
+        """The squares of the 2-norms of the rows of J."""
+
 
 @final
 class Written:
@@ -123,7 +128,7 @@ def written(functions: Functions, p: Any, dtype: Any) -> Written | None:
 
     p holds the shapes of one instance's parameters.
     """
-    if functions.n > UNROLLED or functions.m * functions.n > SMALL_JACOBIAN:
+    if functions.n > TUNING.unrolled or functions.m * functions.n > TUNING.unrolled_jacobian:
         return None
     try:
         return Written(functions, p, dtype)
@@ -186,6 +191,15 @@ class ByNumbers(Evaluation):
     def scaled_rows(self, jac: Any, factors: Vector) -> Any:
         """diag(factors) J."""
         return [Rows([mul(entry, factors[i]) for entry in row.entries]) for i, row in enumerate(jac)]
+
+    def row_sizes(self, jac: Any) -> Vector:
+        """The max norms of the rows of J."""
+        zero = jnp.zeros(self.batch, self.dtype)
+        return Rows([largest(row, zero) for row in jac])
+
+    def row_squares(self, jac: Any) -> Vector:
+        """The squares of the 2-norms of the rows of J."""
+        return Rows([total(row * row, 0.0) for row in jac])
 
     def _number(self, value: Any) -> Array:
         return jnp.broadcast_to(jnp.asarray(value.reshape(-1)[0], self.dtype), (self.batch,))
@@ -273,3 +287,11 @@ class ByArrays(Evaluation):
     def scaled_rows(self, jac: Any, factors: Vector) -> Any:
         """diag(factors) J."""
         return jac * factors[:, None]
+
+    def row_sizes(self, jac: Any) -> Vector:
+        """The max norms of the rows of J."""
+        return jnp.abs(jac).max(axis=1)
+
+    def row_squares(self, jac: Any) -> Vector:
+        """The squares of the 2-norms of the rows of J."""
+        return jnp.sum(jac * jac, axis=1)

@@ -17,9 +17,7 @@ from jax.extend.core import Literal
 
 from auglag.jax.folding import NotScalar, Numbers, add, div, mul, neg, numbers, same, select, sub, varies
 from auglag.jax.moves import MOVES, SPLITS, dot, moved_numbers, reduced, split
-
-#: A function of more single operations than this is left to XLA's own batching.
-MOST_OPERATIONS = 4000
+from auglag.jax.tuning import TUNING
 
 
 def scalarised(function: Callable[..., Any], *shapes: Any) -> Callable[..., list[Numbers]]:
@@ -29,7 +27,7 @@ def scalarised(function: Callable[..., Any], *shapes: Any) -> Callable[..., list
     """
     closed = jax.make_jaxpr(function)(*shapes)
     count = _operations(closed.jaxpr)
-    if count > MOST_OPERATIONS:
+    if count > TUNING.unrolled_operations:
         raise NotScalar(f"{count} operations")
     _require_known(closed.jaxpr)
 
