@@ -19,7 +19,6 @@ from auglag.jax.subproblem import Subproblem
 from auglag.jax.vectors import (
     Array,
     Vector,
-    as_array,
     clip,
     each,
     largest,
@@ -93,9 +92,9 @@ class Lockstep:
         s = staged(always, self._outer, old, point)
         point = staged(always, self.sub.with_multipliers, s, point)
         settled = (s.k > old.k) & (point.distance <= s.eta)  # the start of the next subproblem already solves it
-        moved, endless = self.steps.newton(s, point) if not self.options.memory else self.steps.limited_memory(s, point)
+        moved = self.steps.newton(s, point) if not self.options.memory else self.steps.limited_memory(s, point)
         going = (s.status == RUNNING) & ~settled
-        s = select(going, self._failed(s, moved, endless), s)
+        s = select(going, moved, s)
         s = s._replace(steps=old.steps + 1)
         late = (s.status == RUNNING) & (s.steps >= self.options.max_steps)
         s = s._replace(status=where(late, int(Status.ITERATION_LIMIT), s.status))
@@ -142,36 +141,8 @@ class Lockstep:
             vain=vain,
             status=status,
             pairs=None if s.pairs is None else s.pairs.without(update),
-            record=self._recorded(s, update | (solved & (s.status == RUNNING)), now, p.distance, y),
+            record=s.recorded(update | (solved & (s.status == RUNNING)), now, p.distance, y),
         )
-
-    def _failed(self, s: State, new: State, endless: Array) -> State:
-        """A subproblem without a lower bound: x and y stay and beta grows; UNBOUNDED if no penalty helps."""
-        if not self.sub.m:
-            return new._replace(status=where(endless, int(Status.UNBOUNDED), new.status))
-        beta, k = self.rules.failure_factor * s.beta, s.k + 1
-        hopeless = endless & (s.beta >= formulas.UNBOUNDED_PENALTY)
-        status = where(endless & (k > self.options.max_outer), int(Status.ITERATION_LIMIT), new.status)
-        unknown = jnp.full_like(s.beta, jnp.nan)
-        return new._replace(
-            x=where(hopeless, s.x, where(endless, s.start, new.x)),
-            beta=where(endless, beta, new.beta),
-            eta=where(endless, self.rules.eta(k, beta, self.sub.target(s)), new.eta),
-            length=where(endless, 1.0, new.length),
-            k=where(endless, k, new.k),
-            idle=where(endless, 0, new.idle),
-            status=where(hopeless, int(Status.UNBOUNDED), status),
-            pairs=None if new.pairs is None else new.pairs.without(endless),
-            record=self._recorded(s, endless & (s.status == RUNNING), unknown, unknown, s.y),
-        )
-
-    def _recorded(self, s: State, mask: Array, violation: Array, stationarity: Array, y: Vector) -> Record | None:
-        """The record with iteration k of the instances in the mask."""
-        if s.record is None:
-            return None
-        batch, dtype = s.beta.shape[-1], s.beta.dtype
-        x, y = as_array(s.x, batch, dtype), as_array(y, batch, dtype)
-        return s.record.put(mask, s.k, Record(s.beta, s.eta, violation, stationarity, x, y))
 
 
 def _scale_factor(norms: Array) -> Array:

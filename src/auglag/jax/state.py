@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, final
 
 import jax.numpy as jnp
 
-from auglag.jax.vectors import Array, Vector, where
+from auglag.jax.vectors import Array, Vector, as_array, where
 
 #: The status of an instance that is not finished; the others are those of `auglag.Status`.
 RUNNING = -1
@@ -95,6 +95,14 @@ class State(NamedTuple):
     steep: Any  #: what counts as a steep row: the norms of the rows' gradients at the start, scaled, at most 1
     pairs: Pairs | None
     record: Record | None
+
+    def recorded(self, mask: Array, violation: Array, stationarity: Array, y: Vector) -> Record | None:
+        """The record with iteration k of the instances in the mask."""
+        if self.record is None:
+            return None
+        batch, dtype = self.beta.shape[-1], self.beta.dtype
+        x, y = as_array(self.x, batch, dtype), as_array(y, batch, dtype)
+        return self.record.put(mask, self.k, Record(self.beta, self.eta, violation, stationarity, x, y))
 
 
 class Point(NamedTuple):

@@ -13,19 +13,19 @@ from auglag.jax.rules import Rules
 from auglag.jax.state import Options, Pairs, Point, State
 from auglag.jax.subproblem import Subproblem
 from auglag.jax.tuning import TUNING
-from auglag.jax.vectors import Array, Vector, clip, equal, maximum, minimum, norm, staged, total, where
+from auglag.jax.vectors import Array, Vector, clip, equal, maximum, minimum, norm, select, staged, total, where
 from auglag.result import Status
 
 
 @final
 class Steps:
-    """The inner steps: from a state to the state after one step, and whether the subproblem has no lower bound."""
+    """The inner steps."""
 
     def __init__(self, sub: Subproblem, rules: Rules, options: Options, eps: float) -> None:
         self.sub, self.rules, self.options, self.eps = sub, rules, options, eps
         self.patience = TUNING.idle_memory if options.memory else TUNING.idle_newton
 
-    def newton(self, s: State, p: Point) -> tuple[State, Array]:
+    def newton(self, s: State, p: Point) -> State:
         """A projected Newton step, searched; or the accelerated step where it halves the best residual so far."""
         jac, w = p.jac, p.w
         always = s.steps[0] >= 0
@@ -99,7 +99,7 @@ class Steps:
         hessian = self.sub.evaluation.add_squares(curvature, p.jac, held_rows)
         return free_step(hessian, gradient, stay, reach, s.shift)[0]
 
-    def _searched(self, s: State, p: Point, direction: Vector, full: Vector, stiff: Array) -> tuple[State, Array]:
+    def _searched(self, s: State, p: Point, direction: Vector, full: Vector, stiff: Array) -> State:
         """The first of four trial points with sufficient decrease; the accelerated point goes before them all."""
         lower, upper = self.sub.sides.lower, self.sub.sides.upper
         value = self.sub.value(s, p.f, p.w)
@@ -129,15 +129,35 @@ class Steps:
         idle = where(quiet, s.idle + 1, where(taken, 0, s.idle))
         idle = where(~taken & (length < TUNING.shortest), self.patience, idle)
         new = s._replace(x=x, length=length, idle=idle)
-        endless = endless & ~taken
+        new = self._failed(s, new, endless & ~taken)
         if not self.options.accelerate or self.options.memory:
-            return new, endless
-        new, better = staged(s.steps[0] >= 0, self._accelerated, s, p, trials[0], first_c, new, stiff)
-        return new, endless & ~better
+            return new
+        better: State = staged(s.steps[0] >= 0, self._accelerated, s, p, trials[0], first_c, new, stiff)
+        return better
 
-    def _accelerated(self, s: State, p: Point, x: Vector, c: Vector, new: State, stiff: Array) -> Any:
+    def _failed(self, s: State, new: State, endless: Array) -> State:
+        """A subproblem without a lower bound: x and y stay and beta grows; UNBOUNDED if no penalty helps."""
+        if not self.sub.m:
+            return new._replace(status=where(endless, int(Status.UNBOUNDED), new.status))
+        beta, k = self.rules.failure_factor * s.beta, s.k + 1
+        hopeless = endless & (s.beta >= formulas.UNBOUNDED_PENALTY)
+        status = where(endless & (k > self.options.max_outer), int(Status.ITERATION_LIMIT), new.status)
+        unknown = jnp.full_like(s.beta, jnp.nan)
+        return new._replace(
+            x=where(hopeless, s.x, where(endless, s.start, new.x)),
+            beta=where(endless, beta, new.beta),
+            eta=where(endless, self.rules.eta(k, beta, self.sub.target(s)), new.eta),
+            length=where(endless, 1.0, new.length),
+            k=where(endless, k, new.k),
+            idle=where(endless, 0, new.idle),
+            status=where(hopeless, int(Status.UNBOUNDED), status),
+            pairs=None if new.pairs is None else new.pairs.without(endless),
+            record=s.recorded(endless, unknown, unknown, s.y),
+        )
+
+    def _accelerated(self, s: State, p: Point, x: Vector, c: Vector, new: State, stiff: Array) -> State:
         """The Newton step on the KKT system, which the subproblem's own step contains: x + d and yhat(x + d) to first
-        order. Taken if it improves the smallest residual so far enough. Returns the state, and where it was taken.
+        order. Taken if it improves the smallest residual so far enough, instead of `new`.
         """
         zero = 0.0 * s.beta
         y, violation = s.y, zero
@@ -153,14 +173,17 @@ class Steps:
             x=where(better, x, new.x),
             y=where(better, y, new.y) if self.sub.m else new.y,
             start=where(better, x, new.start),
+            beta=where(better, s.beta, new.beta),
+            eta=where(better, s.eta, new.eta),
             best=where(better, residual, new.best),
             length=where(better, 1.0, new.length),
+            k=where(better, s.k, new.k),
             idle=where(better, 0, new.idle),
-            status=where(solved, int(Status.SOLVED), new.status),
+            status=where(solved, int(Status.SOLVED), where(better, s.status, new.status)),
         )
-        return accepted, better
+        return accepted if s.record is None else accepted._replace(record=select(better, s.record, new.record))
 
-    def limited_memory(self, s: State, p: Point) -> tuple[State, Array]:
+    def limited_memory(self, s: State, p: Point) -> State:
         """A projected limited-memory step on the free variables."""
         pairs = s.pairs
         assert pairs is not None
