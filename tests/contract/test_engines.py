@@ -21,7 +21,6 @@ jax = pytest.importorskip("jax")
 torch = pytest.importorskip("torch")
 jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp  # noqa: E402
-
 from scipy.optimize import NonlinearConstraint  # noqa: E402
 
 import auglag  # noqa: E402

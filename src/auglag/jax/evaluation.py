@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from auglag.jax.folding import NotScalar, add, mul
+from auglag.jax.folding import NotScalar, add, boxed, mul
 from auglag.jax.scalars import scalarised
 from auglag.jax.tuning import TUNING
 from auglag.jax.vectors import Array, Rows, Vector, largest, total
@@ -216,23 +216,15 @@ def _inner(a: Sequence[Any], b: Sequence[Any]) -> Any:
 def _boxed(leaf: Array, mapped: bool) -> Any:
     """A leaf (..., batch) as an object array of arrays over the batch; one that all instances share, of numbers."""
     shape = leaf.shape[:-1] if mapped else leaf.shape
-    out = np.empty(shape, dtype=object)
-    for index in np.ndindex(*shape):
-        out[index] = leaf[index]
-    return out
+    return boxed([leaf[index] for index in np.ndindex(*shape)], shape)
 
 
 def _box(v: Rows) -> Any:
-    out = np.empty(len(v), dtype=object)
-    for i in range(len(v)):
-        out[i] = v[i]
-    return out
+    return boxed(v.entries, (len(v),))
 
 
 def _one(value: Any) -> Any:
-    out = np.empty((), dtype=object)
-    out[()] = value
-    return out
+    return boxed([value], ())
 
 
 @final
