@@ -16,8 +16,8 @@ import math
 from dataclasses import dataclass
 from typing import final
 
+from auglag.algorithm.formulas import UNBOUNDED_PENALTY
 from auglag.algorithm.status import Status
-from auglag.algorithm.stopping import UNBOUNDED_PENALTY
 from auglag.inner.base import InnerStatus
 from auglag.strategy.tuning import Start, Tuning
 

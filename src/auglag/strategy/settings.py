@@ -8,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
+from auglag.algorithm.formulas import LARGEST_PENALTY
 from auglag.algorithm.rules import (
     Adaptive,
     Always,
@@ -19,7 +20,6 @@ from auglag.algorithm.rules import (
     Short,
     ToleranceRule,
 )
-from auglag.algorithm.stopping import LARGEST_PENALTY
 from auglag.errors import InputError, OptionError
 from auglag.inner import LBFGSB, SOLVERS, InnerSolver
 from auglag.problems.constraints import nearest

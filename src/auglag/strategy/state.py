@@ -9,10 +9,11 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm import formulas
 from auglag.algorithm.outer import Algorithm1
 from auglag.algorithm.rules import Constant, Geometric, History, Iteration, ToleranceRule
 from auglag.algorithm.status import Status
-from auglag.algorithm.stopping import EXTRA, MORE, Stopping
+from auglag.algorithm.stopping import Stopping
 from auglag.budget import Budget, Meter
 from auglag.certificate.incumbent import Best, Judge
 from auglag.errors import CheckpointError
@@ -243,9 +244,10 @@ class Context:
         task, between, newtons = self.task, state.between, state.newtons
         history = state.history
         last = history.last if history.iterations else None
-        violated = last is not None and task.problem.m > 0 and last.user_violation > task.tuning.violated * task.tol
+        constrained = task.problem.m > 0
+        violated = constrained and last is not None and formulas.clearly_violated(last.user_violation, task.tol)
         return Standing(
-            constrained=task.problem.m > 0,
+            constrained=constrained,
             sparse=not self.curvature.dense,
             exact=self.curvature.exact,
             newton=self.newton,
@@ -276,9 +278,9 @@ class Context:
 
     def stopping(self, state: State) -> Stopping:
         """The test after every iteration."""
-        task, extra = self.task, MORE if self.models else EXTRA
+        task, constrained = self.task, self.task.problem.m > 0
         doubt, largest = suspicion(self.standing(state), task.tuning), task.settings.largest_penalty
-        return Stopping(task.tol, task.budget, task.problem.m > 0, self.aim, largest, extra, doubt)
+        return Stopping(task.tol, task.budget, constrained, self.aim, largest, self.models, doubt)
 
 
 def scaling_at(task: Task, x: Vector) -> Scaling:
@@ -303,7 +305,7 @@ def _tolerance(task: Task, aim: float, sf: float) -> ToleranceRule:
         return Constant(target)
     if task.settings.tolerance is not None:
         return task.settings.tolerance
-    return Geometric(first=max(tuning.tolerance_first, target), ratio=tuning.tolerance_ratio, floor=target)
+    return Geometric(first=max(formulas.FIRST_TOLERANCE, target), ratio=formulas.TOLERANCE_RATIO, floor=target)
 
 
 def _require_size(task: Task, name: str, values: Vector, size: int) -> None:

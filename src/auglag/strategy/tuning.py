@@ -60,10 +60,6 @@ class Tuning:
     newton_least: float = 1e-9
     #: The inner tolerance ends at this fraction of what the stopping test needs, so that both halves of R fit in it.
     tolerance_share: float = 0.5
-    #: The first inner tolerance and its reduction per outer iteration, in units of the scaled gradient; as ALGENCAN's
-    #: sequence (Birgin and Martinez 2014, section 12.8: tenfold each time).
-    tolerance_first: float = 0.1
-    tolerance_ratio: float = 0.1
     #: Points with a residual (or error) up to this multiple of tol count as near: differences become central there, and
     #: the certificate is looked at. Chosen by trial.
     near_tol: float = 1e3
@@ -146,8 +142,6 @@ class Tuning:
 
     # Restoration: is there a feasible point?
 
-    #: A violation counts as one above this multiple of tol.
-    violated: float = 10.0
     #: Penalty increases in a row without less violation that call for restoration: the first and the second time.
     suspicions: tuple[int, ...] = (4, 8)
     #: Tolerance of the least-violation problem, in its scaled gradient (rows have gradients of size 1).
