@@ -152,7 +152,7 @@ class Steps:
             idle=where(endless, 0, new.idle),
             status=where(hopeless, int(Status.UNBOUNDED), status),
             pairs=None if new.pairs is None else new.pairs.without(endless),
-            record=s.recorded(endless, unknown, unknown, s.y),
+            record=s._replace(x=s.start).recorded(endless, unknown, unknown, s.y),
         )
 
     def _accelerated(self, s: State, p: Point, x: Vector, c: Vector, new: State, stiff: Array) -> State:
