@@ -186,7 +186,7 @@ def test_claims_are_true_at_other_tolerances(family: str, tol: float) -> None:
 def test_convex_problems_are_never_called_infeasible_whatever_their_units() -> None:
     """Rows are linear and some point satisfies them, so that no local infeasibility exists."""
     wrong = []
-    for number in range(120):
+    for number in range(60 * TIMES):
         rng = np.random.default_rng([7, number])
         case = FAMILIES["convex_qp"](rng)
         case = case.scaled(1.0, 10.0 ** rng.uniform(-6, 6, len(case.rows)), 10.0 ** rng.uniform(-6, 6, case.n))
@@ -257,7 +257,7 @@ def linear_program(case: Case, objective: Array) -> Any:
     return linprog(objective, A_ub=inequalities, b_ub=sides, bounds=bounds, method="highs")
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=150 * TIMES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(case=integer_problem(), options=st.sampled_from([{}, {}, {}, *SETTINGS]))
 def test_claims_on_integer_quadratic_programs_are_true(case: Case, options: dict[str, Any]) -> None:
     feasible = linear_program(case, np.zeros(case.n)).status == 0
