@@ -52,11 +52,7 @@ PAPER_ROWS = (
 
 
 def solved_at(
-    records: Iterable[Record],
-    *,
-    title: str = "Solved at",
-    cost: Cost = gradients,
-    claims_at: float | None = 1e-6,
+    records: Iterable[Record], *, title: str = "Solved at", cost: Cost = gradients, claims_at: float | None = 1e-6
 ) -> Table:
     """Problems that the judge accepts at 1e-3, 1e-6 and 1e-8, the median cost, CPU time, endings and false claims.
 

@@ -14,14 +14,7 @@ from numpy.typing import NDArray
 from auglag._typing import Vector
 from auglag.inner import tuning
 from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits, require_count
-from auglag.inner.first_order import (
-    Point,
-    Progress,
-    initial_lipschitz,
-    raised,
-    try_bound,
-    visit,
-)
+from auglag.inner.first_order import Point, Progress, initial_lipschitz, raised, try_bound, visit
 from auglag.prox.base import ProxTerm, SeparableTerm
 
 

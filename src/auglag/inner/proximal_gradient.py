@@ -13,15 +13,7 @@ from auglag._typing import Vector
 from auglag.errors import InputError, require_positive
 from auglag.inner import tuning
 from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits, require_count
-from auglag.inner.first_order import (
-    Point,
-    Progress,
-    Trial,
-    initial_lipschitz,
-    raised,
-    try_bound,
-    visit,
-)
+from auglag.inner.first_order import Point, Progress, Trial, initial_lipschitz, raised, try_bound, visit
 
 
 @final

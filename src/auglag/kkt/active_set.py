@@ -47,13 +47,7 @@ class _Corrected:
 
 
 def active_set(
-    model: Model,
-    sets: Sets,
-    shift: float,
-    *,
-    sweeps: int | None = None,
-    hint: float = 0.0,
-    correct: bool = True,
+    model: Model, sets: Sets, shift: float, *, sweeps: int | None = None, hint: float = 0.0, correct: bool = True
 ) -> Step | None:
     """The solution, or None where the sets cycle or the Hessian cannot be made convex on them.
 

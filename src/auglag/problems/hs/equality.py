@@ -11,11 +11,7 @@ from auglag.problems.hs.model import Row, Smooth, linear, nonlinear, problem, pr
 #: The constraints of HS78, HS80 and HS81.
 TRIPLE: Row = nonlinear(
     "triple",
-    lambda x1, x2, x3, x4, x5: [
-        x1**2 + x2**2 + x3**2 + x4**2 + x5**2,
-        x2 * x3 - 5 * x4 * x5,
-        x1**3 + x2**3,
-    ],
+    lambda x1, x2, x3, x4, x5: [x1**2 + x2**2 + x3**2 + x4**2 + x5**2, x2 * x3 - 5 * x4 * x5, x1**3 + x2**3],
     lambda x1, x2, x3, x4, x5: [
         [2 * x1, 2 * x2, 2 * x3, 2 * x4, 2 * x5],
         [0, x3, x2, -5 * x5, -5 * x4],
@@ -41,13 +37,7 @@ def _sine(level1: float, level2: float) -> Row:
             [0, 1, 4 * x3**3 * x4**2, 2 * x3**4 * x4, 0],
         ],
         lambda x1, x2, x3, x4, x5: [
-            {
-                (1, 1): 2 * x4,
-                (1, 4): 2 * x1,
-                (4, 4): -sin(x4 - x5),
-                (4, 5): sin(x4 - x5),
-                (5, 5): -sin(x4 - x5),
-            },
+            {(1, 1): 2 * x4, (1, 4): 2 * x1, (4, 4): -sin(x4 - x5), (4, 5): sin(x4 - x5), (5, 5): -sin(x4 - x5)},
             {(3, 3): 12 * x3**2 * x4**2, (3, 4): 8 * x3**3 * x4, (4, 4): 2 * x3**4},
         ],
         lower=[level1, level2],
@@ -282,12 +272,7 @@ TABLE = (
         _sine(2 * sqrt(2), 8 + sqrt(2)),
         x0=[2, 2, 2, 2, 2],
     ),
-    problem(
-        "HS78",
-        product(),
-        TRIPLE,
-        x0=[-2, 1.5, 2, -1, -1],
-    ),
+    problem("HS78", product(), TRIPLE, x0=[-2, 1.5, 2, -1, -1]),
     problem(
         "HS79",
         Smooth(
