@@ -46,19 +46,16 @@ class CountedProblem(AbstractProblem):
         self._started = time.process_time()
 
     def f(self, x: Vector) -> float:
-        """The objective."""
         self._value_at(x)
         self.counts.nfev += 1
         return self.inner.f(x)
 
     def c(self, x: Vector) -> Vector:
-        """The constraint functions."""
         self._value_at(x)
         self.counts.constr_nfev += 1
         return self.inner.c(x)
 
     def grad(self, x: Vector) -> Vector:
-        """The gradient of f."""
         self._gradient_at(x)
         self.counts.njev += 1
         return self.inner.grad(x)
@@ -71,12 +68,10 @@ class CountedProblem(AbstractProblem):
 
     @property
     def has_hessp(self) -> bool:
-        """Whether there are second derivatives."""
         return self.inner.has_hessp and not self.hide_hessians
 
     @property
     def has_hess(self) -> bool:
-        """Whether there are Hessian matrices."""
         return self.inner.has_hess and not self.hide_hessians
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
@@ -98,11 +93,9 @@ class CountedProblem(AbstractProblem):
         return self.hess(x, y) - self.hess(x, np.zeros_like(y))
 
     def linear(self) -> LinearRows | None:
-        """As the inner problem knows; it counts nothing for it, and neither does this one."""
         return self.inner.linear()
 
     def row_name(self, i: int) -> str:
-        """As the inner problem calls it."""
         return self.inner.row_name(i)
 
     def check_time(self) -> None:

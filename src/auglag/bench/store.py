@@ -73,7 +73,6 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
     def add(self, record: Record, written: float = 0.0) -> bool:

@@ -41,11 +41,9 @@ class LBFGSB(InnerSolver):
 
     @property
     def name(self) -> str:
-        """The name users pass."""
         return "lbfgsb"
 
     def refuses(self, traits: Traits) -> str | None:
-        """Only bounds."""
         if not traits.is_box:
             name = traits.term
             return f"inner='lbfgsb' handles bounds but not g={name}; inner='panoc' handles any prox term"

@@ -31,11 +31,9 @@ class NewtonCG(InnerSolver):
 
     @property
     def name(self) -> str:
-        """The name users pass."""
         return "newton-cg"
 
     def refuses(self, traits: Traits) -> str | None:
-        """Bounds only, second derivatives of everything, and no kinks."""
         if not traits.is_box:
             name = traits.term
             return f"inner='newton-cg' handles bounds but not g={name}; inner='panoc' handles any prox term"
@@ -52,7 +50,6 @@ class NewtonCG(InnerSolver):
         return None
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
-        """Newton steps until the oracle accepts."""
         box, t = oracle.bounds(), tuning.TUNING
         lower, upper = box
         radius = max(1.0, float(np.linalg.norm(x)))

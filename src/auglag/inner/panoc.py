@@ -204,15 +204,12 @@ class Panoc(InnerSolver):
 
     @property
     def name(self) -> str:
-        """The name users pass as `inner=`."""
         return "panoc"
 
     def refuses(self, traits: Traits) -> str | None:
-        """Accepts every g."""
         return None
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
-        """PANOC iterations until the oracle ends the solve."""
         t = tuning.TUNING
         at = _first(oracle, Point(x, value, gradient))
         memory, progress = _Memory(oracle.g, self.memory), Progress(oracle)

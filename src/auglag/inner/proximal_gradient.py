@@ -40,15 +40,12 @@ class ProximalGradient(InnerSolver):
 
     @property
     def name(self) -> str:
-        """The name users pass as `inner=`."""
         return "proximal-gradient"
 
     def refuses(self, traits: Traits) -> str | None:
-        """Accepts every g."""
         return None
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
-        """Proximal gradient steps until the oracle ends the solve."""
         here = Point(x, value, gradient)
         lipschitz = self.lipschitz or initial_lipschitz(oracle, here)
         progress, calm, t = Progress(oracle), 0, tuning.TUNING
@@ -136,15 +133,12 @@ class SpectralProximalGradient(InnerSolver):
 
     @property
     def name(self) -> str:
-        """The name users pass as `inner=`."""
         return "spectral"
 
     def refuses(self, traits: Traits) -> str | None:
-        """Accepts every g."""
         return None
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
-        """Spectral steps until the oracle ends the solve."""
         here = Point(x, value, gradient)
         step = scale = 1.0 / initial_lipschitz(oracle, here)
         recent: deque[float] = deque([oracle.start_value], self.memory)

@@ -42,11 +42,9 @@ class ProximalPoint(InnerSolver):
 
     @property
     def name(self) -> str:
-        """The name users pass as `inner=`."""
         return "proximal-point"
 
     def refuses(self, traits: Traits) -> str | None:
-        """Accepts every g."""
         return None
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:

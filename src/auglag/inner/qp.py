@@ -37,7 +37,6 @@ class QPModel(InnerSolver):
 
     @property
     def name(self) -> str:
-        """The name users pass."""
         return "qp"
 
     def refuses(self, traits: Traits) -> str | None:
@@ -56,7 +55,6 @@ class QPModel(InnerSolver):
         return None
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
-        """Steps until the oracle accepts."""
         subproblem = oracle.subproblem
         if not isinstance(subproblem, ModelledSubproblem):
             raise InputError(

@@ -234,22 +234,18 @@ class PointwiseProblem(AbstractProblem):
 
     @final
     def f(self, x: Vector) -> float:
-        """The objective."""
         return self.at(x).f
 
     @final
     def grad(self, x: Vector) -> Vector:
-        """Its gradient."""
         return self.at(x).grad
 
     @final
     def c(self, x: Vector) -> Vector:
-        """The constraint functions."""
         return self.at(x).c
 
     @final
     def jac(self, x: Vector) -> Jacobian:
-        """Their Jacobian."""
         return self.at(x).jac
 
     @abstractmethod

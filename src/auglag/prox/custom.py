@@ -89,7 +89,6 @@ class CustomDomain(Indicator):
         self._project = project
 
     def value(self, x: Vector) -> float:
-        """0 where the term is finite, else +inf."""
         return 0.0 if self._term.value(x) < math.inf else math.inf
 
     def prox(self, x: Vector, step: float) -> Vector:

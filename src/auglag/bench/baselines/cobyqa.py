@@ -82,14 +82,12 @@ class _Free:
         return x
 
     def f(self, free: Vector) -> float:
-        """The objective."""
         key = free.tobytes()
         if key not in self._f:
             self._f[key] = self._problem.f(self.extend(free))
         return self._f[key]
 
     def c(self, free: Vector) -> Vector:
-        """The constraint functions."""
         key = free.tobytes()
         if key not in self._c:
             self._c[key] = self._problem.c(self.extend(free)).copy()

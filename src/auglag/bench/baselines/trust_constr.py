@@ -107,7 +107,6 @@ class _SmallBarrier:
         self.satisfied, self.message = False, ""
 
     def __call__(self, x: Vector, state: Any) -> bool:
-        """Whether to stop."""
         if state.get("barrier_parameter", 0.0) > self._barrier:
             return False
         if state.optimality <= self._tol and state.constr_violation <= self._tol:

@@ -97,18 +97,15 @@ class LowRankFactor(Factor):
             self.negative = plain.negative + int(np.count_nonzero(values < 0)) - int(np.count_nonzero(c > 0))
 
     def trusted(self) -> bool:
-        """As the factors of K."""
         return self._small is not None and self._plain.trusted()
 
     def solve(self, b: Vector) -> Vector:
-        """The solution, refined as long as that helps."""
         if self._small is None:
             return np.full(b.size, np.nan)
         return refined(b, self._once, self._product)[0]
 
     @property
     def fill(self) -> int:
-        """With the columns of K^-1 V."""
         return self._plain.fill + int(self._w.size)
 
     def _once(self, b: Vector) -> Vector:

@@ -59,7 +59,6 @@ class NativeEvaluator(Evaluator):
         self._product_at = ctypes.c_void_p(self._product.ctypes.data)
 
     def values(self, x: Vector, key: bytes) -> Values:
-        """f, gradient, c and J at x."""
         with self._lock:
             self._state = b""
             if self.in_python:
@@ -71,14 +70,12 @@ class NativeEvaluator(Evaluator):
         return out.item(0), out[1:a], out[a:b], out[b:]
 
     def product(self, x: Vector, y: Vector, v: Vector) -> Vector:
-        """Hess(f + y'c)(x) v."""
         with self._lock:
             self._to_second_order(x)
             self._library.hessian_product(self._address, y.tobytes(), v.tobytes(), self._product_at)
             return self._product.copy()
 
     def second_order(self, x: Vector) -> SecondOrder:
-        """The parts of the Hessian at x."""
         with self._lock:
             self._to_second_order(x)
             return SecondOrder(self._he.copy(), self._jacobian.copy(), self._ga.copy(), self._ha.copy())

@@ -43,7 +43,6 @@ class Header:
 
     @property
     def objectives(self) -> int:
-        """Number of objectives."""
         return self.counts["objectives"]
 
     @property

@@ -100,24 +100,20 @@ class NlProblem(AbstractProblem):
         return float(self._at(x).v[self._tape.roots[-1]])
 
     def c(self, x: Vector) -> Vector:
-        """The constraint functions."""
         self.counts.constr_nfev += 1
         return np.asarray(self._at(x).v[self._tape.roots[:-1]])
 
     def grad(self, x: Vector) -> Vector:
-        """The gradient of f."""
         self.counts.njev += 1
         gradient = np.zeros(self.n)
         gradient[self._grad_column] = self._rows(x)[self._grad_part]
         return gradient
 
     def jac(self, x: Vector) -> Any:
-        """The Jacobian of c."""
         self.counts.constr_njev += 1
         return self._jac_pattern.matrix(self._rows(x)[self._jac_part].copy())
 
     def vjp(self, point: Point, w: Vector) -> Vector:
-        """J(x)'w."""
         if not self.m:
             return np.zeros(self.n)
         entries: Any = point.jac
@@ -141,7 +137,6 @@ class NlProblem(AbstractProblem):
         return self.has_hessp and self._second_order().products <= LARGEST
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
-        """The Hessian of f + y'c at x times v."""
         second, at, weights = self._weighted(x, y)
         v = vector(v, self.n, "v")
         with np.errstate(all="ignore"):
@@ -150,7 +145,6 @@ class NlProblem(AbstractProblem):
             return second.product(at.arguments, weights, v)
 
     def hess(self, x: Vector, y: Vector) -> Any:
-        """The Hessian of f + y'c at x, a csr_array with both triangles."""
         second, at, weights = self._weighted(x, y)
         with np.errstate(all="ignore"):
             kept = self._assembled(second, at, weights)
