@@ -113,7 +113,7 @@ def problem(
         x=_frozen(solution.x),
         f=solution.f,
         multipliers=tuple(_frozen(y) for y in solution.y),
-        bound_multipliers=_frozen(solution.z),
+        bound_multipliers=_frozen(solution.z or (0.0,) * n),
         unique=unique,
         note=note,
     )
@@ -127,8 +127,9 @@ def nonlinear(
     *,
     lower: Level = -inf,
     upper: Level = inf,
+    equal: Level | None = None,
 ) -> Row:
-    """The block lower <= c(x) <= upper; `fun`, `jac` and `hess` list the values, gradients and Hessians of the c_i."""
+    """The block lower <= c(x) <= upper, or c(x) = equal; the functions list values, gradients, Hessians of the c_i."""
 
     def values(x: Vector) -> Vector:
         with np.errstate(all="ignore"):
@@ -145,19 +146,20 @@ def nonlinear(
                 total += weight * _symmetric(len(x), entries)
         return total
 
-    return Row(name, values, jacobian, hessian, _level(lower), _level(upper), linear=False)
+    return Row(name, values, jacobian, hessian, *_sides(lower, upper, equal), linear=False)
 
 
-def linear(name: str, matrix: Sequence[Sequence[float]], *, lower: Level = -inf, upper: Level = inf) -> Row:
-    """The block lower <= A x <= upper."""
+def linear(
+    name: str, matrix: Sequence[Sequence[float]], *, lower: Level = -inf, upper: Level = inf, equal: Level | None = None
+) -> Row:
+    """The block lower <= A x <= upper, or A x = equal."""
     a = _frozen(matrix)
     return Row(
         name,
-        fun=lambda x: a @ _vector(x),
-        jac=lambda x: a.copy(),
-        hess=lambda x, v: np.zeros((a.shape[1], a.shape[1])),
-        lower=_level(lower),
-        upper=_level(upper),
+        lambda x: a @ _vector(x),
+        lambda x: a.copy(),
+        lambda x, v: np.zeros((a.shape[1], a.shape[1])),
+        *_sides(lower, upper, equal),
         linear=True,
     )
 
@@ -209,8 +211,9 @@ def _frozen(values: ArrayLike) -> Vector:
     return array
 
 
-def _level(value: Level) -> float | Vector:
-    return float(value) if isinstance(value, int | float) else _frozen(value)
+def _sides(lower: Level, upper: Level, equal: Level | None) -> list[float | Vector]:
+    pair = (lower, upper) if equal is None else (equal, equal)
+    return [float(side) if isinstance(side, int | float) else _frozen(side) for side in pair]
 
 
 def _symmetric(n: int, entries: Entries | Matrix) -> Matrix:
