@@ -6,14 +6,14 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auglag._typing import Vector
 from auglag.inner import tuning
-from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits, require_count
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle, require_count
 from auglag.inner.first_order import Point, Progress, initial_lipschitz, raised, try_bound, visit
 from auglag.prox.base import ProxTerm, SeparableTerm
 
@@ -197,17 +197,11 @@ class Panoc(InnerSolver):
     memory: number of L-BFGS pairs.
     """
 
+    name: ClassVar[str] = "panoc"
     memory: int = 20
 
     def __post_init__(self) -> None:
         require_count(self, "memory", self.memory)
-
-    @property
-    def name(self) -> str:
-        return "panoc"
-
-    def refuses(self, traits: Traits) -> str | None:
-        return None
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
         t = tuning.TUNING
