@@ -13,7 +13,7 @@ from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear.base import Factor, Indices, LinearSolver, System
 from auglag.kkt.linear.layout import Layout, canonical
-from auglag.kkt.linear.refinement import LowRankFactor, probe, refined
+from auglag.kkt.linear.refinement import LowRankFactor, PlainFactor, probe, refined
 
 
 @final
@@ -75,7 +75,7 @@ class SparseSystem(System):
 
 
 @final
-class SparseFactor(Factor):
+class SparseFactor(PlainFactor):
     """Factors without row exchanges, whose pivots have the signs of the eigenvalues.
 
     Without exchanges tiny pivots would be fatal, so that a little is added to the diagonal, with the sign it should
