@@ -199,20 +199,8 @@ def _from_nonlinear(
     _no_keep_feasible(constraint, i)
     jac = _scheme_or_callable(constraint.jac, f"constraints[{i}].jac")
     hess = parse_hess(constraint.hess, f"constraints[{i}].hess")
-    return _block(
-        name,
-        i,
-        constraint.fun,
-        jac,
-        hess,
-        constraint.lb,
-        constraint.ub,
-        x0,
-        box,
-        counts,
-        rel_step=constraint.finite_diff_rel_step,
-        sparsity=constraint.finite_diff_jac_sparsity,
-    )
+    by_steps = (constraint.finite_diff_rel_step, constraint.finite_diff_jac_sparsity)
+    return _block(name, i, constraint.fun, jac, hess, constraint.lb, constraint.ub, x0, box, counts, *by_steps)
 
 
 def _from_linear(constraint: LinearConstraint, name: str, i: int, n: int, counts: Counts) -> Block:

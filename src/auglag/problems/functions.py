@@ -326,15 +326,12 @@ class Problem(PointwiseProblem):
         matrices = [jac(x) for _, jac in parts]
         if not all(isinstance(matrix, np.ndarray) for matrix in matrices):
             return False
+
+        def values(z: Vector) -> Vector:
+            return np.concatenate([np.atleast_1d(fun(z)) for fun, _ in parts])
+
         together = np.vstack([np.atleast_2d(matrix) for matrix in matrices])
-        return checking.agrees(
-            lambda z: np.concatenate([np.atleast_1d(fun(z)) for fun, _ in parts]),
-            together,
-            x,
-            self.lower,
-            self.upper,
-            rng,
-        )
+        return checking.agrees(values, together, x, self.lower, self.upper, rng)
 
     def _rows_at(self, group: Group, x: Vector) -> Vector:
         return self.at(x).c[group.start : group.stop]

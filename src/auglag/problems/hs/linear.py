@@ -18,16 +18,13 @@ def _hs62_objective() -> Smooth:
     weights = -32.174 * np.array([255, -255, 280, -280, 290, -290], dtype=np.float64)
 
     def fun(*x: float) -> float:
-        value: float = weights @ log(forms @ np.asarray(x) + 0.03)
-        return value
+        return float(weights @ log(forms @ np.asarray(x) + 0.03))
 
     def grad(*x: float) -> Vector:
-        slope: Vector = (weights / (forms @ np.asarray(x) + 0.03)) @ forms
-        return slope
+        return np.asarray((weights / (forms @ np.asarray(x) + 0.03)) @ forms)
 
     def hess(*x: float) -> Matrix:
-        curvature: Matrix = -(forms.T * (weights / (forms @ np.asarray(x) + 0.03) ** 2)) @ forms
-        return curvature
+        return np.asarray(-(forms.T * (weights / (forms @ np.asarray(x) + 0.03) ** 2)) @ forms)
 
     return Smooth(fun, grad, hess)
 
@@ -49,13 +46,11 @@ def _hs86_objective() -> Smooth:
 
     def fun(*x: float) -> float:
         v = np.asarray(x)
-        value: float = e @ v + v @ (c @ v) + d @ v**3
-        return value
+        return float(e @ v + v @ (c @ v) + d @ v**3)
 
     def grad(*x: float) -> Vector:
         v = np.asarray(x)
-        slope: Vector = e + 2 * (c @ v) + 3 * d * v**2
-        return slope
+        return np.asarray(e + 2 * (c @ v) + 3 * d * v**2)
 
     return Smooth(fun, grad, lambda *x: 2 * c + np.diag(6 * d * np.asarray(x)))
 

@@ -18,8 +18,7 @@ def _hs73_nutrients() -> Row:
     w = (0.28, 0.19, 20.5, 0.62)
 
     def deviation(*x: float) -> float:
-        value: float = root(w[0] * x[0] ** 2 + w[1] * x[1] ** 2 + w[2] * x[2] ** 2 + w[3] * x[3] ** 2)
-        return value
+        return float(root(w[0] * x[0] ** 2 + w[1] * x[1] ** 2 + w[2] * x[2] ** 2 + w[3] * x[3] ** 2))
 
     def jac(*x: float) -> list[list[float]]:
         s = deviation(*x)
@@ -92,13 +91,11 @@ def _exp_of_product() -> Smooth:
     p = product()
 
     def grad(*x: float) -> Vector:
-        slope: Vector = exp(p.fun(*x)) * np.asarray(p.grad(*x))
-        return slope
+        return np.asarray(exp(p.fun(*x)) * np.asarray(p.grad(*x)))
 
     def hess(*x: float) -> Matrix:
         g = np.asarray(p.grad(*x))
-        curvature: Matrix = exp(p.fun(*x)) * (p.hess(*x) + np.outer(g, g))
-        return curvature
+        return np.asarray(exp(p.fun(*x)) * (p.hess(*x) + np.outer(g, g)))
 
     return Smooth(lambda *x: exp(p.fun(*x)), grad, hess)
 
@@ -114,8 +111,7 @@ def _hs81_objective() -> Smooth:
     def hess(*x: float) -> Matrix:
         cubes = x[0] ** 3 + x[1] ** 3 + 1
         g = np.array([3 * x[0] ** 2, 3 * x[1] ** 2, 0, 0, 0])
-        curvature: Matrix = base.hess(*x) - np.outer(g, g) - cubes * np.diag([6 * x[0], 6 * x[1], 0, 0, 0])
-        return curvature
+        return np.asarray(base.hess(*x) - np.outer(g, g) - cubes * np.diag([6 * x[0], 6 * x[1], 0, 0, 0]))
 
     return Smooth(lambda *x: base.fun(*x) - (x[0] ** 3 + x[1] ** 3 + 1) ** 2 / 2, grad, hess)
 

@@ -170,8 +170,7 @@ def quadratic(q: Entries, g: Sequence[float], constant: float = 0.0) -> Smooth:
 
     def fun(*x: float) -> float:
         v = np.asarray(x)
-        value: float = v @ (h @ v) / 2 + b @ v + constant
-        return value
+        return float(v @ (h @ v) / 2 + b @ v + constant)
 
     return Smooth(fun, lambda *x: h @ np.asarray(x) + b, lambda *x: h)
 
@@ -182,8 +181,7 @@ def squares(matrix: Sequence[Sequence[float]], target: Sequence[float]) -> Smoot
 
     def fun(*x: float) -> float:
         r = a @ np.asarray(x) - b
-        value: float = r @ r
-        return value
+        return float(r @ r)
 
     return Smooth(fun, lambda *x: 2 * (a @ np.asarray(x) - b) @ a, lambda *x: 2 * a.T @ a)
 
@@ -211,9 +209,12 @@ def _frozen(values: ArrayLike) -> Vector:
     return array
 
 
-def _sides(lower: Level, upper: Level, equal: Level | None) -> list[float | Vector]:
-    pair = (lower, upper) if equal is None else (equal, equal)
-    return [float(side) if isinstance(side, int | float) else _frozen(side) for side in pair]
+def _sides(lower: Level, upper: Level, equal: Level | None) -> tuple[float | Vector, float | Vector]:
+    return (_level(lower), _level(upper)) if equal is None else (_level(equal), _level(equal))
+
+
+def _level(value: Level) -> float | Vector:
+    return float(value) if isinstance(value, int | float) else _frozen(value)
 
 
 def _symmetric(n: int, entries: Entries | Matrix) -> Matrix:

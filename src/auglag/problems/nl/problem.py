@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, final
 
@@ -28,17 +29,18 @@ Names: TypeAlias = tuple[tuple[str, ...] | None, tuple[str, ...] | None]
 
 
 @final
+@dataclass(slots=True, eq=False)
 class _Evaluated:
     """What is known at one x."""
 
-    def __init__(self, x: Vector, v: Vector) -> None:
-        self.x, self.v = x, v
-        self.p: Vector | None = None
-        self.rows: Vector | None = None
-        self.q: Vector | None = None
-        self.arguments: Any = None
-        self.weighted: tuple[bytes, Vector] | None = None
-        self.hessian: tuple[Vector, Any] | None = None
+    x: Vector
+    v: Vector
+    p: Vector | None = None
+    rows: Vector | None = None
+    q: Vector | None = None
+    arguments: Any = None
+    weighted: tuple[bytes, Vector] | None = None
+    hessian: tuple[Vector, Any] | None = None
 
 
 @final
