@@ -76,7 +76,7 @@ class CountedProblem(AbstractProblem):
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         """The Hessian of f + y'c at x times v; every product counts."""
-        self._check()
+        self.check_time()
         self.products += 1
         self.counts.nhev += 1
         return self.inner.hessp(x, y, v)
@@ -100,14 +100,15 @@ class CountedProblem(AbstractProblem):
 
     def check_time(self) -> None:
         """Raise `LimitReached` if the CPU seconds are used up; for solvers that iterate without evaluations."""
-        self._check()
+        if self.spent > self.limits.seconds:
+            self._refuse(f"{self.limits.seconds:g} CPU seconds")
 
     # ------------------------------------------------------------------------------------------------------- counting
 
     def _value_at(self, x: Vector) -> None:
         key = x.tobytes()
         if key != self._value_key:
-            self._check()
+            self.check_time()
             self._value_key = key
             self.values += 1
             if not self.gradients:
@@ -118,7 +119,7 @@ class CountedProblem(AbstractProblem):
         if key != self._gradient_key:
             if self.gradients >= self.limits.gradients:
                 self._refuse(f"{self.limits.gradients} gradients")
-            self._check()
+            self.check_time()
             self._gradient_key = key
             self.gradients += 1
             self.last_x = np.array(x)
@@ -126,14 +127,10 @@ class CountedProblem(AbstractProblem):
     def _hessian_at(self, x: Vector) -> None:
         key = x.tobytes()
         if key != self._hessian_key:
-            self._check()
+            self.check_time()
             self._hessian_key = key
             self.hessians += 1
         self.counts.nhev += 1
-
-    def _check(self) -> None:
-        if time.process_time() - self._started > self.limits.seconds:
-            self._refuse(f"{self.limits.seconds:g} CPU seconds")
 
     def _refuse(self, limit: str) -> None:
         """Raise, unless the solver is inside its grace."""

@@ -71,12 +71,8 @@ class NloptAuglag(Baseline):
 
 #: NLopt's return codes; the negative ones arrive as exceptions.
 STATUS = {
-    1: "success",
-    2: "stopval reached",
-    3: "ftol reached",
-    4: "xtol reached",
-    5: "maxeval reached",
-    6: "maxtime reached",
+    **{1: "success", 2: "stopval reached", 3: "ftol reached"},
+    **{4: "xtol reached", 5: "maxeval reached", 6: "maxtime reached"},
 }
 
 
