@@ -251,9 +251,7 @@ class InnerSolver(ABC):
         # A solve cut short hands back the lowest point, which has come furthest; any other the most stationary one.
         cut_short = status in (InnerStatus.LIMIT, InnerStatus.BUDGET, InnerStatus.INTERRUPTED)
         x, total, residual = (oracle.lowest if cut_short else oracle.best) or (np.array(x), math.inf, math.inf)
-        return InnerResult(
-            x, total, residual, oracle.iterations, oracle.evaluations, status, limit=why, undefined=oracle.undefined
-        )
+        return InnerResult(x, total, residual, oracle.iterations, oracle.evaluations, status, why, oracle.undefined)
 
 
 def require_count(owner: object, name: str, value: int) -> None:

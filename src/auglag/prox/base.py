@@ -113,9 +113,10 @@ class Zero(SeparableTerm):
         return np.full(n, -np.inf), np.full(n, np.inf)
 
 
-def require_length(term: ProxTerm, field: str, have: int, n: int) -> None:
-    """Raise unless a per-coordinate field of `term` fits n variables."""
-    if have != n:
+def require_length(term: ProxTerm, field: str, value: Weights, n: int) -> None:
+    """Raise unless a field of `term`, a number or one per coordinate, fits n variables."""
+    if np.ndim(value) and np.size(value) != n:
+        have = np.size(value)
         raise InputError(f"{type(term).__name__}.{field} must have {n} entries, one per variable, got {have}")
 
 

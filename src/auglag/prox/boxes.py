@@ -72,9 +72,8 @@ class Box(SeparableTerm):
         return lower if lower.ndim else np.full(n, lower), upper if upper.ndim else np.full(n, upper)
 
     def check(self, n: int) -> None:
-        for name, bound in (("lower", self._lower), ("upper", self._upper)):
-            if bound.ndim:
-                require_length(self, name, bound.size, n)
+        require_length(self, "lower", self._lower, n)
+        require_length(self, "upper", self._upper, n)
 
 
 def NonNegative() -> Box:

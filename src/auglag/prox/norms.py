@@ -56,8 +56,7 @@ class L1(SeparableTerm):
         return L1(entries(self.weight, index))
 
     def check(self, n: int) -> None:
-        if np.ndim(self.weight):
-            require_length(self, "weight", np.size(self.weight), n)
+        require_length(self, "weight", self.weight, n)
 
 
 @final

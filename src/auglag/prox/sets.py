@@ -92,8 +92,7 @@ class L2Ball(Indicator):
         return np.asarray(max(0.0, float(v @ normal)) * normal)
 
     def check(self, n: int) -> None:
-        if np.ndim(self.center):
-            require_length(self, "center", np.size(self.center), n)
+        require_length(self, "center", self.center, n)
 
 
 @final
@@ -169,7 +168,7 @@ class HalfSpace(Indicator):
         return np.asarray(max(0.0, float(v @ self._normal)) * self._normal)
 
     def check(self, n: int) -> None:
-        require_length(self, "a", self._normal.size, n)
+        require_length(self, "a", self._normal, n)
 
 
 @final

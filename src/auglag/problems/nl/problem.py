@@ -23,7 +23,6 @@ from auglag.problems.nl.tape import Tape
 #: Names in `.col` and `.row` files beside a model are read up to this size.
 LARGEST_NAMES = 100_000_000
 
-
 #: Names of rows and of variables.
 Names: TypeAlias = tuple[tuple[str, ...] | None, tuple[str, ...] | None]
 
