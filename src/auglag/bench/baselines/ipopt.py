@@ -29,7 +29,6 @@ STATUS = {
 #: What IPOPT takes for infinite.
 INFINITE = 1e20
 
-
 _DEFAULTS: dict[str, Any] = {
     "tol": 1e-8,  # on IPOPT's scaled problem
     "constr_viol_tol": 1e-8,  # the next three: on the problem as stated; IPOPT's own are 1e-4, 1, 1e-4

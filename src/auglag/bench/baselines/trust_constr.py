@@ -44,8 +44,7 @@ class _TrustConstr(Baseline):
             problem.check_time()  # it may iterate without evaluations
             return ask is not None and ask(x, state)
 
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             found = minimize(
                 problem.f,
                 problem.x0,
