@@ -12,7 +12,7 @@ class Status(IntEnum):
 
     message: str
 
-    def __new__(cls, value: int, message: str) -> Status:  # noqa: D102
+    def __new__(cls, value: int, message: str) -> Status:
         member = int.__new__(cls, value)
         member._value_ = value
         member.message = message
