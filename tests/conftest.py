@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-# One thread for each process: the matrices here are tiny, and threads of BLAS only get in each other's way. To be set
-# before NumPy is loaded.
+# One thread for each process: the matrices here are tiny, and threads of BLAS or PyTorch get in each other's way.
+# To be set before NumPy is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Four virtual devices, so that spreading a batch over devices can be tested anywhere. Read when JAX is loaded.
 # What is compiled here runs for milliseconds: compiling it well would take longer.
 os.environ.setdefault(

@@ -1,9 +1,9 @@
 """Denoising with a known noise level: total variation under a ball.
 
-Of all signals that lie as far from the data as the noise is large, ||x - data||^2 <= n sigma^2, the one with the
-least total variation: a nonsmooth objective under a nonlinear constraint, and no regularisation parameter to tune.
-The multiplier y of the constraint on the mean square is that parameter: n / (2 y) is the weight of the total
-variation beside ||x - data||^2 / 2 that one would have had to guess.
+We look for the signal with the least total variation among all signals that are no further from the data than the
+noise is large, ||x - data||^2 <= n sigma^2. The objective is nonsmooth, the constraint is nonlinear, and there is no
+regularisation parameter to tune. The multiplier y of the constraint on the mean square gives that parameter: n / (2 y)
+is the weight of the total variation beside ||x - data||^2 / 2 that one would have had to guess.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """An infeasible problem, explained.
 
-A point is wanted inside a disc, above a parabola and to the right of a line. No such point exists. A solver that only
-says "failed" leaves you alone with that; here the result says that the problem is infeasible, where the violation is
-least, and which constraints are in conflict there. The one that is not named may stay as it is. Moving one of the
-named ones by a little more than its violation makes the problem feasible.
+A point is wanted inside a disc, above a parabola and to the right of a line. No such point exists. The
+result does not only say "failed": it says that the problem is infeasible, where the violation is least, and which
+constraints are in conflict there. The constraint that is not named may stay as it is. Moving one of the named ones by a
+little more than its violation makes the problem feasible.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Neyman-Pearson classification of e-mail.
 
-Of all linear rules, the one that misses the least spam, subject to a bound on the loss of good mail: the paper's
+We look for the linear rule that misses the least spam, subject to a bound on the loss of good mail. This is the paper's
 stochastic problem, on the Spambase data that come with the package. A smaller bound loses less good mail and lets
 more spam through. The right picture shows the residual, measured over all rows, against the passes over the data.
 """

@@ -1,9 +1,9 @@
 """A physics-informed fit: few noisy data, and the law they obey.
 
-Twenty noisy angles of a swinging pendulum from its first four seconds. A polynomial fitted to them alone is useless
-beyond. The same polynomial, made to obey angle'' = -a sin(angle) - b angle' as a constraint at 36 times over ten
-seconds, with a and b unknown, finds both numbers and predicts the rest. A penalty on the law would need a weight; a
-constraint does not.
+The data are twenty noisy angles of a swinging pendulum from its first four seconds. A polynomial fitted to them alone
+is useless after these seconds. The same polynomial, made to obey angle'' = -a sin(angle) - b angle' as a constraint at
+36 times over ten seconds, with a and b unknown, finds both numbers and predicts the rest. A penalty on the law would
+need a weight; a constraint does not.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The film of least area on a wavy frame that stays above a ball: 625 heights, the ball is a lower bound on each of
 them. With a given volume of air below it the film bulges; the volume is one more equality, and its multiplier is the
-pressure, in units of the surface tension. With many variables, a cheap gradient and no Hessian, L-BFGS-B is the inner
-solver to take.
+pressure, in units of the surface tension. With many variables, a cheap gradient and no Hessian, L-BFGS-B is the right
+inner solver.
 """
 
 from __future__ import annotations

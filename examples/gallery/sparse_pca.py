@@ -1,8 +1,8 @@
 """Sparse principal directions: L1 and a sphere.
 
 The direction of largest variance is easy to find and hard to read: every feature is in it. Adding weight ||x||_1 sets
-most loadings to exactly zero. The norm has a kink and the sphere x'x = 1 is a nonlinear equality; together they are
-what no method of SciPy can take. Each solution starts the next one (`warm_start=`) along a path of weights.
+most loadings to exactly zero. The norm has a kink and the sphere x'x = 1 is a nonlinear equality; no method of SciPy
+takes the two together. Each solution starts the next one (`warm_start=`) along a path of weights.
 """
 
 from __future__ import annotations

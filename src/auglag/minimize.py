@@ -1,4 +1,4 @@
-"""The front door: SciPy-shaped arguments in, a certified `Result` out."""
+"""The entry points `minimize`, `certify` and `scipy_method`: arguments as in SciPy, a certified `Result` back."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ def minimize(
         The objective `fun(x, *args)`; None for a feasibility problem; or a problem object (an `auglag.Problem` or any
         other source), and then x0, bounds, constraints, g and derivatives come from it.
     x0 : array_like
-        The starting point; moved into the bounds if it lies outside. May be left out beside a problem or a warm start.
+        The starting point; it is moved into the bounds if it lies outside. It may be left out if `fun` is a problem
+        object or `warm_start` is given.
     args : tuple
         Further arguments of fun, jac, hess and hessp.
     jac, hess, hessp, bounds, constraints
@@ -92,8 +93,9 @@ def minimize(
     tol : float
         Success means certificate.residual <= tol, in the user's units.
     variant : str
-        "adaptive-full" (the paper's Algorithm 1), "always-full", "adaptive-short", "always-short"; a variant that is
-        named is run without acceleration, which would hide what tells them apart. The default is "adaptive-full" with.
+        "adaptive-full" (the paper's Algorithm 1), "always-full", "adaptive-short" or "always-short". If a variant is
+        given, the run is this variant alone: without acceleration, restarts and presolve, so that variants can be
+        compared. The default is "adaptive-full" with all three.
     preset : str
         "default", "paper" (the settings of the paper's experiments), or a rival: "ialm", "ippm", "algencan".
     penalty, dual, tolerance, inner
@@ -104,21 +106,22 @@ def minimize(
     slacks : str
         "closed" (inequality slacks minimised out, the default) or "explicit" (slacks are variables).
     scaling, restoration : bool
-        Whether f and c are scaled by their gradients at x0; whether infeasibility is checked for on suspicion.
+        `scaling`: whether f and c are scaled by their gradients at x0. `restoration`: whether the run looks for a
+        feasible point when the violation does not fall, and reports INFEASIBLE if there seems to be none.
     presolve : bool
         Whether rows known to be linear (`LinearConstraint`, ...) that are empty, multiples of others, or bounds of one
         variable are taken off before the run; results, multipliers and logs have all rows. Rows that exclude each other
-        end the run at once as INFEASIBLE. On by default, but for other presets and named variants.
+        end the run at once as INFEASIBLE. The default is True; False if `variant` or another preset is given.
     penalty_weights : array_like
         A positive weight per constraint row: the penalty of row i is beta times it. For rows that matter more, or whose
         units scaling cannot know; multipliers and the certificate stay in the user's units.
     acceleration : bool or SQP
-        Whether Newton's method on the KKT conditions is tried between the iterations of Algorithm 1, whose inner solver
-        then is "qp" where that can be; False for Algorithm 1 alone, with another inner solver unless inner="qp".
+        Whether Newton's method on the KKT conditions is tried between the iterations of Algorithm 1; inner="auto" then
+        takes "qp" where it can. False: Algorithm 1 alone, and inner="auto" takes another solver.
     restarts : int
-        Other starts tried, with acceleration on, if x0 leads to no solution (default 6 at most): the best point so far
-        if it is near a solution, the least violated point near x0, a larger penalty, points around x0, the best point
-        again. 0 for one start; `history` and `message` name those that were needed.
+        The most other starts that are tried if no solution is found from x0 (default 6, with acceleration only): the
+        best point so far if it is near a solution, the least violated point near x0, a larger penalty, points around
+        x0, and the best point again. 0: x0 only. `history` has the attempt of every row, `message` names the start.
     budget : Budget
         Limits; see `auglag.Budget`.
     warm_start : Result, mapping or tuple
@@ -130,11 +133,11 @@ def minimize(
     progress : bool
         Print a table, one line per outer iteration.
     check_derivatives : "first" (or True) or False
-        Compare user-supplied derivatives with differences along one random direction at x0; a wrong one raises
+        Compare user-supplied derivatives with differences along one random direction at x0. A wrong derivative raises
         `DerivativeError`, which names the entry.
     checkpoint, resume : path
         Save the state after every outer iteration; go on from a saved state, bit for bit. Budgets count what was spent
-        before, too. That the functions are the same cannot be checked: sizes, bounds, x0 and settings are.
+        before, too. Sizes, bounds, x0 and settings must be the same; whether the functions are cannot be checked.
     finite_diff_rel_step : float or array
         Relative step of the finite differences of fun, as in SciPy.
 
@@ -206,8 +209,9 @@ def certify(
 ) -> Certificate:
     """Check any point of any solver: KKT residuals in the user's units, with the given or the best multipliers.
 
-    `fun` and the rest as in `minimize` (a problem object will do); x a vector or a whole SciPy result; multipliers in
-    the sign L = f + y'c, flat or one entry per constraint. The answer has `.meets(tol)`, `.residual` and `.worst`.
+    `fun` and the rest are as in `minimize` (a problem object is allowed); x is a vector or a whole SciPy result;
+    multipliers have the sign L = f + y'c, flat or one entry per constraint. The certificate has `.meets(tol)`,
+    `.residual` and `.worst`.
     """
     given = {"jac": jac, "hess": None, "hessp": None, "bounds": bounds, "g": g}
     point = check_x0(x["x"] if isinstance(x, Mapping) and "x" in x else x, "x")
@@ -348,9 +352,9 @@ def flat_multipliers(multipliers: Any, m: int) -> Vector:
 
 
 def warm_penalty(rule: PenaltyRule, beta: float) -> PenaltyRule:
-    """The rule, starting from an earlier run's last penalty, though not far above where it would start by itself.
+    """The rule, starting from an earlier run's last penalty, but not above the largest first penalty of the rule.
 
-    With good multipliers a moderate penalty will do, and a large one makes the subproblems hard.
+    With good multipliers a moderate penalty is enough, and a large one makes the subproblems hard.
     """
     if not isinstance(rule, Adaptive | Always):
         return rule  # a user's own rule decides by itself

@@ -1,4 +1,8 @@
-"""The command line as a user meets it: real processes, what they print, what they leave, how they end."""
+"""The command line as a user meets it: what commands print, what they leave, how they end.
+
+Starting a process takes a second, so that only what depends on one (signals, workers, the exit status that a shell
+sees) has one; the rest calls the same entry point in the process of the tests.
+"""
 
 import csv
 import gzip
@@ -14,14 +18,16 @@ from pathlib import Path
 import pytest
 
 from auglag.bench.store import Store
+from helpers.commands import auglag
 
 pytest.importorskip("typer")
 pytest.importorskip("psutil")
 STILL = f"{Path(__file__).parents[1] / 'helpers' / 'solvers.py'}:Still"
+__all__ = ["auglag"]  # a fixture
 COMMAND = [sys.executable, "-m", "auglag.cli"]
 
 
-def auglag(*arguments, code=0, **changes):
+def in_a_process(*arguments, code=0, **changes):
     """Run a command; its output, after a check of its exit status."""
     options = {"capture_output": True, "text": True, "check": False, "env": {**os.environ, "COLUMNS": "200"}, **changes}
     done = subprocess.run([*COMMAND, *map(str, arguments)], **options)
@@ -30,14 +36,14 @@ def auglag(*arguments, code=0, **changes):
 
 
 def test_solve_shows_the_iterations_and_what_came_of_them():
-    done = auglag("solve", "HS71")
+    done = in_a_process("solve", "HS71")
     assert "HS71: 4 variables, 2 constraint rows" in done.stdout
     assert "residual" in done.stdout
     assert "17.014017" in done.stdout
     assert done.stderr == ""
 
 
-def test_a_model_without_a_command_is_told_which_there_are(tmp_path):
+def test_a_model_without_a_command_is_told_which_there_are(auglag, tmp_path):
     done = auglag(tmp_path / "model.nl", code=2)
     assert f"`auglag solve {tmp_path}/model.nl` solves it" in done.stderr
     assert f"`auglag {tmp_path}/model -AMPL` writes {tmp_path}/model.sol" in done.stderr
@@ -63,13 +69,13 @@ circle = {"type": "eq", "fun": lambda x: x[0] ** 2 + x[1] ** 2 - 1}
 problem = auglag.Problem(fun, [2.0, 2.0], constraints=[circle])
 """)
     state = tmp_path / "state.npz"
-    done = auglag("solve", f"{model}:problem", "--save", state, "--inner", "lbfgsb", code=130)
+    done = in_a_process("solve", f"{model}:problem", "--save", state, "--inner", "lbfgsb", code=130)
     assert f"the state is kept in {state}; to go on, give the same options and --resume {state}" in done.stderr
     assert state.exists()
-    assert "nothing was saved" in auglag("solve", f"{model}:problem", "--inner", "lbfgsb", code=130).stderr
+    assert "nothing was saved" in in_a_process("solve", f"{model}:problem", "--inner", "lbfgsb", code=130).stderr
 
 
-def test_solve_as_json_is_json_and_nothing_else():
+def test_solve_as_json_is_json_and_nothing_else(auglag):
     found = json.loads(auglag("solve", "HS71", "--json", "--tol", "1e-5", "--variant", "always-full").stdout)
     assert found["success"]
     assert found["status"] == "SOLVED"
@@ -90,13 +96,13 @@ def test_solve_as_json_is_json_and_nothing_else():
         (["HS71", "--nonsense"], 2, "No such option"),
     ],
 )
-def test_exit_codes_and_messages(arguments, code, words):
+def test_exit_codes_and_messages(auglag, arguments, code, words):
     done = auglag("solve", *arguments, code=code)
     assert words in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_problem_of_ones_own_and_a_check_of_its_solution(tmp_path):
+def test_a_problem_of_ones_own_and_a_check_of_its_solution(auglag, tmp_path):
     (tmp_path / "mine.py").write_text(
         "import auglag\n"
         "def build():\n"
@@ -119,7 +125,7 @@ def test_a_problem_of_ones_own_and_a_check_of_its_solution(tmp_path):
     assert "must be an auglag.Problem" in auglag("solve", f"{tmp_path / 'mine.py'}:number", code=2).stderr
 
 
-def test_a_problem_of_ones_own_may_import_its_neighbours(tmp_path):
+def test_a_problem_of_ones_own_may_import_its_neighbours(auglag, tmp_path):
     (tmp_path / "neighbour.py").write_text("AIM = 3.0\n")
     (tmp_path / "mine.py").write_text(
         "import auglag\nfrom neighbour import AIM\nproblem = auglag.Problem(lambda x: (x[0] - AIM) ** 2, [0.0])\n"
@@ -128,7 +134,7 @@ def test_a_problem_of_ones_own_may_import_its_neighbours(tmp_path):
     assert json.loads(found)["x"] == [pytest.approx(3.0)]
 
 
-def test_a_run_can_be_saved_and_resumed(tmp_path):
+def test_a_run_can_be_saved_and_resumed(auglag, tmp_path):
     state = tmp_path / "state.npz"
     short = ["solve", "HS71", "--preset", "paper", "--quiet"]
     auglag(*short, "--save", state, "--evaluations", "60", code=5)
@@ -137,7 +143,7 @@ def test_a_run_can_be_saved_and_resumed(tmp_path):
     assert again["x"] == whole["x"]
 
 
-def test_the_doctor_says_what_is_there():
+def test_the_doctor_says_what_is_there(auglag):
     listing = auglag("doctor").stdout
     assert "numpy" in listing
     assert "auglag[torch]" in listing
@@ -146,16 +152,16 @@ def test_the_doctor_says_what_is_there():
     assert "solver auglag" in listing
 
 
-def test_parameters_of_a_problem_are_passed_on():
+def test_parameters_of_a_problem_are_passed_on(auglag):
     assert '"n": 5' in auglag("solve", "LUKVLE1", "--param", "5", "--json").stdout
 
 
 def test_bench_compares_solvers_and_a_second_call_finds_all_done(tmp_path):
     arguments = ["bench", "HS6", "HS71", "-s", "auglag", "-s", "auglag:preset=paper,tol=1e-3", "-o", tmp_path]
-    first = auglag(*arguments, "--workers", "2")
+    first = in_a_process(*arguments, "--workers", "2")
     assert "auglag:preset=paper,tol=1e-3" in first.stdout
     assert "4 of 4 runs" in first.stderr
-    second = auglag(*arguments)
+    second = in_a_process(*arguments)
     assert "4 runs are in the store already, 0 to do" in second.stderr
     assert second.stdout == first.stdout
     with gzip.open(tmp_path / "runs.csv.gz", "rt") as file:
@@ -165,7 +171,7 @@ def test_bench_compares_solvers_and_a_second_call_finds_all_done(tmp_path):
         assert (tmp_path / name).stat().st_size > 500
 
 
-def test_bench_lists_solvers_with_versions_or_what_to_install():
+def test_bench_lists_solvers_with_versions_or_what_to_install(auglag):
     listing = auglag("bench", "--list").stdout
     assert "auglag" in listing
     for line in listing.splitlines():
@@ -185,13 +191,13 @@ def test_bench_lists_solvers_with_versions_or_what_to_install():
         (["bench", "HS71", "--every", "0"], "--every must be at least 1"),
     ],
 )
-def test_mistakes_are_one_sentence(tmp_path, arguments, words):
+def test_mistakes_are_one_sentence(auglag, tmp_path, arguments, words):
     done = auglag(*arguments, "-o", tmp_path, code=2)
     assert words in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_broken_store_is_reported_and_left_untouched(tmp_path):
+def test_a_broken_store_is_reported_and_left_untouched(auglag, tmp_path):
     (tmp_path / "records.sqlite").write_bytes(b"scrambled" * 1000)
     done = auglag("bench", "HS71", "-o", tmp_path, code=2)
     assert "is not a store of benchmark records" in done.stderr
@@ -218,7 +224,7 @@ def test_interrupted_from_the_keyboard_it_keeps_what_is_done_and_goes_on(tmp_pat
     assert 2 <= done < 10
     kept = f"{done} finished runs are kept in {store}, {10 - done} are left"
     assert f"interrupted: {kept}; to go on: auglag {shlex.join(arguments)}" in errors
-    assert f"{done} runs are in the store already, {10 - done} to do" in auglag(*arguments).stderr
+    assert f"{done} runs are in the store already, {10 - done} to do" in in_a_process(*arguments).stderr
     assert _count(store) == 10
 
 

@@ -86,6 +86,7 @@ def readme(seen: Reader) -> None:
 def contributing(seen: Reader) -> None:
     line = {"type": "eq", "fun": lambda x: x[0] + x[1] - 1}
     assert auglag.minimize(lambda x: x @ x, [1.0, 2.0], constraints=line, penalty=seen.names["Patient"]()).success
+    assert "result" not in seen.names or seen.names["result"].success
 
 
 def prox(seen: Reader) -> None:
@@ -121,10 +122,29 @@ def cli(seen: Reader) -> None:
         assert seen.printed == "finished [0.1, 0.01, 0.001]\n"
 
 
+def jax(seen: Reader) -> None:
+    assert "4.743" in seen.printed
+    assert seen.names["batch"].messages() == {auglag.Status.SOLVED.message: 1000}
+
+
+def ampl(seen: Reader) -> None:
+    if seen.place == 2:
+        import pyomo.environ as pyo
+
+        model = seen.names["model"]
+        assert pyo.value(model.cost) == pytest.approx(17.0140173)
+        assert model.dual[model.volume] == pytest.approx(0.5523, abs=1e-4)
+        assert model.auglag_zL_out[model.x[1]] == pytest.approx(1.0879, abs=1e-4)
+        assert seen.names["hessian"].shape == (4, 4)
+        assert seen.names["found"]["result"].success
+
+
 #: Called after each block of the page: how many blocks it has, and what they promise.
 PROMISES: dict[str, tuple[int, Callable[[Reader], None]]] = {
     "README.md": (3, readme),
-    "CONTRIBUTING.md": (1, contributing),
+    "CONTRIBUTING.md": (2, contributing),
+    "docs/ampl.md": (3, ampl),
+    "docs/jax.md": (1, jax),
     "docs/prox.md": (1, prox),
     "docs/stochastic.md": (3, stochastic),
     "docs/torch.md": (4, torch),
@@ -264,6 +284,15 @@ def test_the_page_of_prox_terms_lists_them_all():
         name for name in auglag.prox.__all__ if name[0].isupper() and name not in ("ProxTerm", "SeparableTerm", "TERMS")
     ]
     assert [name for name in terms if f"`{name}(" not in page] == []
+
+
+def test_the_page_of_ampl_lists_every_option():
+    from auglag.ampl import OPTIONS
+
+    listed = re.findall(
+        r"^\| ((?:`\w+`(?:, )?)+) \|", text_of("docs/ampl.md").partition("| option | |")[2], re.MULTILINE
+    )
+    assert set(re.findall(r"\w+", " ".join(listed))) == set(OPTIONS)
 
 
 def test_the_stochastic_page_names_every_method_and_preset():

@@ -124,3 +124,17 @@ def test_arguments_that_do_not_exist_get_a_hint(options, words):
     for function, start in ((aj.solve, np.zeros(2)), (aj.solve_batch, np.zeros((1, 2)))):
         with pytest.raises(auglag.OptionError, match=words):
             function(squares, start, (np.ones(2),), **options)
+
+
+@pytest.mark.parametrize("inner", ["newton", "lbfgs"])
+def test_an_unbounded_subproblem_returns_to_its_start_and_counts_as_an_iteration(inner):
+    found = aj.solve(
+        lambda x: -9e4 * x[0] * x[1], np.array([1.0, 0.7]) / 300, inner=inner,
+        constraints=[(lambda x: 300 * (x[0] + x[1]), 2.0, 2.0)],
+        penalty=auglag.Adaptive(0.1, 3.0), scaling=False, accelerate=False, record=2, max_outer=2,
+    )  # fmt: skip
+    np.testing.assert_allclose(found.record.beta, [0.1, 2.7], rtol=1e-15)
+    assert np.isnan(found.record.violation[0])
+    assert abs(float(found.record.violation[1])) < 10.0
+    np.testing.assert_array_equal(found.record.y[0], [0.0])
+    assert int(found.outer) == 3  # the number of the iteration that would come next

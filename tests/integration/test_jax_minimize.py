@@ -11,6 +11,7 @@ import jax.numpy as jnp  # noqa: E402
 
 import auglag  # noqa: E402
 import auglag.jax as aj  # noqa: E402
+from auglag.jax.tuning import Tuning  # noqa: E402
 from auglag.problems import cutest  # noqa: E402
 from auglag.problems.jacobians import dense  # noqa: E402
 from helpers.jax_problems import PROBLEMS  # noqa: E402
@@ -72,7 +73,7 @@ def test_the_front_door_takes_a_jax_problem_and_names_its_constraints():
 
 
 def test_second_derivatives_allow_newton_steps_and_products_replace_large_jacobians(monkeypatch):
-    monkeypatch.setattr("auglag.jax.problem.LARGEST_JACOBIAN", 5)
+    monkeypatch.setattr("auglag.jax.problem.TUNING", Tuning(largest_jacobian=5))
     problem = aj.JaxProblem(
         lambda x: jnp.sum((x - 1.0) ** 4), np.zeros(6), constraints=(lambda x: x[:2] * x[2:4] - 0.5, 0.0, 0.0)
     )

@@ -69,7 +69,9 @@ def test_hs71_under_vmap_with_multipliers_and_derivatives():
     np.testing.assert_allclose(value_slopes[:7], -np.asarray(found.multipliers[0][:7]), atol=1e-6)
 
 
-@pytest.mark.parametrize("variant", auglag.VARIANTS)
+@pytest.mark.parametrize(
+    "variant", ["adaptive-short", "always-full"]
+)  # each rule once: a program takes long to compile
 def test_outer_iterations_are_those_of_the_numpy_loop(variant):
     stated = PROBLEMS["HS7"]
     given = {"constraints": stated.constraints, "bounds": stated.bounds}
@@ -116,31 +118,35 @@ def test_a_pytree_goes_in_and_comes_out():
 # -------------------------------------------------------------------------------------------------------------- batches
 
 
-def test_a_batch_is_certified_and_neither_chunks_nor_devices_change_it():
-    p = parameters(600)
-    whole = aj.solve_batch(objective, X0, (p,), in_axes=(None, 0), **HS71)  # thinned out on the way
-    assert whole.messages() == {Status.SOLVED.message: 600}
-    assert float(whole.residual.max()) <= 1e-6
-    for i in (0, 17, 599):
-        problem = aj.JaxProblem(objective, X0, (p[i],), **HS71)
-        check = auglag.certify(problem, np.asarray(whole.x[i]), np.asarray(whole.multipliers[0][i]))
-        assert check.residual == pytest.approx(float(whole.residual[i]), rel=1e-6)
-        assert check.objective == pytest.approx(float(whole.fun[i]))
-        np.testing.assert_allclose(check.bound_multipliers, whole.bound_multipliers[i], atol=1e-9)
-    assert len(jax.devices()) == 4
-    several = {"chunk": 13, "devices": jax.devices()[:2]}
-    parts = aj.solve_batch(objective, np.tile(X0, (97, 1)), (p[:97],), **several, **HS71)
-    assert parts.x.shape == (97, 4)
-    np.testing.assert_array_equal(parts.status, whole.status[:97])
-    np.testing.assert_allclose(parts.x, whole.x[:97], atol=1e-6)
-
-
 def ends(x, p):
     return p[2] * x[0] + x[1]
 
 
 def disc(x, p):
     return p[0] * (x @ x) - p[1]
+
+
+def test_a_batch_is_certified_and_neither_chunks_nor_devices_change_it():
+    p = np.random.default_rng(0).uniform(0.5, 2.0, (600, 3))
+    given = {"constraints": (disc, -np.inf, 0.0), "bounds": (-0.8, 5.0)}
+    start = np.array([0.3, 0.1])
+    whole = aj.solve_batch(ends, start, (p,), in_axes=(None, 0), **given)  # thinned out on the way
+    assert whole.messages() == {Status.SOLVED.message: 600}
+    assert float(whole.residual.max()) <= 1e-6
+    held = np.asarray(whole.bound_multipliers).min(axis=1) < -1e-3
+    assert 100 < held.sum() < 500, "the premise: some are held by their bounds, some by the disc alone"
+    for i in (0, int(np.argmax(held)), int(np.argmin(held)), 599):
+        problem = aj.JaxProblem(ends, start, (p[i],), **given)
+        check = auglag.certify(problem, np.asarray(whole.x[i]), np.asarray(whole.multipliers[0][i]))
+        assert check.residual == pytest.approx(float(whole.residual[i]), rel=1e-6, abs=1e-14)
+        assert check.objective == pytest.approx(float(whole.fun[i]))
+        np.testing.assert_allclose(check.bound_multipliers, whole.bound_multipliers[i], atol=1e-9)
+    assert len(jax.devices()) == 4
+    several = {"chunk": 13, "devices": jax.devices()[:2]}
+    parts = aj.solve_batch(ends, np.tile(start, (97, 1)), (p[:97],), **several, **given)
+    assert parts.x.shape == (97, 2)
+    np.testing.assert_array_equal(parts.status, whole.status[:97])
+    np.testing.assert_allclose(parts.x, whole.x[:97], atol=1e-6)
 
 
 def test_each_instance_has_its_own_end():

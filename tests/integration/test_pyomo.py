@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -165,22 +164,6 @@ def test_integers_are_relaxed_and_the_result_is_a_warning_where_that_shows():
     assert "1 of them are not integer in the solution" in results.solver.message
     assert pyo.value(model.x) == pytest.approx(1.25)
     assert pyo.value(model.y) == pytest.approx(1.0)
-
-
-def test_the_code_of_the_page_runs_and_says_what_the_page_says(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    page = (Path(__file__).parents[2] / "docs" / "ampl.md").read_text(encoding="utf-8")
-    space: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        exec(compile(block, "docs/ampl.md", "exec"), space)
-    model = space["model"]
-    assert pyo.value(model.cost) == pytest.approx(17.0140173)
-    assert model.dual[model.volume] == pytest.approx(0.5523, abs=1e-4)
-    assert model.auglag_zL_out[model.x[1]] == pytest.approx(1.0879, abs=1e-4)
-    assert space["hessian"].shape == (4, 4)
-    assert space["found"]["result"].success
-    listed = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", page.partition("| option | |")[2], re.MULTILINE)
-    assert set(re.findall(r"\w+", " ".join(listed))) == set(ampl.OPTIONS)
 
 
 def test_an_option_that_does_not_exist_is_named(capfd):

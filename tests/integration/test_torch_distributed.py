@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -23,11 +24,21 @@ from helpers.torch_problems import network
 JOB = Path(torch_job.__file__)
 
 
-def torchrun(kind: str, folder: Path) -> subprocess.CompletedProcess[str]:
+class Job(NamedTuple):
+    folder: Path
+    code: int
+    errors: str
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """Two processes that walk all paths, write down where they ended, and then lose one of them in a last run."""
+    folder = tmp_path_factory.mktemp("job")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command += ["--monitor-interval=5", str(JOB), kind, str(folder)]
+    command += ["--monitor-interval=5", str(JOB), str(folder)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    return Job(folder, done.returncode, done.stderr)
 
 
 def assert_certified(found: list[float]) -> None:
@@ -50,10 +61,10 @@ def assert_certified(found: list[float]) -> None:
     assert residual == pytest.approx(dist + abs(float(c.detach()) - 0.6), rel=1e-6)
 
 
-def test_two_processes_with_half_the_batch_each_walk_the_path_of_one(tmp_path: Path) -> None:
-    done = torchrun("walk", tmp_path)
-    assert done.returncode == 0, done.stderr[-3000:]
-    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
+def test_two_processes_with_half_the_batch_each_walk_the_path_of_one(job: Job) -> None:
+    files = [job.folder / f"{rank}.json" for rank in (0, 1)]
+    assert all(path.exists() for path in files), job.errors[-3000:]
+    first, second = (json.loads(path.read_text()) for path in files)
     assert first == second  # all processes hold the same model, bit for bit
     for method in torch_job.METHODS:
         assert first[method] == pytest.approx(torch_job.walk(method), rel=1e-6, abs=1e-8), method
@@ -67,16 +78,15 @@ def test_two_processes_with_half_the_batch_each_walk_the_path_of_one(tmp_path: P
     assert first["own loop"] == pytest.approx(torch_job.own_loop(), rel=1e-6, abs=1e-9)
 
 
-def test_a_killed_worker_ends_the_job_with_a_clear_error_and_a_checkpoint_that_resumes(tmp_path: Path) -> None:
-    done = torchrun("kill", tmp_path)
-    assert done.returncode != 0
-    assert "WorkerLost: rank 0 of 2 lost touch with another process" in done.stderr
-    assert "goes on from the last test" in done.stderr
+def test_a_killed_worker_ends_the_job_with_a_clear_error_and_a_checkpoint_that_resumes(job: Job) -> None:
+    assert job.code != 0
+    assert "WorkerLost: rank 0 of 2 lost touch with another process" in job.errors
+    assert "goes on from the last test" in job.errors
     constraints = {"false alarms": at_most(0.6, torch_job.NP.false_alarms)}
     data = torch_job.X, torch_job.T
     whole = fit(network(), torch_job.NP.objective, constraints, data, **torch_job.KILLED)
     resumed = fit(
-        network(seed=5), torch_job.NP.objective, constraints, data, **torch_job.KILLED, resume=tmp_path / "run.npz"
+        network(seed=5), torch_job.NP.objective, constraints, data, **torch_job.KILLED, resume=job.folder / "run.npz"
     )
     assert resumed.x.tolist() == pytest.approx(whole.x.tolist(), rel=1e-6, abs=1e-8)
     assert resumed.epochs == whole.epochs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ import jax.numpy as jnp  # noqa: E402
 
 import auglag  # noqa: E402
 from auglag import Adaptive, Always, Constant, FromScale, Full, Geometric, History, Iteration, PowerLaw, Short  # noqa: E402
+from auglag.algorithm import formulas  # noqa: E402
+from auglag.jax import vectors  # noqa: E402
 from auglag.jax.rules import Rules  # noqa: E402
 
 
@@ -63,6 +66,33 @@ def test_inner_tolerances(tolerance):
         eta = rules.eta(jnp.asarray([k]), jnp.asarray([beta]), jnp.asarray([1e-9]))
         assert float(eta[0]) == pytest.approx(min(1.0 / beta, tolerance.next(history)), rel=1e-14)
         history.iterations.append(iteration(k, beta, 1.0))
+
+
+@pytest.mark.parametrize("layout", ["numpy", "array", "rows"])
+def test_slack_estimate_and_remainder_belong_together_in_every_layout(layout):
+    rng = np.random.default_rng(3)
+    c, y = rng.standard_normal((2, 6, 5))
+    cl = np.array([-np.inf, -0.3, 0.2, -np.inf, -1.0, 0.0])[:, None]
+    cu = np.array([0.1, np.inf, 0.2, np.inf, 0.5, 0.0])[:, None]
+    beta = rng.uniform(0.1, 5.0, 5)
+    xp = np if layout == "numpy" else vectors
+    turn = {"numpy": np.asarray, "array": jnp.asarray, "rows": lambda a: vectors.as_rows(jnp.asarray(a))}[layout]
+    w = formulas.estimate(xp, turn(c), turn(cl), turn(cu), turn(y), beta)
+    r = formulas.remainder(xp, turn(c), turn(cl), turn(cu), w, turn(y) / (-beta))
+    s = formulas.slack(xp, turn(c), turn(cl), turn(cu), turn(y), beta)
+    w, r, s = (np.stack(v.entries) if layout == "rows" else np.asarray(v) for v in (w, r, s))
+    np.testing.assert_allclose(r, c - s, atol=1e-14)
+    np.testing.assert_allclose(w, y + beta * r, atol=1e-14)
+    f = rng.standard_normal(5)
+    value = formulas.lagrangian(f, (w * w).sum(0), (y * y).sum(0), beta)
+    np.testing.assert_allclose(value, f + (y * r).sum(0) + 0.5 * beta * (r * r).sum(0), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("gamma", "factor"), [(10.0, 10.0), (20.0, 20.0), (3.0, 27.0), (math.sqrt(10.0), 10.0)])
+def test_a_subproblem_without_a_lower_bound_raises_beta_at_least_tenfold(gamma, factor):
+    failed = Iteration(1, 0.5, 1.0, False, 9.0, 0.0, 1.0, 9.0, 0.0, 0.0, "UNBOUNDED", 1, 1)
+    assert Adaptive(gamma=gamma).next(History(1.0, 1.0, 0.0, [failed])) == pytest.approx(0.5 * factor)
+    assert Rules(Always(gamma=gamma), Full(), None).failure_factor == pytest.approx(factor)
 
 
 def test_a_rule_that_cannot_be_compiled_is_refused_by_name():

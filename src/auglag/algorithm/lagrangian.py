@@ -9,6 +9,7 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm import formulas
 from auglag.inner import tuning
 from auglag.kkt import Curvature, Memory, Model
 from auglag.problems.standard_form import StandardForm
@@ -42,19 +43,21 @@ class AugmentedLagrangian:
         #: How low, relative to the start, values may fall.
         self.unbounded = tuning.TUNING.unbounded if unbounded is None else unbounded
         self.g = form.g
-        self._constant = float(y @ y) / (2.0 * beta)
+        self._y_squared = float(y @ y)
 
     def estimate(self, c: Vector) -> Vector:
         """yhat(x) from the values of the constraint functions."""
-        # c - cl first: near the solution it is exact, however large beta is.
         form, y, beta = self.form, self.y, self.beta
+        yhat: Vector
         if form.equalities:
-            return y + beta * (c - form.cl)
-        if not form.has_lower:
-            return np.maximum(y + beta * (c - form.cu), 0.0)
-        if not form.has_upper:
-            return np.minimum(y + beta * (c - form.cl), 0.0)
-        return np.maximum(y + beta * (c - form.cu), 0.0) + np.minimum(y + beta * (c - form.cl), 0.0)
+            yhat = formulas.shifted(y, beta, c - form.cl)
+        elif not form.has_lower:
+            yhat = formulas.above(np, y, beta, c, form.cu)
+        elif not form.has_upper:
+            yhat = formulas.below(np, y, beta, c, form.cl)
+        else:
+            yhat = formulas.estimate(np, c, form.cl, form.cu, y, beta)
+        return yhat
 
     def value(self, x: Vector) -> float:
         """phi(x), not finite where f or c is not."""
@@ -63,7 +66,7 @@ class AugmentedLagrangian:
         if not math.isfinite(c @ c):
             return math.nan
         w = self.estimate(c)
-        return float(point.f + float(w @ w) / (2.0 * self.beta) - self._constant)
+        return float(formulas.lagrangian(point.f, float(w @ w), self._y_squared, self.beta))
 
     def value_and_gradient(self, x: Vector) -> tuple[float, Vector]:
         """phi(x) and its gradient; the gradient is not evaluated where phi is not finite."""
@@ -75,14 +78,15 @@ class AugmentedLagrangian:
         if not (math.isfinite(f) and math.isfinite(c @ c)):
             return (f if f == -math.inf else math.nan), np.zeros_like(x)
         w = self.estimate(c)
-        return f + float(w @ w) / (2.0 * self.beta) - self._constant, point.lagrangian_gradient(w)
+        value = formulas.lagrangian(f, float(w @ w), self._y_squared, self.beta)
+        return value, point.lagrangian_gradient(w)
 
     def constraint(self, x: Vector) -> Vector:
         """c(x) - s: the c of the paper, with s the minimising slack. yhat = y + beta times this."""
         c, form = self.form.at(x).c, self.form
         w = self.estimate(c)
-        inactive = self.y / -self.beta
-        return np.where(w > 0, c - form.cu, np.where(w < 0, c - form.cl, inactive))
+        r: Vector = formulas.remainder(np, c, form.cl, form.cu, w, self.y / -self.beta)
+        return r
 
     @property
     def has_hessp(self) -> bool:

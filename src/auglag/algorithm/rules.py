@@ -139,7 +139,7 @@ def first_penalty(initial: float | InitialPenalty, history: History) -> float:
 
 def after_failure(history: History, gamma: float) -> float:
     """The answer to a subproblem with no lower bound: beta times the first power of gamma that is at least 10."""
-    return float(history.last.beta * gamma ** math.ceil(math.log(10.0) / math.log(gamma) - 1e-9))
+    return history.last.beta * formulas.failure_factor(gamma)
 
 
 def unfinished(history: History) -> bool:
@@ -195,7 +195,8 @@ class Adaptive(PenaltyRule):
         if not history.last.usable:
             return after_failure(history, self.gamma)
         before, now = history.violations()[-2:]
-        enough = formulas.shrank_enough(before, now, self.tau) or history.last.user_violation <= history.negligible
+        enough = formulas.shrank_enough(before, now, self.tau)
+        enough = enough or formulas.is_negligible(history.last.user_violation, history.negligible)
         enough = enough or (history.negligible > 0.0 and unfinished(history))
         return history.last.beta if enough else self.gamma * history.last.beta
 
@@ -240,9 +241,8 @@ class Full(DualRule):
         """The nearest point of the box or ball of radius y_max."""
         radius = self.y_max * (history.last.k if self.growing else 1)
         if self.ball == "box":
-            return np.clip(y, -radius, radius)
-        norm = float(np.linalg.norm(y))
-        return y if norm <= radius else y * (radius / norm)
+            return np.asarray(formulas.in_box(np, y, radius))
+        return y * float(formulas.ball_factor(np, float(np.linalg.norm(y)), radius))
 
 
 @final

@@ -6,22 +6,11 @@ import itertools
 from dataclasses import dataclass
 from typing import final
 
+from auglag.algorithm import formulas
 from auglag.algorithm.rules import History
 from auglag.algorithm.status import Status
 from auglag.budget import Budget
 from auglag.inner.base import InnerStatus
-
-#: A subproblem still unbounded at this penalty, or so many in a row, call for a look whether the problem is.
-UNBOUNDED_PENALTY = 1e12
-UNBOUNDED_IN_A_ROW = 3
-#: No useful subproblem can be posed in double precision beyond this penalty.
-LARGEST_PENALTY = 1e20
-#: Outer iterations without a better residual, with the inner solver failing, before the run is called stuck.
-PATIENCE = 6
-#: Iterations that may be spent on getting from tol to aim * tol.
-EXTRA = 2
-#: The same where the last steps are Newton's: only degenerate problems need any.
-MORE = 10
 
 
 @final
@@ -33,9 +22,10 @@ class Stopping:
     budget: Budget
     constrained: bool
     aim: float = 1.0
-    largest_penalty: float = LARGEST_PENALTY
-    extra: int = EXTRA  #: iterations that may be spent on getting from tol to aim * tol
-    suspicion: int | None = 4  #: penalty increases in a row without less violation that call for a feasibility check
+    largest_penalty: float = formulas.LARGEST_PENALTY
+    by_newton: bool = False  #: the inner solver's last steps are Newton's, so that going on from tol costs little
+    #: Penalty increases in a row without less violation that call for a feasibility check.
+    suspicion: int | None = formulas.VAIN_INCREASES
 
     def __call__(self, history: History, status: InnerStatus, limit: str = "") -> Status | None:
         """None to go on. INFEASIBLE, and UNBOUNDED with constraints, are suspicions for the caller to confirm."""
@@ -48,7 +38,7 @@ class Stopping:
             return Status.INTERRUPTED
         if status is InnerStatus.UNDEFINED:
             return Status.NON_FINITE
-        if status is InnerStatus.EDGE and (not self.constrained or last.beta >= UNBOUNDED_PENALTY):
+        if status is InnerStatus.EDGE and (not self.constrained or last.beta >= formulas.UNBOUNDED_PENALTY):
             return Status.NON_FINITE
         if status is InnerStatus.UNBOUNDED and self._looks_unbounded(history):
             return Status.UNBOUNDED
@@ -69,42 +59,45 @@ class Stopping:
             return True
         if last.inner_status != InnerStatus.CONVERGED.name and not self._halved(history):
             return True
-        return sum(it.residual <= self.tol for it in history.iterations if it.usable) > self.extra
+        extra = formulas.EXTRA_BY_NEWTON if self.by_newton else formulas.EXTRA
+        return sum(it.residual <= self.tol for it in history.iterations if it.usable) > extra
 
     def _halved(self, history: History) -> bool:
         """Whether the last steps are Newton's and the residual still fell by half: then rounding is not reached yet."""
         before = [it.residual for it in history.iterations[:-1] if it.usable]
-        return self.extra >= MORE and bool(before) and history.last.residual <= 0.5 * min(before)
+        return self.by_newton and bool(before) and history.last.residual <= 0.5 * min(before)
 
     def _looks_unbounded(self, history: History) -> bool:
         """Without constraints at once; with them, every few subproblems in a row that had no lower bound."""
-        if not self.constrained or history.last.beta >= UNBOUNDED_PENALTY:
+        if not self.constrained or history.last.beta >= formulas.UNBOUNDED_PENALTY:
             return True
         in_a_row = 0
         for it in reversed(history.iterations):
             if it.inner_status != InnerStatus.UNBOUNDED.name:
                 break
             in_a_row += 1
-        return in_a_row % UNBOUNDED_IN_A_ROW == 0
+        return in_a_row % formulas.UNBOUNDED_IN_A_ROW == 0
 
     def _looks_infeasible(self, history: History, times: int) -> bool:
         """The last `times` increases of beta did not reduce the violation, which is not small."""
-        if not history.last.usable or history.last.user_violation <= 10 * self.tol:
+        if not (history.last.usable and formulas.clearly_violated(history.last.user_violation, self.tol)):
             return False
         violations, betas = history.violations(), [it.beta for it in history.iterations if it.usable]
         if len(betas) <= times or betas[-1] <= betas[-1 - times]:
             return False
         recent = violations[-1 - times :]
-        return all(now > 0.9 * before for before, now in itertools.pairwise(recent))
+        return all(formulas.hardly_less(now, before) for before, now in itertools.pairwise(recent))
 
     def _stuck(self, history: History) -> bool:
         """No better residual for a while, although the inner solver tried and failed every time."""
         usable = [it for it in history.iterations if it.usable]
         if not self.constrained and usable:  # the same subproblem again is worth while after an acceleration only
-            times = 2 if self.extra >= MORE else 1
+            times = 2 if self.by_newton else 1
             return [it.inner_status for it in usable[-times:]] == times * [InnerStatus.STALLED.name]
-        if len(usable) <= PATIENCE:
+        last = formulas.STUCK_AFTER
+        if len(usable) <= last:
             return False
-        recent = usable[-PATIENCE:]
-        no_better = min(it.residual for it in recent) > 0.9 * min(it.residual for it in usable[:-PATIENCE])
+        recent = usable[-last:]
+        before = min(it.residual for it in usable[:-last])
+        no_better = bool(formulas.hardly_less(min(it.residual for it in recent), before))
         return no_better and all(it.inner_status != InnerStatus.CONVERGED.name for it in recent)

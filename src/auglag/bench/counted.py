@@ -46,19 +46,16 @@ class CountedProblem(AbstractProblem):
         self._started = time.process_time()
 
     def f(self, x: Vector) -> float:
-        """The objective."""
         self._value_at(x)
         self.counts.nfev += 1
         return self.inner.f(x)
 
     def c(self, x: Vector) -> Vector:
-        """The constraint functions."""
         self._value_at(x)
         self.counts.constr_nfev += 1
         return self.inner.c(x)
 
     def grad(self, x: Vector) -> Vector:
-        """The gradient of f."""
         self._gradient_at(x)
         self.counts.njev += 1
         return self.inner.grad(x)
@@ -71,17 +68,15 @@ class CountedProblem(AbstractProblem):
 
     @property
     def has_hessp(self) -> bool:
-        """Whether there are second derivatives."""
         return self.inner.has_hessp and not self.hide_hessians
 
     @property
     def has_hess(self) -> bool:
-        """Whether there are Hessian matrices."""
         return self.inner.has_hess and not self.hide_hessians
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         """The Hessian of f + y'c at x times v; every product counts."""
-        self._check()
+        self.check_time()
         self.products += 1
         self.counts.nhev += 1
         return self.inner.hessp(x, y, v)
@@ -98,23 +93,22 @@ class CountedProblem(AbstractProblem):
         return self.hess(x, y) - self.hess(x, np.zeros_like(y))
 
     def linear(self) -> LinearRows | None:
-        """As the inner problem knows; it counts nothing for it, and neither does this one."""
         return self.inner.linear()
 
     def row_name(self, i: int) -> str:
-        """As the inner problem calls it."""
         return self.inner.row_name(i)
 
     def check_time(self) -> None:
         """Raise `LimitReached` if the CPU seconds are used up; for solvers that iterate without evaluations."""
-        self._check()
+        if self.spent > self.limits.seconds:
+            self._refuse(f"{self.limits.seconds:g} CPU seconds")
 
     # ------------------------------------------------------------------------------------------------------- counting
 
     def _value_at(self, x: Vector) -> None:
         key = x.tobytes()
         if key != self._value_key:
-            self._check()
+            self.check_time()
             self._value_key = key
             self.values += 1
             if not self.gradients:
@@ -125,7 +119,7 @@ class CountedProblem(AbstractProblem):
         if key != self._gradient_key:
             if self.gradients >= self.limits.gradients:
                 self._refuse(f"{self.limits.gradients} gradients")
-            self._check()
+            self.check_time()
             self._gradient_key = key
             self.gradients += 1
             self.last_x = np.array(x)
@@ -133,14 +127,10 @@ class CountedProblem(AbstractProblem):
     def _hessian_at(self, x: Vector) -> None:
         key = x.tobytes()
         if key != self._hessian_key:
-            self._check()
+            self.check_time()
             self._hessian_key = key
             self.hessians += 1
         self.counts.nhev += 1
-
-    def _check(self) -> None:
-        if time.process_time() - self._started > self.limits.seconds:
-            self._refuse(f"{self.limits.seconds:g} CPU seconds")
 
     def _refuse(self, limit: str) -> None:
         """Raise, unless the solver is inside its grace."""

@@ -53,11 +53,7 @@ def gather(paths: Sequence[Path], *, labels: Sequence[str] = (), problems: Itera
         if label not in known:
             raise InputError(f"--label must be one of those in the store, got {label!r}{nearest(label, known)}")
     wanted = set(problems)
-    return [
-        record
-        for record in records
-        if (not labels or record.title in labels) and (not wanted or record.run.problem in wanted)
-    ]
+    return [r for r in records if (not labels or r.title in labels) and (not wanted or r.run.problem in wanted)]
 
 
 def latest(records: Iterable[Record]) -> list[Record]:

@@ -71,9 +71,8 @@ class Worker:
                     raise Stopped("the worker was told to stop") from None
                 if spent > run.limits.wall:
                     self.kill()
-                    return replace(
-                        blank, ending=Ending.TIMEOUT, seconds=spent, message=f"killed after {run.limits.wall:g} s"
-                    )
+                    text = f"killed after {run.limits.wall:g} s"
+                    return replace(blank, ending=Ending.TIMEOUT, seconds=spent, message=text)
                 used = resident(process.pid)
                 if used > run.limits.memory:
                     self.kill()

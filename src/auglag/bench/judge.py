@@ -150,9 +150,7 @@ class _Fit:
         matrix = sparse.vstack([upper, lower], format="csr")
         cost = np.zeros(m + n + 1)
         cost[-1] = 1.0
-        bounds = np.column_stack(
-            [np.concatenate([self.low, self.z_low, [0.0]]), np.concatenate([self.high, self.z_high, [np.inf]])]
-        )
+        bounds = np.column_stack([np.r_[self.low, self.z_low, 0.0], np.r_[self.high, self.z_high, np.inf]])
         for tolerance, presolve in ((1e-10, True), (1e-7, True), (1e-7, False)):
             options = {"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance}
             options |= {"time_limit": 5.0, "presolve": presolve}

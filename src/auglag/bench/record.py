@@ -88,7 +88,6 @@ def flat(record: Record) -> dict[str, Any]:
     head = {"problem": run.problem, "solver": run.solver, "label": run.title, "source": run.source, "seed": run.seed}
     head |= {f"limit_{name}": value for name, value in asdict(run.limits).items()}
     head |= {f"option_{name}": value for name, value in sorted(run.options.items())}
-    tail = {
-        f"extra_{name}": value for name, value in sorted(record.extra.items()) if not isinstance(value, list | dict)
-    }
+    extra = sorted(record.extra.items())
+    tail = {f"extra_{name}": value for name, value in extra if not isinstance(value, list | dict)}
     return head | row | {f"solved_{t:.0e}": record.solved(t) for t in TOLERANCES} | tail

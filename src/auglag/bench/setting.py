@@ -65,9 +65,4 @@ def _scientific(value: float) -> tuple[str, str]:
 PAPER_SETTINGS = (Setting(1e-2, 0.8, 1.5), Setting(1e-3, 0.8, 1.5), Setting(1e-3, 0.5, 1.5), Setting(1e-3, 0.8, 2.0))
 
 #: The four variants as options call them, and as the paper does.
-VARIANTS = {
-    "adaptive-full": "Adaptive-Full",
-    "always-full": "Always-Full",
-    "adaptive-short": "Adaptive-Short",
-    "always-short": "Always-Short",
-}
+VARIANTS = {name: name.title() for name in ("adaptive-full", "always-full", "adaptive-short", "always-short")}

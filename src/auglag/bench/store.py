@@ -73,7 +73,6 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
     def add(self, record: Record, written: float = 0.0) -> bool:
@@ -96,9 +95,8 @@ class Store:
     def records(self, keys: Iterable[str] | None = None) -> Iterator[Record]:
         """All records, or those of these runs, ordered by label, problem and time."""
         wanted = None if keys is None else set(keys)
-        for key, data in self._connection.execute(
-            "SELECT key, data FROM records ORDER BY label, problem, written, key"
-        ):
+        query = "SELECT key, data FROM records ORDER BY label, problem, written, key"
+        for key, data in self._connection.execute(query):
             if wanted is None or key in wanted:
                 try:
                     record = Record.from_dict(json.loads(zlib.decompress(data)))

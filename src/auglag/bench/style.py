@@ -10,15 +10,9 @@ from typing import Any, final
 #: Okabe and Ito's colours, told apart by every kind of colour vision; without the yellow, too pale on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#7F7F7F")
 
+Dashes = tuple[float, ...]
 #: Line styles as dash patterns in points, so that print in grey still tells lines apart.
-DASHES: tuple[tuple[float, ...], ...] = (
-    (),
-    (5, 1.6),
-    (1.2, 1.4),
-    (6, 1.6, 1.2, 1.6),
-    (3, 1.2),
-    (8, 1.6, 1.2, 1.6, 1.2, 1.6),
-)
+DASHES: tuple[Dashes, ...] = ((), (5, 1.6), (1.2, 1.4), (6, 1.6, 1.2, 1.6), (3, 1.2), (8, 1.6, 1.2, 1.6, 1.2, 1.6))
 
 #: The paper's variants look the same in every figure, whatever else is drawn.
 KNOWN = {"Adaptive-Full": 0, "Always-Full": 1, "Adaptive-Short": 2, "Always-Short": 3}
@@ -56,7 +50,7 @@ class Look:
     """The colour and the dashes of one solver, in every plot of a figure."""
 
     colour: str
-    dashes: tuple[float, ...]
+    dashes: Dashes
 
     @property
     def line(self) -> tuple[float, Any]:

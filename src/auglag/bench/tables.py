@@ -52,11 +52,7 @@ PAPER_ROWS = (
 
 
 def solved_at(
-    records: Iterable[Record],
-    *,
-    title: str = "Solved at",
-    cost: Cost = gradients,
-    claims_at: float | None = 1e-6,
+    records: Iterable[Record], *, title: str = "Solved at", cost: Cost = gradients, claims_at: float | None = 1e-6
 ) -> Table:
     """Problems that the judge accepts at 1e-3, 1e-6 and 1e-8, the median cost, CPU time, endings and false claims.
 
@@ -76,11 +72,9 @@ def solved_at(
     lines = []
     for name in names:
         line: list[Cell] = [name, *(sum(r.solved(t) for r in found[name]) for t in TOLERANCES)]
-        line.append(_median(cost(r) for r in found[name] if instance(r) in solved[name]))
-        line.append(_median(cost(r) for r in found[name] if instance(r) in common))
-        line += [
-            _median(float(getattr(r, kind)) for r in found[name] if instance(r) in solved[name]) for kind in second
-        ]
+        good = [r for r in found[name] if instance(r) in solved[name]]
+        line += [_median(map(cost, good)), _median(cost(r) for r in good if instance(r) in common)]
+        line += [_median(float(getattr(r, kind)) for r in good) for kind in second]
         line.append(round(sum(r.cpu for r in found[name]), 1))
         line += [sum(r.ending == ending for r in found[name]) for ending in present]
         if claim is not None:

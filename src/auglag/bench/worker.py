@@ -106,9 +106,8 @@ def problem_of(name: str, source: str, params: str) -> AbstractProblem:
 
 def _residual(problem: AbstractProblem, x: Vector, y: Vector) -> float:
     """The paper's R with the solver's own multipliers."""
-    if x.shape != (problem.n,) or y.shape != (problem.m,):
-        return float("nan")
-    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+    fits = x.shape == (problem.n,) and y.shape == (problem.m,)
+    if not (fits and np.isfinite(x).all() and np.isfinite(y).all()):
         return float("nan")
     with np.errstate(all="ignore"):
         return float(certificate(problem, x, y).residual)

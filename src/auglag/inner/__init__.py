@@ -12,19 +12,9 @@ from auglag.inner.proximal_gradient import ProximalGradient, SpectralProximalGra
 from auglag.inner.proximal_point import ProximalPoint
 from auglag.inner.qp import QPModel, curvature_for
 
+_CLASSES = (QPModel, LBFGSB, NewtonCG, Panoc, SpectralProximalGradient, ProximalGradient, ProximalPoint)
 #: name -> solver with its default options; `inner="auto"` takes the first of AUTO that accepts the problem.
-SOLVERS: dict[str, InnerSolver] = {
-    solver.name: solver
-    for solver in (
-        QPModel(),
-        LBFGSB(),
-        NewtonCG(),
-        Panoc(),
-        SpectralProximalGradient(),
-        ProximalGradient(),
-        ProximalPoint(),
-    )
-}
+SOLVERS: dict[str, InnerSolver] = {kind.name: kind() for kind in _CLASSES}
 AUTO = ("qp", "newton-cg", "lbfgsb", "panoc")
 
 

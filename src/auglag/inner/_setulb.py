@@ -19,6 +19,8 @@ from auglag._typing import Vector
 from auglag.inner import tuning
 
 Visit = Callable[[Vector], tuple[float, Vector]]
+Box = tuple[Vector, Vector] | None
+Count = Callable[[], bool]
 
 #: (major, minor) of the SciPy versions whose routine has the calling sequence used below.
 TESTED = ((1, 15), (1, 16), (1, 17))
@@ -39,14 +41,7 @@ def _routine() -> Any:
 SETULB = _routine()
 
 
-def drive(
-    visit: Visit,
-    x: Vector,
-    box: tuple[Vector, Vector] | None,
-    memory: int,
-    count: Callable[[], bool],
-    ftol: float = 0.0,
-) -> Vector:
+def drive(visit: Visit, x: Vector, box: Box, memory: int, count: Count, ftol: float = 0.0) -> Vector:
     """Run L-BFGS-B from x without its own tests (`ftol` = 0); `count()` says after each iteration whether to go on.
 
     Returns the last iterate when the routine gives up: a failed line search, no decrease left in floating point, or a
@@ -57,14 +52,7 @@ def drive(
     return through_minimize(visit, x, box, memory, count, ftol)
 
 
-def directly(
-    visit: Visit,
-    x: Vector,
-    box: tuple[Vector, Vector] | None,
-    memory: int,
-    count: Callable[[], bool],
-    ftol: float = 0.0,
-) -> Vector:
+def directly(visit: Visit, x: Vector, box: Box, memory: int, count: Count, ftol: float = 0.0) -> Vector:
     """Reverse communication with the routine of SciPy."""
     n, m = x.size, memory
     lower, upper, kinds = np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.int32)
@@ -90,14 +78,7 @@ def directly(
             return x
 
 
-def through_minimize(
-    visit: Visit,
-    x: Vector,
-    box: tuple[Vector, Vector] | None,
-    memory: int,
-    count: Callable[[], bool],
-    ftol: float = 0.0,
-) -> Vector:
+def through_minimize(visit: Visit, x: Vector, box: Box, memory: int, count: Count, ftol: float = 0.0) -> Vector:
     """The same through `scipy.optimize.minimize`."""
 
     def callback(xk: Vector) -> None:

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol, final
+from typing import Any, ClassVar, Protocol, final
 
 import numpy as np
 
@@ -24,20 +24,16 @@ class Subproblem(Protocol):
 
     def value(self, x: Vector) -> float:
         """phi(x); not finite where phi is not defined."""
-        ...
 
     def value_and_gradient(self, x: Vector) -> tuple[float, Vector]:
         """phi(x) and grad phi(x); the value is not finite where phi is not defined."""
-        ...
 
     @property
     def has_hessp(self) -> bool:
         """Whether `hessp` may be called."""
-        ...
 
     def hessp(self, x: Vector, v: Vector) -> Vector:
         """An element of the generalised Hessian of phi at x times v."""
-        ...
 
 
 @final
@@ -100,27 +96,18 @@ class InnerResult:
         return self.status not in (InnerStatus.UNBOUNDED, InnerStatus.UNDEFINED, InnerStatus.EDGE)
 
 
-class Accepted(Exception):
-    """Internal signal: an evaluated point meets both conditions of Algorithm 1, line 3."""
+class Ended(Exception):
+    """Internal signal: an evaluation has shown that the solve is over, and how."""
 
-
-class Diverged(Exception):
-    """Internal signal: the subproblem is unbounded below."""
-
-
-class TooMany(Exception):
-    """Internal signal: so many evaluations per iteration are of no use any more."""
-
-
-class AtEdge(Exception):
-    """Internal signal: most points asked for are not defined."""
+    def __init__(self, status: InnerStatus) -> None:
+        self.status = status
 
 
 class Oracle:
     """phi + g as an inner solver sees it: counts, remembers the best point, and ends the solve when it may end.
 
     `visit` evaluates value and gradient. `consider` is called with a point of dom g whose gradient is known; it
-    measures the residual there, remembers the point, and raises `Accepted` when dist(-grad phi, dg) <= tol and
+    measures the residual there, remembers the point, and ends the solve when dist(-grad phi, dg) <= tol and
     phi + g is not above its value at the start (the monotone condition of the theory, up to round-off).
     """
 
@@ -144,22 +131,22 @@ class Oracle:
         value = self.subproblem.value(x)
         if value == -math.inf:
             self.best = (x.copy(), value, math.inf)
-            raise Diverged
+            raise Ended(InnerStatus.UNBOUNDED)
         return value if math.isfinite(value) else math.inf
 
     def visit(self, x: Vector) -> tuple[float, Vector]:
         """phi(x) and its gradient; the value is +inf where either is not finite."""
         self.evaluations += 1
         if self.evaluations > self.most:
-            raise TooMany
+            raise Ended(InnerStatus.LIMIT)
         value, gradient = self.subproblem.value_and_gradient(x)
         if not math.isfinite(value) or not math.isfinite(float(gradient @ gradient)):
             if value == -math.inf:
                 self.best = (x.copy(), value, math.inf)
-                raise Diverged
+                raise Ended(InnerStatus.UNBOUNDED)
             self.undefined += 1
             if self.undefined >= tuning.TUNING.undefined_points and 2 * self.undefined > self.evaluations:
-                raise AtEdge
+                raise Ended(InnerStatus.EDGE)
             return math.inf, gradient
         return value, gradient
 
@@ -192,18 +179,18 @@ class Oracle:
             self.singular += 1  # a single trial point beside a singularity proves nothing
         if total < self.floor or self.singular > tuning.TUNING.singular_points:
             self.best = (x.copy(), total, residual)
-            raise Diverged
+            raise Ended(InnerStatus.UNBOUNDED)
         if total <= self.start_value + self.noise:
             if self.best is None or residual < self.best[2]:
                 self.best = (x.copy(), total, residual)
                 if residual <= self.tol:
-                    raise Accepted
+                    raise Ended(InnerStatus.CONVERGED)
             if self.lowest is None or total < self.lowest[1]:
                 self.lowest = (x.copy(), total, residual)
         return residual
 
     def probe(self, old: Vector, new: Vector) -> None:
-        """Look far ahead along new - old; raise `Diverged` if phi + g falls below every floor there.
+        """Look far ahead along new - old; end the solve if phi + g falls below every floor there.
 
         A smooth method needs thousands of steps to walk down a valley with no end. One look that does not fall ends the
         probe, so that it costs one evaluation where all is well.
@@ -219,24 +206,21 @@ class Oracle:
             last = total
             if total < self.floor:
                 self.best = (trial, total, math.inf)
-                raise Diverged
+                raise Ended(InnerStatus.UNBOUNDED)
 
 
 class InnerSolver(ABC):
     """Minimises phi + g until dist(-grad phi(x), dg(x)) <= tol at an x with phi + g not above the start.
 
-    To add one: subclass, implement `refuses` and `run`, register it in `auglag.inner.SOLVERS` (one line); the
-    contract tests pick it up from there. Solvers are frozen and stateless.
+    To add one: subclass, give it a `name`, implement `run` and, if there are subproblems it cannot solve, `refuses`,
+    and register it in `auglag.inner`; the contract tests pick it up from there. Solvers are frozen and stateless.
     """
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The name users pass as `inner=`."""
+    name: ClassVar[str]  #: what users pass as `inner=`
 
-    @abstractmethod
     def refuses(self, traits: Traits) -> str | None:
         """None if it can solve such subproblems, else a sentence saying why not and what to use instead."""
+        return None
 
     @abstractmethod
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
@@ -256,18 +240,10 @@ class InnerSolver(ABC):
         try:
             x = subproblem.g.domain().prox(x, 1.0)
             value, gradient = oracle.begin(x)
-            if value < math.inf:
-                status = self.run(oracle, x, value, gradient, limit)
-            else:
-                status = InnerStatus.UNDEFINED
-        except Accepted:
-            status = InnerStatus.CONVERGED
-        except Diverged:
-            status = InnerStatus.UNBOUNDED
-        except TooMany:
-            status = InnerStatus.LIMIT
-        except AtEdge:
-            status = InnerStatus.EDGE
+            defined = value < math.inf
+            status = self.run(oracle, x, value, gradient, limit) if defined else InnerStatus.UNDEFINED
+        except Ended as signal:
+            status = signal.status
         except OutOfBudget as signal:
             status, why = InnerStatus.BUDGET, signal.limit
         except KeyboardInterrupt:
@@ -275,9 +251,7 @@ class InnerSolver(ABC):
         # A solve cut short hands back the lowest point, which has come furthest; any other the most stationary one.
         cut_short = status in (InnerStatus.LIMIT, InnerStatus.BUDGET, InnerStatus.INTERRUPTED)
         x, total, residual = (oracle.lowest if cut_short else oracle.best) or (np.array(x), math.inf, math.inf)
-        return InnerResult(
-            x, total, residual, oracle.iterations, oracle.evaluations, status, limit=why, undefined=oracle.undefined
-        )
+        return InnerResult(x, total, residual, oracle.iterations, oracle.evaluations, status, why, oracle.undefined)
 
 
 def require_count(owner: object, name: str, value: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class LBFGSB(InnerSolver):
     fires, whether the tolerance is met or not: what a plain call of SciPy does, for experiments on just that.
     """
 
+    name: ClassVar[str] = "lbfgsb"
     memory: int = 20
     ftol: float = 0.0
 
@@ -39,16 +40,9 @@ class LBFGSB(InnerSolver):
         if not 0.0 <= self.ftol < 1.0:
             raise InputError(f"LBFGSB.ftol must lie in [0, 1), got {self.ftol!r}")
 
-    @property
-    def name(self) -> str:
-        """The name users pass."""
-        return "lbfgsb"
-
     def refuses(self, traits: Traits) -> str | None:
-        """Only bounds."""
         if not traits.is_box:
-            name = traits.term
-            return f"inner='lbfgsb' handles bounds but not g={name}; inner='panoc' handles any prox term"
+            return f"inner='lbfgsb' handles bounds but not g={traits.term}; inner='panoc' handles any prox term"
         return None
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:

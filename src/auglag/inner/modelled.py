@@ -15,7 +15,6 @@ class HasTraits(Protocol):
     @property
     def traits(self) -> Traits:
         """What a solver may want to know of them."""
-        ...
 
 
 @runtime_checkable
@@ -27,19 +26,15 @@ class ModelledSubproblem(Protocol):
     @property
     def form(self) -> HasTraits:
         """The problem that the subproblems belong to."""
-        ...
 
     def multipliers(self, x: Vector) -> Vector:
         """The multipliers of the rows that the subproblem itself estimates at x."""
-        ...
 
     def model(self, x: Vector, w: Vector, curvature: Curvature, radius: float) -> Model | None:
         """The model around x with the Hessian at multipliers w, for steps with entries of at most `radius`.
 
         None where a derivative is not finite.
         """
-        ...
 
     def corrected(self, model: Model, trial: Vector, d: Vector) -> Model:
         """The model for the second-order correction of the step d that led to `trial`."""
-        ...

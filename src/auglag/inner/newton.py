@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,21 +24,15 @@ class NewtonCG(InnerSolver):
     curvature to the edge. The step is cut where bounds block it, then searched along the projection arc.
     """
 
+    name: ClassVar[str] = "newton-cg"
     max_cg: int = 500
 
     def __post_init__(self) -> None:
         require_count(self, "max_cg", self.max_cg)
 
-    @property
-    def name(self) -> str:
-        """The name users pass."""
-        return "newton-cg"
-
     def refuses(self, traits: Traits) -> str | None:
-        """Bounds only, second derivatives of everything, and no kinks."""
         if not traits.is_box:
-            name = traits.term
-            return f"inner='newton-cg' handles bounds but not g={name}; inner='panoc' handles any prox term"
+            return f"inner='newton-cg' handles bounds but not g={traits.term}; inner='panoc' handles any prox term"
         if not traits.smooth:
             return (
                 "inner='newton-cg' needs a twice differentiable subproblem, which inequalities have only with "
@@ -52,7 +46,6 @@ class NewtonCG(InnerSolver):
         return None
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
-        """Newton steps until the oracle accepts."""
         box, t = oracle.bounds(), tuning.TUNING
         lower, upper = box
         radius = max(1.0, float(np.linalg.norm(x)))
@@ -60,8 +53,8 @@ class NewtonCG(InnerSolver):
         while oracle.iterations < limit:
             oracle.iterations += 1
             free = ~(((x <= lower) & (gradient > 0)) | ((x >= upper) & (gradient < 0)))
-            step, model, at_edge = self._step(oracle, x, gradient, free, radius)
-            found = self._search(oracle, x, value, gradient, step, model, box)
+            step, at_edge = self._step(oracle, x, gradient, free, radius)
+            found = self._search(oracle, x, value, gradient, step, box)
             if found is None:
                 radius = t.cg_cut * min(radius, float(np.linalg.norm(step)))
                 if radius <= t.cg_least_radius * max(1.0, float(np.linalg.norm(x))):
@@ -82,41 +75,31 @@ class NewtonCG(InnerSolver):
 
     def _step(
         self, oracle: Oracle, x: Vector, gradient: Vector, free: NDArray[np.bool_], radius: float
-    ) -> tuple[Vector, float, bool]:
-        """Steihaug's CG on the free variables: (step, change of the quadratic model, whether it ends at the edge)."""
+    ) -> tuple[Vector, bool]:
+        """Steihaug's CG on the free variables: (step, whether it ends at the edge)."""
         hessp, t = oracle.subproblem.hessp, tuning.TUNING
         residual = np.where(free, -gradient, 0.0)
         norm0 = float(np.linalg.norm(residual))
         tolerance = min(t.cg_forcing, norm0) * norm0
         step, direction, rr = np.zeros_like(x), residual.copy(), norm0**2
-        model = 0.0
         for _ in range(min(self.max_cg, 2 * int(free.sum()) + t.cg_extra)):
             product = np.where(free, hessp(x, direction), 0.0)
             curvature = float(direction @ product)
             alpha = rr / curvature if curvature > t.cg_flat * float(direction @ direction) else math.inf
             if alpha == math.inf or np.linalg.norm(step + alpha * direction) >= radius:
-                a = _to_edge(step, direction, radius)
-                model += a * float(-residual @ direction) + 0.5 * a * a * curvature
-                return step + a * direction, model, True
+                return step + _to_edge(step, direction, radius) * direction, True
             step = step + alpha * direction
-            model -= 0.5 * alpha * rr
             residual = residual - alpha * product
             new = float(residual @ residual)
             if math.sqrt(new) <= tolerance:
                 break
             direction = residual + (new / rr) * direction
             rr = new
-        return step, model, False
+        return step, False
 
     @staticmethod
     def _search(
-        oracle: Oracle,
-        x: Vector,
-        value: float,
-        gradient: Vector,
-        step: Vector,
-        model: float,
-        box: tuple[Vector, Vector],
+        oracle: Oracle, x: Vector, value: float, gradient: Vector, step: Vector, box: tuple[Vector, Vector]
     ) -> tuple[Vector, float, Vector, float] | None:
         """Sufficient decrease along the projection arc; where values are noise, a smaller residual will do."""
         t = tuning.TUNING

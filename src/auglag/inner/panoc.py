@@ -6,22 +6,15 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auglag._typing import Vector
 from auglag.inner import tuning
-from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits, require_count
-from auglag.inner.first_order import (
-    Point,
-    Progress,
-    initial_lipschitz,
-    raised,
-    try_bound,
-    visit,
-)
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle, require_count
+from auglag.inner.first_order import Point, Progress, initial_lipschitz, raised, try_bound, visit
 from auglag.prox.base import ProxTerm, SeparableTerm
 
 
@@ -204,22 +197,13 @@ class Panoc(InnerSolver):
     memory: number of L-BFGS pairs.
     """
 
+    name: ClassVar[str] = "panoc"
     memory: int = 20
 
     def __post_init__(self) -> None:
         require_count(self, "memory", self.memory)
 
-    @property
-    def name(self) -> str:
-        """The name users pass as `inner=`."""
-        return "panoc"
-
-    def refuses(self, traits: Traits) -> str | None:
-        """Accepts every g."""
-        return None
-
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
-        """PANOC iterations until the oracle ends the solve."""
         t = tuning.TUNING
         at = _first(oracle, Point(x, value, gradient))
         memory, progress = _Memory(oracle.g, self.memory), Progress(oracle)

@@ -5,23 +5,15 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
 from auglag._typing import Vector
 from auglag.errors import InputError, require_positive
 from auglag.inner import tuning
-from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits, require_count
-from auglag.inner.first_order import (
-    Point,
-    Progress,
-    Trial,
-    initial_lipschitz,
-    raised,
-    try_bound,
-    visit,
-)
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle, require_count
+from auglag.inner.first_order import Point, Progress, Trial, initial_lipschitz, raised, try_bound, visit
 
 
 @final
@@ -40,23 +32,14 @@ class ProximalGradient(InnerSolver):
         1 + (local Lipschitz constant) / L in place of 2.
     """
 
+    name: ClassVar[str] = "proximal-gradient"
     lipschitz: float | None = None
 
     def __post_init__(self) -> None:
         if self.lipschitz is not None:
             require_positive(self.lipschitz, "ProximalGradient.lipschitz")
 
-    @property
-    def name(self) -> str:
-        """The name users pass as `inner=`."""
-        return "proximal-gradient"
-
-    def refuses(self, traits: Traits) -> str | None:
-        """Accepts every g."""
-        return None
-
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
-        """Proximal gradient steps until the oracle ends the solve."""
         here = Point(x, value, gradient)
         lipschitz = self.lipschitz or initial_lipschitz(oracle, here)
         progress, calm, t = Progress(oracle), 0, tuning.TUNING
@@ -130,6 +113,7 @@ class SpectralProximalGradient(InnerSolver):
     phi + g never exceeds its value at the start.
     """
 
+    name: ClassVar[str] = "spectral"
     memory: int = 10
     sufficient_decrease: float = field(default=1e-2, kw_only=True)
     short_steps: int = field(default=5, kw_only=True)
@@ -142,17 +126,7 @@ class SpectralProximalGradient(InnerSolver):
                 f"SpectralProximalGradient.sufficient_decrease must lie in (0, 1), got {self.sufficient_decrease!r}"
             )
 
-    @property
-    def name(self) -> str:
-        """The name users pass as `inner=`."""
-        return "spectral"
-
-    def refuses(self, traits: Traits) -> str | None:
-        """Accepts every g."""
-        return None
-
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
-        """Spectral steps until the oracle ends the solve."""
         here = Point(x, value, gradient)
         step = scale = 1.0 / initial_lipschitz(oracle, here)
         recent: deque[float] = deque([oracle.start_value], self.memory)

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
 from auglag._typing import Vector
 from auglag.errors import InputError, require_positive
 from auglag.inner import tuning
-from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
-from auglag.inner.first_order import (
-    Point,
-    Progress,
-    Trial,
-    initial_lipschitz,
-    raised,
-    try_bound,
-    visit,
-)
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle
+from auglag.inner.first_order import Point, Progress, Trial, initial_lipschitz, raised, try_bound, visit
 
 
 @final
@@ -39,6 +31,7 @@ class ProximalPoint(InnerSolver):
     fraction: in (0, 1).
     """
 
+    name: ClassVar[str] = "proximal-point"
     weak_convexity: float | None = None
     fraction: float = field(default=0.25, kw_only=True)
 
@@ -47,15 +40,6 @@ class ProximalPoint(InnerSolver):
             require_positive(self.weak_convexity, "ProximalPoint.weak_convexity")
         if not 0.0 < self.fraction < 1.0:
             raise InputError(f"ProximalPoint.fraction must lie in (0, 1), got {self.fraction!r}")
-
-    @property
-    def name(self) -> str:
-        """The name users pass as `inner=`."""
-        return "proximal-point"
-
-    def refuses(self, traits: Traits) -> str | None:
-        """Accepts every g."""
-        return None
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
         """Proximal point steps until the oracle ends the solve; an iteration is one accelerated gradient step."""

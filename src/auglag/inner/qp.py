@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from scipy import sparse
@@ -35,16 +35,12 @@ class QPModel(InnerSolver):
     from first derivatives by a structured rank-one update.
     """
 
-    @property
-    def name(self) -> str:
-        """The name users pass."""
-        return "qp"
+    name: ClassVar[str] = "qp"
 
     def refuses(self, traits: Traits) -> str | None:
         """Bounds only, matrices, and few variables unless there are Hessians or the Jacobian is sparse."""
         if not traits.is_box:
-            name = traits.term
-            return f"inner='qp' handles bounds but not g={name}; inner='panoc' handles any prox term"
+            return f"inner='qp' handles bounds but not g={traits.term}; inner='panoc' handles any prox term"
         if not traits.matrices:
             return "inner='qp' needs Jacobians that are matrices, dense or sparse; inner='lbfgsb' takes operators"
         largest = tuning.TUNING.largest_learnt
@@ -56,7 +52,6 @@ class QPModel(InnerSolver):
         return None
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
-        """Steps until the oracle accepts."""
         subproblem = oracle.subproblem
         if not isinstance(subproblem, ModelledSubproblem):
             raise InputError(

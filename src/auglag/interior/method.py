@@ -25,6 +25,8 @@ from auglag.kkt import Memory, Sets
 from auglag.kkt.sides import largest, reach
 from auglag.problems.standard_form import StandardForm
 
+Seen = Callable[[Vector, Vector, float], bool]
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -52,16 +54,7 @@ class Barrier:
     def __post_init__(self) -> None:
         require_positive(self.steps, "Barrier.steps")
 
-    def run(
-        self,
-        form: StandardForm,
-        memory: Memory,
-        x: Vector,
-        y: Vector,
-        *,
-        target: float,
-        seen: Callable[[Vector, Vector, float], bool],
-    ) -> Arrival:
+    def run(self, form: StandardForm, memory: Memory, x: Vector, y: Vector, *, target: float, seen: Seen) -> Arrival:
         """Steps from (x, y) until the error is at most `target` and `seen` agrees, or there is no step.
 
         `seen(x, y, error)` is called with every iterate, and says whether it is good enough in the caller's eyes.
@@ -76,15 +69,7 @@ class Barrier:
 class _Run:
     """The state of one run."""
 
-    def __init__(
-        self,
-        form: StandardForm,
-        memory: Memory,
-        x: Vector,
-        y: Vector,
-        target: float,
-        seen: Callable[[Vector, Vector, float], bool],
-    ) -> None:
+    def __init__(self, form: StandardForm, memory: Memory, x: Vector, y: Vector, target: float, seen: Seen) -> None:
         self.form, self.memory, self.target, self.seen = form, memory, target, seen
         self.space = space = Space(form)
         self.curvature = curvature_for(form.traits)

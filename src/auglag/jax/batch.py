@@ -18,17 +18,8 @@ from auglag.jax.solution import Solution
 from auglag.jax.state import RUNNING, Sides, State
 from auglag.jax.statement import Statement, state
 from auglag.jax.structure import Shape, refuse_unknown, require_dtype, require_tol
+from auglag.jax.tuning import TUNING
 from auglag.jax.vectors import Array
-
-#: When only one in so many instances is still running, those go on in a batch of their own.
-THINNING = 16
-#: A batch is thinned out only if what is left is still worth a launch, and so often: each time is one more program to
-#: compile.
-SMALLEST = 32
-THINNINGS = 1
-#: Numbers of working memory per chunk: what fits the caches of a CPU core, and a comfortable part of a GPU.
-CPU_NUMBERS = 1 << 20
-GPU_NUMBERS = 1 << 29
 
 
 def solve_batch(
@@ -185,7 +176,7 @@ def chunk_size(statement: Statement, batch: int, chunk: int | None, devices: Seq
         n, m = statement.functions.n, statement.functions.m
         platform = (devices[0] if devices else jax.devices()[0]).platform
         numbers = 4 * n * n + 3 * n * m + 40 * (n + m)
-        chunk = max((CPU_NUMBERS if platform == "cpu" else GPU_NUMBERS) // numbers, 1)
+        chunk = max((TUNING.cpu_numbers if platform == "cpu" else TUNING.gpu_numbers) // numbers, 1)
     share = -(-batch // each)
     tiles = -(-share // int(chunk))
     return -(-share // tiles)
@@ -258,7 +249,7 @@ class Tiles:
         own, sides = self.program, self.sides
         batch = x.shape[-1]
         y = jnp.zeros((own.functions.m, batch), own.dtype)
-        s = self._thinned(own.begin(x, y, None, p, sides), p, THINNINGS)
+        s = self._thinned(own.begin(x, y, None, p, sides), p, TUNING.thinnings)
         found, multipliers = own.solution(s)
         check = own.certify(found, multipliers, p, sides)
         return found, multipliers, check, judged(s.status, check.residual, own.options.tol), s.k, s.steps, s.beta
@@ -266,9 +257,9 @@ class Tiles:
     def _thinned(self, s: State, p: Any, times: int) -> State:
         """Run; when few are left, let them go on by themselves and put them back in their places."""
         batch = s.beta.shape[-1]
-        few = batch // THINNING
+        few = batch // TUNING.thinning
         limit = self.program.options.max_steps
-        if few < SMALLEST or not times:
+        if few < TUNING.thinned or not times:
             return self.program.run(s, p, self.sides, limit, 0)
         s = self.program.run(s, p, self.sides, limit, few)
         places = jnp.nonzero(s.status == RUNNING, size=few, fill_value=batch)[0]

@@ -8,14 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from auglag.jax.tuning import TUNING
 from auglag.jax.vectors import Array, Rows, Vector, maximum, where
-
-#: Systems up to this size are written out number by number; larger ones are arrays.
-UNROLLED = 8
-#: What is first added to a diagonal that is not positive definite (relative), its growth, and how often.
-FIRST_SHIFT = 1e-8
-GROWTH = 10.0
-ATTEMPTS = 14
 
 
 def free_step(hessian: Any, gradient: Vector, free: Vector, held: Vector, shift: Array) -> tuple[Vector, Array]:
@@ -43,7 +37,7 @@ def _unrolled(h: list[list[Array]], gradient: Rows, free: Rows, held: Rows) -> R
     off = [jnp.abs(v) for row in a for v in row]
     bound = maximum(largest, reduce(maximum, off) / n) if off else largest
     bound = maximum(bound, tiny)
-    smallest = maximum(10.0 * tiny * bound, 1e4 * tiny)
+    smallest = maximum(TUNING.pivot * tiny * bound, TUNING.smallest_pivot * tiny)
     pivots: list[Array] = []
     low: list[list[Array]] = [[] for _ in range(n)]  # L below the diagonal
     scaled: list[list[Array]] = [[] for _ in range(n)]  # L times the pivots
@@ -91,18 +85,19 @@ def _by_cholesky(h: Array, gradient: Array, free: Array, held: Array, shift: Arr
     right = where(free, -(gradient + jnp.sum(h * held[None], axis=1)), held)
     a = jnp.moveaxis(where(pair, h, eye[:, :, None]), -1, 0)
     diagonal = jnp.abs(jnp.diagonal(a, axis1=1, axis2=2)).max(axis=-1)
-    least = FIRST_SHIFT * maximum(diagonal, jnp.finfo(h.dtype).tiny)
+    least = TUNING.first_shift * maximum(diagonal, jnp.finfo(h.dtype).tiny)
 
     def attempt(shift: Array) -> tuple[Array, Array]:
         factor = jax.lax.linalg.cholesky(a + shift[:, None, None] * eye)
         return factor, ~jnp.isfinite(jnp.sum(factor, axis=(1, 2)))
 
     def failing(carry: tuple[Array, Array, Array, Array]) -> Array:
-        return jnp.any(carry[2]) & (carry[3] < ATTEMPTS)
+        return jnp.any(carry[2]) & (carry[3] < TUNING.shift_attempts)
 
     def again(carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         factor, used, failed, count = carry
-        used = where(failed, maximum(GROWTH * used, maximum(least, shift / 3.0)), used)
+        larger = maximum(TUNING.shift_growth * used, maximum(least, shift / TUNING.shift_decay))
+        used = where(failed, larger, used)
         new, still = attempt(used)
         return where(failed[:, None, None], new, factor), used, failed & still, count + 1
 

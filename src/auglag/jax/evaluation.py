@@ -12,13 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from auglag.jax.directions import UNROLLED
-from auglag.jax.folding import NotScalar, add, mul
+from auglag.jax.folding import NotScalar, add, boxed, mul
 from auglag.jax.scalars import scalarised
-from auglag.jax.vectors import Array, Rows, Vector
-
-#: m * n up to which a problem is written out number by number.
-SMALL_JACOBIAN = 64
+from auglag.jax.tuning import TUNING
+from auglag.jax.vectors import Array, Rows, Vector, largest, total
 
 
 @final
@@ -96,6 +93,14 @@ class Evaluation(ABC):
     def scaled_rows(self, jac: Any, factors: Vector) -> Any:
         """diag(factors) J."""
 
+    @abstractmethod
+    def row_sizes(self, jac: Any) -> Vector:
+        """The max norms of the rows of J."""
+
+    @abstractmethod
+    def row_squares(self, jac: Any) -> Vector:
+        """The squares of the 2-norms of the rows of J."""
+
 
 @final
 class Written:
@@ -123,7 +128,7 @@ def written(functions: Functions, p: Any, dtype: Any) -> Written | None:
 
     p holds the shapes of one instance's parameters.
     """
-    if functions.n > UNROLLED or functions.m * functions.n > SMALL_JACOBIAN:
+    if functions.n > TUNING.unrolled or functions.m * functions.n > TUNING.unrolled_jacobian:
         return None
     try:
         return Written(functions, p, dtype)
@@ -187,6 +192,15 @@ class ByNumbers(Evaluation):
         """diag(factors) J."""
         return [Rows([mul(entry, factors[i]) for entry in row.entries]) for i, row in enumerate(jac)]
 
+    def row_sizes(self, jac: Any) -> Vector:
+        """The max norms of the rows of J."""
+        zero = jnp.zeros(self.batch, self.dtype)
+        return Rows([largest(row, zero) for row in jac])
+
+    def row_squares(self, jac: Any) -> Vector:
+        """The squares of the 2-norms of the rows of J."""
+        return Rows([total(row * row, 0.0) for row in jac])
+
     def _number(self, value: Any) -> Array:
         return jnp.broadcast_to(jnp.asarray(value.reshape(-1)[0], self.dtype), (self.batch,))
 
@@ -202,23 +216,15 @@ def _inner(a: Sequence[Any], b: Sequence[Any]) -> Any:
 def _boxed(leaf: Array, mapped: bool) -> Any:
     """A leaf (..., batch) as an object array of arrays over the batch; one that all instances share, of numbers."""
     shape = leaf.shape[:-1] if mapped else leaf.shape
-    out = np.empty(shape, dtype=object)
-    for index in np.ndindex(*shape):
-        out[index] = leaf[index]
-    return out
+    return boxed([leaf[index] for index in np.ndindex(*shape)], shape)
 
 
 def _box(v: Rows) -> Any:
-    out = np.empty(len(v), dtype=object)
-    for i in range(len(v)):
-        out[i] = v[i]
-    return out
+    return boxed(v.entries, (len(v),))
 
 
 def _one(value: Any) -> Any:
-    out = np.empty((), dtype=object)
-    out[()] = value
-    return out
+    return boxed([value], ())
 
 
 @final
@@ -273,3 +279,11 @@ class ByArrays(Evaluation):
     def scaled_rows(self, jac: Any, factors: Vector) -> Any:
         """diag(factors) J."""
         return jac * factors[:, None]
+
+    def row_sizes(self, jac: Any) -> Vector:
+        """The max norms of the rows of J."""
+        return jnp.abs(jac).max(axis=1)
+
+    def row_squares(self, jac: Any) -> Vector:
+        """The squares of the 2-norms of the rows of J."""
+        return jnp.sum(jac * jac, axis=1)

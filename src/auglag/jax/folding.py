@@ -25,10 +25,9 @@ def numbers(value: Any) -> Numbers:
 
 
 def boxed(value: Any, shape: tuple[int, ...]) -> Numbers:
-    """Nested lists as an object array of this shape."""
+    """Nested lists (or one number) as an object array of this shape."""
     flat = np.empty(int(np.prod(shape, dtype=int)), dtype=object)
-    nested = np.asarray(value, dtype=object).reshape(-1) if not isinstance(value, list) else value
-    for i, entry in enumerate(_leaves(nested) if isinstance(nested, list) else nested):
+    for i, entry in enumerate(_leaves(value)):
         flat[i] = entry
     return flat.reshape(shape)
 

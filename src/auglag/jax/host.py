@@ -57,14 +57,14 @@ def minimize(
         scaling=scaling,
         restoration=restoration,
         budget=budget,
-        warm_start=_flat_start(warm_start, problem),
+        warm_start=_flat_start(warm_start),
         callback=callback,
         progress=progress,
     )
     return _shaped(result, problem)
 
 
-def _flat_start(warm_start: Any, problem: JaxProblem) -> Any:
+def _flat_start(warm_start: Any) -> Any:
     """An earlier result of `minimize`, its x flat again."""
     if not isinstance(warm_start, Result):
         return warm_start

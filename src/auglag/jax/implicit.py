@@ -22,17 +22,18 @@ import jax.numpy as jnp
 
 from auglag.jax.evaluation import Functions
 from auglag.jax.state import Sides
+from auglag.jax.tuning import TUNING
 from auglag.jax.vectors import Array
 
 
 def zero(dtype: Any) -> float:
     """Multipliers up to this (see `_weighs`) count as 0, sides within this distance (relative) as touched."""
-    return 7.0 * math.sqrt(jnp.finfo(dtype).eps)
+    return TUNING.zero * math.sqrt(jnp.finfo(dtype).eps)
 
 
 def tiny(dtype: Any) -> float:
     """On the lower diagonal, relative to the size of the rows: above rounding, below what would be seen."""
-    return math.pow(jnp.finfo(dtype).eps, 0.75)
+    return math.pow(jnp.finfo(dtype).eps, TUNING.regularisation)
 
 
 def tangents(

@@ -10,19 +10,26 @@ from typing import Any, final
 
 import jax.numpy as jnp
 
+from auglag.algorithm import formulas
 from auglag.algorithm.status import Status
 from auglag.jax.evaluation import Evaluation
 from auglag.jax.rules import Rules
 from auglag.jax.state import RUNNING, Options, Pairs, Point, Record, Sides, State
 from auglag.jax.steps import Steps
 from auglag.jax.subproblem import Subproblem
-from auglag.jax.vectors import Array, Vector, clip, each, maximum, minimum, norm, select, staged, total, where
-from auglag.problems.standard_form import LARGEST_GRADIENT, SMALLEST_SCALE
-
-#: Subproblems in a row that stalled without a better residual before a run counts as stuck.
-STALLS = 6
-#: Increases of the penalty in a row without less violation that raise the question of infeasibility.
-IN_VAIN = 4
+from auglag.jax.vectors import (
+    Array,
+    Vector,
+    clip,
+    each,
+    largest,
+    maximum,
+    minimum,
+    norm,
+    select,
+    staged,
+    where,
+)
 
 
 @final
@@ -41,48 +48,30 @@ class Lockstep:
         x = clip(x, self.sub.sides.lower, self.sub.sides.upper)
         zero = jnp.zeros(batch, dtype)
         count = jnp.zeros(batch, jnp.int32)
-        sf = sc = None
         f, c, g, jac = self.sub.evaluation.first(x)
+        sf = sc = steep = None
         if self.options.scaling:
-            sf = _factor(_largest(g, zero))
-            sc = self._row_factors(jac, zero)
+            sf = _scale_factor(largest(g, zero))
+        if self.options.scaling and self.sub.m:
+            sc = each(_scale_factor, self.sub.evaluation.row_sizes(jac))
+            y, jac = y * sf / sc, self.sub.evaluation.scaled_rows(jac, sc)
+        if self.sub.m:
+            steep = each(_steepness, self.sub.evaluation.row_squares(jac)) + zero  # one number per instance
         state = State(
-            x=x, y=y, beta=zero, eta=zero, before=zero, first=zero, level=zero, best=zero + jnp.inf, length=zero + 1.0,
-            shift=None if isinstance(jac, list) else zero,
-            k=count + 1, steps=count, idle=count, stalls=count, vain=count, status=count + RUNNING, sf=sf, sc=sc,
-            steep=self._steepness(jac, sc) if self.sub.m else None, pairs=None, record=None,
+            x=x, y=y, start=x, beta=zero, eta=zero, before=zero, first=zero, level=zero, best=zero + jnp.inf,
+            length=zero + 1.0, shift=zero, k=count + 1, steps=count, idle=count, stalls=count, vain=count,
+            status=count + RUNNING, sf=sf, sc=sc, steep=steep, pairs=self._no_pairs(x, batch, dtype),
+            record=self._no_record(len(x), batch, dtype),
         )  # fmt: skip
-        if self.sub.m and sc is not None:
-            state = state._replace(y=y * sf / sc)
-        f, c, cl, cu = self.sub.scaled(state, f, c)
-        excess = c - clip(c, cl, cu)
-        violation = norm(excess, zero) if self.sub.m else zero
+        f, c, _, _ = self.sub.scaled(state, f, c)
+        violation = norm(self.sub.excess(state, c), zero) if self.sub.m else zero
         first = self.rules.first_beta(f, violation) if beta is None else beta
-        target = self.sub.target(state)
-        eta = self.rules.eta(state.k, first, target)
-        pairs = self._no_pairs(x, batch, dtype) if self.options.memory else None
-        return state._replace(
-            beta=first, eta=eta, before=violation, first=violation, level=maximum(1.0, abs(f)), pairs=pairs,
-            record=self._no_record(len_of(x), batch, dtype),
-        )  # fmt: skip
+        eta = self.rules.eta(state.k, first, self.sub.target(state))
+        return state._replace(beta=first, eta=eta, before=violation, first=violation, level=maximum(1.0, abs(f)))
 
-    def _row_factors(self, jac: Any, zero: Array) -> Vector:
-        if not self.sub.m:
-            return self.sub.sides.cl * zero[None] if not isinstance(jac, list) else self.sub.sides.cl
-        if isinstance(jac, list):
-            return type(jac[0])([_factor(_largest(row, zero)) for row in jac])
-        return _factor(jnp.abs(jac).max(axis=1))
-
-    def _steepness(self, jac: Any, sc: Any) -> Vector:
-        """The 2-norms of the scaled rows of J, at most 1; 1 where there is no telling."""
-        own = jac if sc is None else self.sub.evaluation.scaled_rows(jac, sc)
-        if isinstance(own, list):
-            squares: Vector = type(own[0])([total(row * row, 0.0) for row in own])
-        else:
-            squares = jnp.sum(own * own, axis=1)
-        return each(lambda q: where((q > 0.0) & (q < 1.0), jnp.sqrt(q), 1.0), squares)
-
-    def _no_pairs(self, x: Array, batch: int, dtype: Any) -> Pairs:
+    def _no_pairs(self, x: Array, batch: int, dtype: Any) -> Pairs | None:
+        if not self.options.memory:
+            return None
         blank = jnp.zeros((self.options.memory, x.shape[0], batch), dtype)
         rho = jnp.zeros((self.options.memory, batch), dtype)
         return Pairs(blank, blank, rho, x, jnp.zeros_like(x), jnp.zeros(batch, bool))
@@ -115,39 +104,32 @@ class Lockstep:
     def _outer(self, s: State, p: Point) -> State:
         """Lines 4 to 6 for the instances whose inner solve is done, and the ways to end."""
         options, zero = self.options, 0.0 * s.beta
-        _, _, cl, cu = self.sub.scaled(s, p.f, p.c)
-        r = self.sub.constraint(p.c, cl, cu, p.w, s.y / (-s.beta)) if self.sub.m else p.c
+        r = self.sub.remainder(s, p.c, p.w, s.y / (-s.beta)) if self.sub.m else p.c
         now = norm(r, zero) if self.sub.m else zero
         violation = self.sub.user_norm(s, r)
-        residual = p.distance / (1.0 if s.sf is None else s.sf) + violation
+        residual = self.sub.residual(s, p.distance, violation)
         finite = jnp.isfinite(residual) & jnp.isfinite(p.f)
         solved = residual <= options.tol
-        inner = (p.distance <= s.eta) | (s.idle >= self.steps.patience)
-        update = inner & ~solved & finite & (s.status == RUNNING)
-        negligible = violation <= options.negligible * options.tol
+        stalled = s.idle >= self.steps.patience
+        update = ((p.distance <= s.eta) | stalled) & ~solved & finite & (s.status == RUNNING)
+        negligible = formulas.is_negligible(violation, options.negligible * options.tol)
         grow = update & self.rules.raises(s.before, now, negligible)
-        vain = where(update, where(grow & (now > 0.9 * s.before), s.vain + 1, 0), s.vain)
+        vain = where(update, where(grow & formulas.hardly_less(now, s.before), s.vain + 1, 0), s.vain)
         y = self.rules.next_y(s.y, r, s.beta, s.first, now, s.k) if self.sub.m else s.y
         beta = where(grow, self.rules.gamma * s.beta, s.beta)
         k = where(update, s.k + 1, s.k)
         status = where(solved, int(Status.SOLVED), s.status)
         status = where(update & (k > options.max_outer), int(Status.ITERATION_LIMIT), status)
-        stalled = s.idle >= self.steps.patience
-        stalls = where(update, where(stalled & (residual > 0.9 * s.best), s.stalls + 1, 0), s.stalls)
-        stuck = update & ((beta > options.largest_penalty) | (stalls >= (STALLS if self.sub.m else 1)))
-        status = where(stuck, int(Status.STUCK), status)
+        stalls = where(update, where(stalled & formulas.hardly_less(residual, s.best), s.stalls + 1, 0), s.stalls)
+        many = formulas.STUCK_AFTER if self.sub.m else 1
+        status = where(update & ((beta > options.largest_penalty) | (stalls >= many)), int(Status.STUCK), status)
         if self.sub.m:
-            hopeless = update & (vain >= IN_VAIN) & (violation > 10 * options.tol) & self.sub.stationary(s, p)
-            status = where(hopeless, int(Status.INFEASIBLE), status)
+            suspicious = (vain >= formulas.VAIN_INCREASES) & formulas.clearly_violated(violation, options.tol)
+            status = where(update & suspicious & self.sub.stationary(s, p), int(Status.INFEASIBLE), status)
         status = where(finite, status, int(Status.NON_FINITE))
-        record = (
-            s.record if s.record is None else self._recorded(s, p, update | (solved & (s.status == RUNNING)), now, y)
-        )
-        pairs = s.pairs if s.pairs is None else s.pairs._replace(
-            rho=where(update, 0.0, s.pairs.rho), fresh=s.pairs.fresh & ~update
-        )  # fmt: skip
         return s._replace(
             y=each(lambda a, b, c: where(solved, a, where(update, b, c)), p.w, y, s.y) if self.sub.m else s.y,
+            start=where(update, s.x, s.start),
             beta=beta,
             eta=where(update, self.rules.eta(k, beta, self.sub.target(s)), s.eta),
             before=where(update, now, s.before),
@@ -158,45 +140,15 @@ class Lockstep:
             stalls=stalls,
             vain=vain,
             status=status,
-            pairs=pairs,
-            record=record,
+            pairs=None if s.pairs is None else s.pairs.without(update),
+            record=s.recorded(update | (solved & (s.status == RUNNING)), now, p.distance, y),
         )
 
-    def _recorded(self, s: State, p: Point, now: Array, violation: Array, y: Vector) -> Record:
-        record = s.record
-        assert record is not None
-        here = (jnp.arange(self.options.record)[:, None] == s.k[None] - 1) & now[None]
 
-        def put(old: Array, new: Array) -> Array:
-            mask = here if old.ndim == 2 else here[:, None]
-            return where(mask, new[None], old)
-
-        beta, eta, violations, stationarity = (
-            put(old, new) for old, new in zip(record[:4], (s.beta, s.eta, violation, p.distance), strict=True)
-        )
-        x = put(record.x, _stacked(s.x))
-        return Record(beta, eta, violations, stationarity, x, put(record.y, _stacked(y)) if self.sub.m else record.y)
+def _scale_factor(norms: Array) -> Array:
+    return formulas.scale_factor(jnp, norms)
 
 
-def _stacked(v: Vector) -> Array:
-    return jnp.stack(v.entries) if hasattr(v, "entries") else v
-
-
-def len_of(v: Vector) -> int:
-    """The number of components."""
-    return len(v) if hasattr(v, "entries") else int(v.shape[0])
-
-
-def _largest(v: Vector, zero: Array) -> Array:
-    """The max norm, per instance."""
-    if not hasattr(v, "entries"):
-        return jnp.abs(v).max(axis=0)
-    result = zero
-    for entry in v.entries:
-        result = maximum(result, abs(entry))
-    return result
-
-
-def _factor(norms: Array) -> Array:
-    norms = where(jnp.isfinite(norms), norms, 1.0)
-    return maximum(1.0 / maximum(norms / LARGEST_GRADIENT, 1.0), SMALLEST_SCALE)
+def _steepness(squares: Array) -> Array:
+    """The norm of a row of J from its square, at most 1; 1 where it is 0 and there is no telling."""
+    return where((squares > 0.0) & (squares < 1.0), jnp.sqrt(squares), 1.0)

@@ -9,20 +9,15 @@ from typing import Any, final
 import numpy as np
 
 from auglag.errors import InputError, OptionError
-from auglag.jax.directions import UNROLLED
 from auglag.jax.program import Program
 from auglag.jax.rules import Rules
 from auglag.jax.state import Options, Sides
 from auglag.jax.statement import Statement
+from auglag.jax.tuning import TUNING
 from auglag.problems.constraints import nearest
 from auglag.strategy.settings import resolve
 
-#: Up to so many variables "auto" takes Newton steps; beyond it limited-memory ones.
-NEWTON = 128
-MEMORY = 10
 INNER = ("auto", "newton", "lbfgs")
-#: Compiled programs kept for the next call with the same functions.
-KEPT = 32
 
 
 @final
@@ -64,14 +59,15 @@ def method(
             raise InputError(f"{name} must be an integer of at least {lowest}, got {count!r}")
     settings = resolve(variant=variant, penalty=penalty, dual=dual, tolerance=tolerance)
     n = statement.functions.n
-    memory = MEMORY if inner == "lbfgs" or (inner == "auto" and n > NEWTON) else 0
+    memory = TUNING.memory if inner == "lbfgs" or (inner == "auto" and n > TUNING.newton_variables) else 0
+    steps = TUNING.memory_steps if memory else TUNING.newton_steps
     options = Options(
         tol=tol,
         negligible=settings.negligible,
         accelerate=accelerate,
         scaling=scaling,
         max_outer=int(max_outer),
-        max_steps=int(max_steps) if max_steps is not None else (5000 if memory else 500),
+        max_steps=int(max_steps) if max_steps is not None else steps,
         largest_penalty=settings.largest_penalty,
         memory=memory,
         record=int(record),
@@ -95,7 +91,7 @@ class Programs:
         if found is None:
             found = make()
         self._kept[key] = found
-        while len(self._kept) > KEPT:
+        while len(self._kept) > TUNING.programs_kept:
             self._kept.popitem(last=False)
         return found
 
@@ -117,6 +113,3 @@ def sides_of(statement: Statement) -> Sides:
 def program(statement: Statement, p: Any, axes: Any, chosen: Method) -> Program:
     """The program; p holds the shapes of one instance's parameters."""
     return Program(statement.functions, p, axes, chosen.rules, chosen.options, statement.dtype)
-
-
-__all__ = ["UNROLLED", "Method", "Programs", "key_of", "method", "program", "sides_of"]

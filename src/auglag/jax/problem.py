@@ -13,12 +13,10 @@ from auglag._typing import Jacobian, Vector
 from auglag.errors import InputError
 from auglag.jax.statement import Statement, flat_x, state
 from auglag.jax.structure import require_dtype
+from auglag.jax.tuning import TUNING
 from auglag.problems.arguments import check_term
 from auglag.problems.base import AbstractProblem, Group, Point
 from auglag.prox import as_term
-
-#: Jacobians with more entries than this are used through products only.
-LARGEST_JACOBIAN = 4_000_000
 
 
 @final
@@ -108,7 +106,7 @@ class JaxProblem(AbstractProblem):
         if not self.m:
             return np.zeros((0, self.n))
         self.counts.constr_njev += 1
-        if self.n * self.m <= LARGEST_JACOBIAN:
+        if self.n * self.m <= TUNING.largest_jacobian:
             return np.array(self._jacobian(x))
         at = jnp.asarray(x)
         return LinearOperator(

@@ -23,7 +23,8 @@ from auglag.algorithm.rules import (
     first_penalty,
 )
 from auglag.errors import InputError
-from auglag.jax.vectors import Array, Vector, clip, norm
+from auglag.jax import vectors
+from auglag.jax.vectors import Array, Vector, norm
 
 
 @final
@@ -74,6 +75,11 @@ class Rules:
         assert isinstance(self.penalty, Adaptive | Always)
         return self.penalty.gamma
 
+    @property
+    def failure_factor(self) -> float:
+        """The factor of the penalty after a subproblem without a lower bound."""
+        return formulas.failure_factor(self.gamma)
+
     def next_y(self, y: Vector, c: Vector, beta: Array, first: Array, now: Array, k: Array) -> Vector:
         """The projection of y + step * c (line 6)."""
         if isinstance(self.dual, Short):
@@ -86,15 +92,15 @@ class Rules:
             return y
         radius: Any = self.dual.y_max * (k if self.dual.growing else 1.0)
         if self.dual.ball == "box":
-            return clip(y, -radius, radius)
-        size = norm(y, jnp.zeros(()))
-        return y * jnp.where(size <= radius, 1.0, radius / jnp.where(size == 0.0, 1.0, size))
+            return formulas.in_box(vectors, y, radius)
+        return y * formulas.ball_factor(jnp, norm(y, jnp.zeros(())), radius)
 
     def eta(self, k: Array, beta: Array, target: Array) -> Array:
         """eta_k = min(1/beta_k, eta'_k); `target` is where the default sequence ends."""
         number = k.astype(beta.dtype)
         if self.tolerance is None:
-            sequence = formulas.geometric(jnp, number, jnp.maximum(0.1, target), 0.1, target)
+            first = jnp.maximum(formulas.FIRST_TOLERANCE, target)
+            sequence = formulas.geometric(jnp, number, first, formulas.TOLERANCE_RATIO, target)
         elif isinstance(self.tolerance, Geometric):
             rule = self.tolerance
             sequence = formulas.geometric(jnp, number, rule.first, rule.ratio, rule.floor)
@@ -103,4 +109,4 @@ class Rules:
         else:
             assert isinstance(self.tolerance, Constant)
             sequence = jnp.full_like(beta, self.tolerance.value)
-        return jnp.minimum(1.0 / beta, sequence)
+        return formulas.inner_tolerance(jnp, beta, sequence)

@@ -17,9 +17,7 @@ from jax.extend.core import Literal
 
 from auglag.jax.folding import NotScalar, Numbers, add, div, mul, neg, numbers, same, select, sub, varies
 from auglag.jax.moves import MOVES, SPLITS, dot, moved_numbers, reduced, split
-
-#: A function of more single operations than this is left to XLA's own batching.
-MOST_OPERATIONS = 4000
+from auglag.jax.tuning import TUNING
 
 
 def scalarised(function: Callable[..., Any], *shapes: Any) -> Callable[..., list[Numbers]]:
@@ -29,7 +27,7 @@ def scalarised(function: Callable[..., Any], *shapes: Any) -> Callable[..., list
     """
     closed = jax.make_jaxpr(function)(*shapes)
     count = _operations(closed.jaxpr)
-    if count > MOST_OPERATIONS:
+    if count > TUNING.unrolled_operations:
         raise NotScalar(f"{count} operations")
     _require_known(closed.jaxpr)
 
@@ -56,15 +54,9 @@ def _inner(eqn: Any) -> Any | None:
 
 
 CALLS = (
-    "pjit",
-    "jit",
-    "closed_call",
-    "core_call",
-    "custom_jvp_call",
-    "custom_vjp_call",
-    "custom_vjp_call_jaxpr",
+    "pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr",
     "remat2",
-)
+)  # fmt: skip
 
 
 def _operations(jaxpr: Any) -> int:
@@ -149,64 +141,17 @@ def _plain(params: dict[str, Any]) -> dict[str, Any]:
     )
 
 
+#: Primitives that are applied to single numbers as they are.
+PLAIN = [
+    "sin", "cos", "tan", "tanh", "exp", "exp2", "expm1", "log", "log1p", "sqrt", "rsqrt", "cbrt", "pow",
+    "integer_pow", "square", "abs", "sign", "floor", "ceil", "round", "max", "min", "eq", "ne", "lt", "le", "gt",
+    "ge", "and", "or", "not", "xor", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh",
+    "erf", "erfc", "erf_inv", "logistic", "is_finite", "rem", "lgamma", "digamma", "nextafter",
+    "convert_element_type", "clamp",
+]  # fmt: skip
 #: name -> rule with folding, or None for the primitive itself number by number.
 ELEMENTWISE: dict[str, Callable[..., Any] | None] = {
-    **dict.fromkeys(
-        [
-            "sin",
-            "cos",
-            "tan",
-            "tanh",
-            "exp",
-            "exp2",
-            "expm1",
-            "log",
-            "log1p",
-            "sqrt",
-            "rsqrt",
-            "cbrt",
-            "pow",
-            "integer_pow",
-            "square",
-            "abs",
-            "sign",
-            "floor",
-            "ceil",
-            "round",
-            "max",
-            "min",
-            "eq",
-            "ne",
-            "lt",
-            "le",
-            "gt",
-            "ge",
-            "and",
-            "or",
-            "not",
-            "xor",
-            "asin",
-            "acos",
-            "atan",
-            "atan2",
-            "sinh",
-            "cosh",
-            "asinh",
-            "acosh",
-            "atanh",
-            "erf",
-            "erfc",
-            "erf_inv",
-            "logistic",
-            "is_finite",
-            "rem",
-            "lgamma",
-            "digamma",
-            "nextafter",
-            "convert_element_type",
-            "clamp",
-        ]
-    ),
+    **dict.fromkeys(PLAIN),
     "add": add,
     "add_any": add,
     "sub": sub,

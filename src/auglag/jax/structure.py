@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from auglag.errors import InputError, OptionError
+from auglag.jax.tuning import TUNING
 from auglag.problems.constraints import nearest
 
 
@@ -108,10 +109,10 @@ def require_dtype(dtype: Any) -> Any:
 def require_tol(tol: Any, dtype: Any) -> float:
     """The tolerance, if this precision can meet it."""
     if tol is None:
-        return 1e-6 if dtype == np.float64 else 1e-3
+        return TUNING.tol if dtype == np.float64 else TUNING.tol_single
     if not (isinstance(tol, int | float | np.number) and 0.0 < tol < math.inf):
         raise InputError(f"tol must be positive and finite, got {tol!r:.80}")
-    lowest = 1e-12 if dtype == np.float64 else 1e-5
+    lowest = TUNING.smallest_tol if dtype == np.float64 else TUNING.smallest_tol_single
     if tol < lowest:
         raise InputError(
             f"tol must be at least {lowest:.0e} in {np.dtype(dtype)}, whose rounding hides less, got {tol}"

@@ -171,6 +171,21 @@ def norm(v: Vector, empty: Array) -> Array:
     return jnp.sqrt(total(v * v, empty))
 
 
+def largest(v: Vector, empty: Array) -> Array:
+    """The max norm, per instance."""
+    if not isinstance(v, Rows):
+        return jnp.abs(v).max(axis=0)
+    result = empty
+    for entry in v.entries:
+        result = maximum(result, abs(entry))
+    return result
+
+
+def equal(a: Vector, b: Vector) -> Vector:
+    """Whether two are equal, componentwise."""
+    return each(jnp.equal, a, b)
+
+
 def select(mask: Array, new: Any, old: Any) -> Any:
     """`new` for the instances in the mask, `old` for the others, over whole pytrees."""
     return jax.tree_util.tree_map(lambda a, b: _where(mask, a, b), new, old)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auglag._typing import Vector
 from auglag.kkt import linear, tuning
 from auglag.kkt.convexity import diagonal_size, flipped, larger_shift
-from auglag.kkt.linear import Factor
+from auglag.kkt.linear.base import Factor, Indices
 from auglag.kkt.model import Model, Sets, Side, Step
+from auglag.kkt.sides import Mask
 
 
 class _Corrected:
@@ -22,7 +22,7 @@ class _Corrected:
         self.shift, self.flips, self.hint = shift, 0, hint
         self.size = diagonal_size(self.h)
 
-    def factor(self, free: NDArray[np.intp], active: NDArray[np.intp]) -> Factor | None:
+    def factor(self, free: Indices, active: Indices) -> Factor | None:
         """The factors on the free variables and active rows, with the inertia of a minimum."""
         t = tuning.TUNING
         system = linear.part(self.h, self.j, free, active, self.analyses)
@@ -47,13 +47,7 @@ class _Corrected:
 
 
 def active_set(
-    model: Model,
-    sets: Sets,
-    shift: float,
-    *,
-    sweeps: int | None = None,
-    hint: float = 0.0,
-    correct: bool = True,
+    model: Model, sets: Sets, shift: float, *, sweeps: int | None = None, hint: float = 0.0, correct: bool = True
 ) -> Step | None:
     """The solution, or None where the sets cycle or the Hessian cannot be made convex on them.
 
@@ -119,9 +113,7 @@ def _new_rows(model: Model, rows: Side, d: Vector, w: Vector) -> Side:
     return new
 
 
-def _new_variables(
-    model: Model, system: _Corrected, variables: Side, fixed: NDArray[np.bool_], d: Vector, w: Vector
-) -> Side:
+def _new_variables(model: Model, system: _Corrected, variables: Side, fixed: Mask, d: Vector, w: Vector) -> Side:
     """The same for bounds: free variables that leave them are held, held ones that pull away are let go."""
     slope = model.gradient + system.h @ d + model.jacobian.T @ w + system.shift * d
     slack = tuning.TUNING.bound_slack

@@ -56,9 +56,8 @@ class _Interior:
         """Of stationarity in v, and of t + J d - s - w/beta = 0."""
         model, n = self.model, self.model.n
         d = self.v[:n]
-        dual = np.concatenate(
-            [self.h @ d + self.shift * d + model.gradient + model.jacobian.T @ self.w, -self.w[self.rows]]
-        )
+        slope = self.h @ d + self.shift * d + model.gradient + model.jacobian.T @ self.w
+        dual = np.concatenate([slope, -self.w[self.rows]])
         target = model.cl.copy()
         target[self.rows] = self.v[n:]
         return dual - self.z + self.u, model.t + model.jacobian @ d - target - self.w / model.beta
@@ -141,9 +140,8 @@ def _advance(it: _Interior, p: Vector, q: Vector, mu: float) -> bool:
 
     step, _, dz, du = direction(0.0, zero, zero)
     a = lengths(step, dz, du)
-    after = float(
-        ((p + a * step) * (it.z + a * dz))[it.has_low].sum() + ((q - a * step) * (it.u + a * du))[it.has_high].sum()
-    )
+    low, high = (p + a * step) * (it.z + a * dz), (q - a * step) * (it.u + a * du)
+    after = float(low[it.has_low].sum() + high[it.has_high].sum())
     centring = min(1.0, max(t.least_centring, (after / it.sides / max(mu, 1e-300)) ** t.centring_power))
     step, dw, dz, du = direction(centring * mu, step * dz, -step * du)
     if not np.isfinite(step).all():

@@ -234,22 +234,18 @@ class PointwiseProblem(AbstractProblem):
 
     @final
     def f(self, x: Vector) -> float:
-        """The objective."""
         return self.at(x).f
 
     @final
     def grad(self, x: Vector) -> Vector:
-        """Its gradient."""
         return self.at(x).grad
 
     @final
     def c(self, x: Vector) -> Vector:
-        """The constraint functions."""
         return self.at(x).c
 
     @final
     def jac(self, x: Vector) -> Jacobian:
-        """Their Jacobian."""
         return self.at(x).jac
 
     @abstractmethod
@@ -286,47 +282,42 @@ class Point:
         self._jac_error: Any = None
         self.source: Point | None = None  # the point that values are taken from, where another problem lies behind
 
+    def _filled(self, fill: Callable[[Point], None]) -> bool:
+        try:
+            fill(self)
+        except EvaluationError:
+            return False
+        return True
+
     @property
     def f(self) -> float:
         """f(x), NaN where not defined."""
-        if self._f is None:
-            try:
-                self.problem.fill_f(self)
-            except EvaluationError:
-                self._f = math.nan
+        if self._f is None and not self._filled(self.problem.fill_f):
+            self._f = math.nan
         assert self._f is not None
         return self._f
 
     @property
     def grad(self) -> Vector:
         """The gradient of f, NaN where not defined."""
-        if self._grad is None:
-            try:
-                self.problem.fill_grad(self)
-            except EvaluationError:
-                self._grad = np.full(self.problem.n, math.nan)
+        if self._grad is None and not self._filled(self.problem.fill_grad):
+            self._grad = np.full(self.problem.n, math.nan)
         assert self._grad is not None
         return self._grad
 
     @property
     def c(self) -> Vector:
         """c(x), NaN where not defined."""
-        if self._c is None:
-            try:
-                self.problem.fill_c(self)
-            except EvaluationError:
-                self._c = np.full(self.problem.m, math.nan)
+        if self._c is None and not self._filled(self.problem.fill_c):
+            self._c = np.full(self.problem.m, math.nan)
         assert self._c is not None
         return self._c
 
     @property
     def jac(self) -> Jacobian:
         """The Jacobian of c, NaN where not defined."""
-        if self._jac is None:
-            try:
-                self.problem.fill_jac(self)
-            except EvaluationError:
-                self._jac = np.full((self.problem.m, self.problem.n), math.nan)
+        if self._jac is None and not self._filled(self.problem.fill_jac):
+            self._jac = np.full((self.problem.m, self.problem.n), math.nan)
         jac: Jacobian = self._jac
         return jac
 

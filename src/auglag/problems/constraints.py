@@ -103,9 +103,8 @@ class Block:
             self.counts.constr_njev += 1
             return transposed_product(as_jacobian(jac(z), self.size, x.size, f"{self.name}: jac(x)"), y)
 
-        return differences.hessian_from_gradient(
-            gradient, x, gradient(x), lower=lower, upper=upper, scheme=str(self.hess)
-        )
+        scheme = str(self.hess)
+        return differences.hessian_from_gradient(gradient, x, gradient(x), lower=lower, upper=upper, scheme=scheme)
 
 
 def by_differences(
@@ -120,14 +119,12 @@ def by_differences(
     sparsity: Any = None,
 ) -> tuple[Any, Any]:
     """(Jacobian, error estimate or None) by differences of the given level; the complex step is always exact."""
+    where = {"lower": lower, "upper": upper, "sparsity": sparsity}
     if scheme != "cs" and level >= 2:
-        return extrapolated(fun, x, value, lower=lower, upper=upper, sparsity=sparsity)
+        return extrapolated(fun, x, value, **where)
     if scheme == "2-point" and level == 1:
         scheme, rel_step = "3-point", None
-    jac = differences.jacobian(
-        fun, x, value, scheme=scheme, lower=lower, upper=upper, rel_step=rel_step, sparsity=sparsity
-    )
-    return jac, None
+    return differences.jacobian(fun, x, value, scheme=scheme, rel_step=rel_step, **where), None
 
 
 def parse_constraints(constraints: Any, x0: Vector, lower: Vector, upper: Vector, counts: Counts) -> list[Block]:
@@ -199,20 +196,8 @@ def _from_nonlinear(
     _no_keep_feasible(constraint, i)
     jac = _scheme_or_callable(constraint.jac, f"constraints[{i}].jac")
     hess = parse_hess(constraint.hess, f"constraints[{i}].hess")
-    return _block(
-        name,
-        i,
-        constraint.fun,
-        jac,
-        hess,
-        constraint.lb,
-        constraint.ub,
-        x0,
-        box,
-        counts,
-        rel_step=constraint.finite_diff_rel_step,
-        sparsity=constraint.finite_diff_jac_sparsity,
-    )
+    by_steps = (constraint.finite_diff_rel_step, constraint.finite_diff_jac_sparsity)
+    return _block(name, i, constraint.fun, jac, hess, constraint.lb, constraint.ub, x0, box, counts, *by_steps)
 
 
 def _from_linear(constraint: LinearConstraint, name: str, i: int, n: int, counts: Counts) -> Block:

@@ -135,7 +135,6 @@ class Problem(PointwiseProblem):
         self.groups = tuple(groups)
 
     def linear(self) -> LinearRows | None:
-        """The rows of the user's `LinearConstraint`s."""
         found = [(b.matrix, g) for b, g in zip(self.blocks, self.groups, strict=False) if b.matrix is not None]
         if not found:
             return None
@@ -228,7 +227,6 @@ class Problem(PointwiseProblem):
         return value if np.ndim(value) == 0 else np.asarray(value).reshape(-1)[0]
 
     def fill_c(self, point: Point) -> None:
-        """All constraint blocks."""
         if self._joint is not None:
             self._fill_jointly(point)
         elif len(self.blocks) == 1:
@@ -328,15 +326,12 @@ class Problem(PointwiseProblem):
         matrices = [jac(x) for _, jac in parts]
         if not all(isinstance(matrix, np.ndarray) for matrix in matrices):
             return False
+
+        def values(z: Vector) -> Vector:
+            return np.concatenate([np.atleast_1d(fun(z)) for fun, _ in parts])
+
         together = np.vstack([np.atleast_2d(matrix) for matrix in matrices])
-        return checking.agrees(
-            lambda z: np.concatenate([np.atleast_1d(fun(z)) for fun, _ in parts]),
-            together,
-            x,
-            self.lower,
-            self.upper,
-            rng,
-        )
+        return checking.agrees(values, together, x, self.lower, self.upper, rng)
 
     def _rows_at(self, group: Group, x: Vector) -> Vector:
         return self.at(x).c[group.start : group.stop]
@@ -349,7 +344,6 @@ class Problem(PointwiseProblem):
 
     @property
     def has_hessp(self) -> bool:
-        """Whether f and every constraint came with second derivatives."""
         if self._joint is not None:
             return False
         objective = self._fun is None or self._hessp is not None or self._hess is not None
@@ -378,7 +372,6 @@ class Problem(PointwiseProblem):
         return self._jac(x)
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
-        """Hess(f + y'c)(x) v."""
         result = np.zeros(self.n)
         if self._fun is not None:
             if self._hessp is not None:

@@ -32,7 +32,6 @@ class Presolved(PointwiseProblem):
         self._last: tuple[Any, Any] = (None, None)  #: the last Jacobian, and its rows that are kept
 
     def row_name(self, i: int) -> str:
-        """The name of the kept row i."""
         return self.original.row_name(int(self.keep[i]))
 
     # --------------------------------------------------------------------------------------------- multipliers
@@ -89,11 +88,9 @@ class Presolved(PointwiseProblem):
     # -------------------------------------------------------------------------------------------------- values
 
     def fill_f(self, point: Point) -> None:
-        """From the original point."""
         point._f = self.source(point).f
 
     def fill_grad(self, point: Point) -> None:
-        """From the original point."""
         point._grad = self.source(point).grad
 
     def fill_c(self, point: Point) -> None:
@@ -124,19 +121,16 @@ class Presolved(PointwiseProblem):
         return full
 
     def vjp(self, point: Point, w: Vector) -> Vector:
-        """J'w."""
         return self.original.vjp(self.source(point), self._spread(w))
 
     # ---------------------------------------------------------------------------------- what else a problem knows
 
     @property
     def differenced(self) -> bool:
-        """As the original."""
         return self.original.differenced
 
     @property
     def has_hessp(self) -> bool:
-        """As the original."""
         return self.original.has_hessp
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
@@ -145,15 +139,12 @@ class Presolved(PointwiseProblem):
 
     @property
     def has_hess(self) -> bool:
-        """As the original."""
         return self.original.has_hess
 
     def hess(self, x: Vector, y: Vector) -> Any:
-        """As the original: rows that are gone were linear."""
         return self.original.hess(x, self._spread(y))
 
     def check_derivatives(self, x: Vector) -> None:
-        """Of the original."""
         self.original.check_derivatives(x)
 
     def refine(self, level: int) -> bool:

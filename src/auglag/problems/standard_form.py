@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from auglag._typing import Vector
+from auglag.algorithm import formulas
 from auglag.errors import InputError
 from auglag.inner.base import Traits
 from auglag.problems.base import AbstractProblem, Point
@@ -18,10 +19,6 @@ from auglag.problems.jacobians import dense, row_norms
 from auglag.problems.tuning import TUNING
 from auglag.prox import Box, Scaled, SeparableSum, SeparableTerm, Zero, add_bounds
 from auglag.prox.base import ProxTerm
-
-#: Gradients at x0 larger than this (max norm) are scaled down to it; scale factors are never below SMALLEST_SCALE.
-LARGEST_GRADIENT = 100.0
-SMALLEST_SCALE = 1e-8
 
 
 @final
@@ -42,12 +39,7 @@ class Scaling:
         """Factors that bring the gradients of f and of every row at `point` to a max norm of at most 100."""
         largest = float(np.max(np.abs(point.grad), initial=0.0))
         rows = row_norms(point.jac) if point.problem.m else np.zeros(0)
-        return Scaling(float(_factor(np.array([largest]))[0]), _factor(rows))
-
-
-def _factor(norms: Vector) -> Vector:
-    norms = np.where(np.isfinite(norms), norms, 1.0)
-    return np.asarray(np.maximum(1.0 / np.maximum(norms / LARGEST_GRADIENT, 1.0), SMALLEST_SCALE))
+        return Scaling(float(formulas.scale_factor(np, largest)), np.asarray(formulas.scale_factor(np, rows)))
 
 
 @final
@@ -171,7 +163,7 @@ class StandardForm:
         """R and its second half in the user's units, from dist and c(z) - s in the units of the form."""
         slacks = float(np.max(self.scaling.sc[self.slack_rows], initial=1.0))  # a slack's own scale; 1 without any
         violation = float(np.linalg.norm(c / self.scaling.sc))
-        return stationarity * slacks / self.scaling.sf + violation, violation
+        return float(formulas.residual(stationarity * slacks, self.scaling.sf, violation)), violation
 
     def error(self, z: Vector, y: Vector) -> float:
         """The largest KKT error in the user's units, stationarity relative to max(1, |grad f|); max norms.

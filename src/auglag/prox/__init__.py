@@ -11,30 +11,9 @@ from auglag.prox.transforms import Scaled, ScaledSeparable, ScaledTerm, Translat
 
 #: Every concrete term; the contract tests demand an instance of each.
 TERMS: tuple[type[ProxTerm], ...] = (
-    Zero,
-    Box,
-    L1,
-    SquaredL2,
-    ElasticNet,
-    L2Norm,
-    GroupL2,
-    LinfNorm,
-    NuclearNorm,
-    TotalVariation1D,
-    L1Ball,
-    L2Ball,
-    Simplex,
-    HalfSpace,
-    AffineSet,
-    BlockSum,
-    BlockSumSeparable,
-    Bounded,
-    ScaledTerm,
-    ScaledSeparable,
-    TranslatedTerm,
-    TranslatedSeparable,
-    Custom,
-    CustomDomain,
+    *(Zero, Box, L1, SquaredL2, ElasticNet, L2Norm, GroupL2, LinfNorm, NuclearNorm, TotalVariation1D),
+    *(L1Ball, L2Ball, Simplex, HalfSpace, AffineSet, BlockSum, BlockSumSeparable, Bounded),
+    *(ScaledTerm, ScaledSeparable, TranslatedTerm, TranslatedSeparable, Custom, CustomDomain),
 )
 
 __all__ = [

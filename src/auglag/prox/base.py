@@ -67,7 +67,6 @@ class Indicator(ProxTerm):
 
     @final
     def domain(self) -> Indicator:
-        """The set itself."""
         return self
 
 
@@ -95,34 +94,29 @@ class Zero(SeparableTerm):
     """g(x) = 0: no nonsmooth term, and no bounds."""
 
     def value(self, x: Vector) -> float:
-        """0."""
         return 0.0
 
     def prox(self, x: Vector, step: float) -> Vector:
-        """A copy of x."""
         return x.copy()
 
     def subdiff_interval(self, x: Vector) -> tuple[Vector, Vector]:
-        """{0}."""
         zeros = np.zeros_like(x)
         return zeros, zeros
 
     def subdiff_distance(self, x: Vector, v: Vector) -> float:
-        """||v||."""
         return math.sqrt(v @ v)
 
     def restrict(self, index: NDArray[np.intp]) -> Zero:
-        """The same term."""
         return self
 
     def box(self, n: int) -> tuple[Vector, Vector]:
-        """No bounds."""
         return np.full(n, -np.inf), np.full(n, np.inf)
 
 
-def require_length(term: ProxTerm, field: str, have: int, n: int) -> None:
-    """Raise unless a per-coordinate field of `term` fits n variables."""
-    if have != n:
+def require_length(term: ProxTerm, field: str, value: Weights, n: int) -> None:
+    """Raise unless a field of `term`, a number or one per coordinate, fits n variables."""
+    if np.ndim(value) and np.size(value) != n:
+        have = np.size(value)
         raise InputError(f"{type(term).__name__}.{field} must have {n} entries, one per variable, got {have}")
 
 

@@ -45,11 +45,9 @@ class Box(SeparableTerm):
         store(self, _least=lower - 4.0 * EPS * np.abs(lower), _most=upper + 4.0 * EPS * np.abs(upper))
 
     def value(self, x: Vector) -> float:
-        """0 between the bounds, else +inf."""
         return 0.0 if ((x >= self._least) & (x <= self._most)).all() else INF
 
     def prox(self, x: Vector, step: float) -> Vector:
-        """Clip to the bounds."""
         return np.minimum(np.maximum(x, self._lower), self._upper)
 
     def subdiff_interval(self, x: Vector) -> tuple[Vector, Vector]:
@@ -62,11 +60,9 @@ class Box(SeparableTerm):
         return math.sqrt(left @ left)
 
     def restrict(self, index: NDArray[np.intp]) -> Box:
-        """The bounds of `index`."""
         return Box(*(bound[index] if bound.ndim else bound for bound in (self._lower, self._upper)))
 
     def domain(self) -> Box:
-        """The set itself."""
         return self
 
     def box(self, n: int) -> tuple[Vector, Vector]:
@@ -76,10 +72,8 @@ class Box(SeparableTerm):
         return lower if lower.ndim else np.full(n, lower), upper if upper.ndim else np.full(n, upper)
 
     def check(self, n: int) -> None:
-        """Bounds that are arrays have n entries."""
-        for name, bound in (("lower", self._lower), ("upper", self._upper)):
-            if bound.ndim:
-                require_length(self, name, bound.size, n)
+        require_length(self, "lower", self._lower, n)
+        require_length(self, "upper", self._upper, n)
 
 
 def NonNegative() -> Box:

@@ -42,9 +42,7 @@ class Custom(ProxTerm):
                 raise InputError(f"Custom.{name} must be a function, got {given!r}")
         if not (domain is None or isinstance(domain, ProxTerm) or callable(domain)):
             raise InputError(f"Custom.domain must be a prox term, a projection or None, got {domain!r}")
-        self._value = value
-        self._prox = prox
-        self._domain = domain
+        self._value, self._prox, self._domain = value, prox, domain
 
     def __repr__(self) -> str:
         return f"Custom(value={self._value!r}, prox={self._prox!r}, domain={self._domain!r})"
@@ -89,7 +87,6 @@ class CustomDomain(Indicator):
         self._project = project
 
     def value(self, x: Vector) -> float:
-        """0 where the term is finite, else +inf."""
         return 0.0 if self._term.value(x) < math.inf else math.inf
 
     def prox(self, x: Vector, step: float) -> Vector:

@@ -41,7 +41,6 @@ class L1(SeparableTerm):
         store(self, weight=compact(nonnegative("L1.weight", self.weight)))
 
     def value(self, x: Vector) -> float:
-        """sum_i weight_i |x_i|."""
         return float(np.sum(numbers(self.weight) * np.abs(x)))
 
     def prox(self, x: Vector, step: float) -> Vector:
@@ -54,13 +53,10 @@ class L1(SeparableTerm):
         return np.where(x > 0.0, weight, -weight), np.where(x < 0.0, -weight, weight)
 
     def restrict(self, index: NDArray[np.intp]) -> L1:
-        """The same with the weights of `index`."""
         return L1(entries(self.weight, index))
 
     def check(self, n: int) -> None:
-        """One weight, or n."""
-        if np.ndim(self.weight):
-            require_length(self, "weight", np.size(self.weight), n)
+        require_length(self, "weight", self.weight, n)
 
 
 @final
@@ -74,20 +70,16 @@ class SquaredL2(SeparableTerm):
         store(self, weight=scalar("SquaredL2.weight", self.weight, positive=False))
 
     def value(self, x: Vector) -> float:
-        """weight / 2 * ||x||^2."""
         return 0.5 * self.weight * float(x @ x)
 
     def prox(self, x: Vector, step: float) -> Vector:
-        """x / (1 + step * weight)."""
         return np.asarray(x / (1.0 + step * self.weight))
 
     def subdiff_interval(self, x: Vector) -> tuple[Vector, Vector]:
-        """The gradient weight * x."""
         gradient = self.weight * x
         return gradient, gradient
 
     def restrict(self, index: NDArray[np.intp]) -> SquaredL2:
-        """The same term."""
         return self
 
 
@@ -104,7 +96,6 @@ class ElasticNet(SeparableTerm):
         store(self, l2=scalar("ElasticNet.l2", self.l2, positive=False))
 
     def value(self, x: Vector) -> float:
-        """l1 * ||x||_1 + l2 / 2 * ||x||^2."""
         return self.l1 * float(np.sum(np.abs(x))) + 0.5 * self.l2 * float(x @ x)
 
     def prox(self, x: Vector, step: float) -> Vector:
@@ -117,7 +108,6 @@ class ElasticNet(SeparableTerm):
         return smooth + np.where(x > 0.0, self.l1, -self.l1), smooth + np.where(x < 0.0, -self.l1, self.l1)
 
     def restrict(self, index: NDArray[np.intp]) -> ElasticNet:
-        """The same term."""
         return self
 
 
@@ -132,7 +122,6 @@ class L2Norm(ProxTerm):
         store(self, weight=scalar("L2Norm.weight", self.weight, positive=False))
 
     def value(self, x: Vector) -> float:
-        """weight * ||x||."""
         return self.weight * float(np.linalg.norm(x))
 
     def prox(self, x: Vector, step: float) -> Vector:
@@ -185,7 +174,6 @@ class GroupL2(ProxTerm):
         return np.asarray(largest * np.sqrt(np.add.reduceat(unit * unit, self._starts)))
 
     def value(self, x: Vector) -> float:
-        """sum_k weight_k ||x_{G_k}||."""
         return float(np.sum(numbers(self.weight) * self._norms(x)))
 
     def prox(self, x: Vector, step: float) -> Vector:
@@ -211,7 +199,6 @@ class GroupL2(ProxTerm):
         return s
 
     def check(self, n: int) -> None:
-        """All indices below n."""
         largest = int(self._order.max())
         if largest >= n:
             raise InputError(f"GroupL2.groups must have indices below {n}, the number of variables, got {largest}")
@@ -229,7 +216,6 @@ class LinfNorm(ProxTerm):
         store(self, weight=scalar("LinfNorm.weight", self.weight, positive=False))
 
     def value(self, x: Vector) -> float:
-        """weight * max_i |x_i|."""
         return self.weight * float(np.max(np.abs(x), initial=0.0))
 
     def prox(self, x: Vector, step: float) -> Vector:

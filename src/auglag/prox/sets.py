@@ -35,7 +35,6 @@ class L1Ball(Indicator):
         store(self, radius=scalar("L1Ball.radius", self.radius, positive=True))
 
     def value(self, x: Vector) -> float:
-        """0 in the ball, else +inf."""
         return 0.0 if np.abs(x).sum() <= self.radius * (1.0 + ULPS) + x.size * self.noise else INF
 
     def prox(self, x: Vector, step: float) -> Vector:
@@ -77,12 +76,10 @@ class L2Ball(Indicator):
         return away, float(np.linalg.norm(away)), ULPS * (self.radius + scale)
 
     def value(self, x: Vector) -> float:
-        """0 in the ball, else +inf."""
         _, norm, tol = self._offset(x)
         return 0.0 if norm <= self.radius + tol else INF
 
     def prox(self, x: Vector, step: float) -> Vector:
-        """The nearest point of the ball."""
         away, norm, _ = self._offset(x)
         return x.copy() if norm <= self.radius else numbers(self.center) + away * (self.radius / norm)
 
@@ -95,9 +92,7 @@ class L2Ball(Indicator):
         return np.asarray(max(0.0, float(v @ normal)) * normal)
 
     def check(self, n: int) -> None:
-        """A center that is an array has n entries."""
-        if np.ndim(self.center):
-            require_length(self, "center", np.size(self.center), n)
+        require_length(self, "center", self.center, n)
 
 
 @final
@@ -112,13 +107,11 @@ class Simplex(Indicator):
         store(self, total=scalar("Simplex.total", self.total, positive=True))
 
     def value(self, x: Vector) -> float:
-        """0 on the simplex, else +inf."""
         tol = ULPS * self.total
         inside = abs(float(x.sum()) - self.total) <= tol + x.size * self.noise and (x >= -tol - self.noise).all()
         return 0.0 if inside else INF
 
     def prox(self, x: Vector, step: float) -> Vector:
-        """The nearest point of the simplex."""
         return project_simplex(x, self.total)
 
     def project_subdiff(self, x: Vector, v: Vector) -> Vector:
@@ -156,12 +149,10 @@ class HalfSpace(Indicator):
         return float(self._normal @ x) - self._level, ULPS * size
 
     def value(self, x: Vector) -> float:
-        """0 in the half-space, else +inf."""
         excess, tol = self._excess(x)
         return 0.0 if excess <= tol else INF
 
     def prox(self, x: Vector, step: float) -> Vector:
-        """The nearest point of the half-space."""
         excess, _ = self._excess(x)
         if excess <= 0.0:
             return x.copy()
@@ -177,8 +168,7 @@ class HalfSpace(Indicator):
         return np.asarray(max(0.0, float(v @ self._normal)) * self._normal)
 
     def check(self, n: int) -> None:
-        """a has n entries."""
-        require_length(self, "a", self._normal.size, n)
+        require_length(self, "a", self._normal, n)
 
 
 @final
@@ -211,7 +201,6 @@ class AffineSet(Indicator):
         store(self, A=A, b=b, _rows=vt[:rank], _level=level)
 
     def value(self, x: Vector) -> float:
-        """0 on the set, else +inf."""
         scale = float(np.linalg.norm(x)) + float(np.linalg.norm(self._level)) + 1e-150  # where squares underflow
         tol = ULPS * max(1.0, math.sqrt(self._level.size)) * scale
         return 0.0 if np.linalg.norm(self._rows @ x - self._level) <= tol else INF
@@ -226,7 +215,6 @@ class AffineSet(Indicator):
         return np.asarray(self._rows.T @ (self._rows @ v))
 
     def check(self, n: int) -> None:
-        """A has n columns."""
         columns = self._rows.shape[1]
         if columns != n:
             raise InputError(f"AffineSet.A must have {n} columns, one per variable, got {columns}")

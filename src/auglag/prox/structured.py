@@ -56,7 +56,6 @@ class NuclearNorm(ProxTerm):
         return _flat(self.weight * (u @ vt) + (left * np.minimum(tau, self.weight)) @ right)
 
     def check(self, n: int) -> None:
-        """The product of the shape is n."""
         if math.prod(self.shape) != n:
             raise InputError(f"NuclearNorm.shape must have the product {n}, the number of variables, got {self.shape}")
 
@@ -73,11 +72,9 @@ class TotalVariation1D(ProxTerm):
         store(self, weight=scalar("TotalVariation1D.weight", self.weight, positive=False))
 
     def value(self, x: Vector) -> float:
-        """weight * sum_i |x_{i+1} - x_i|."""
         return self.weight * float(np.sum(np.abs(np.diff(x))))
 
     def prox(self, x: Vector, step: float) -> Vector:
-        """The piecewise constant signal nearest to x in the sense of total variation."""
         return tv_prox(x, step * self.weight)
 
     def project_subdiff(self, x: Vector, v: Vector) -> Vector:

@@ -59,18 +59,15 @@ class _Blocks(ProxTerm):
         store(self, _parts=tuple((_fast(index), term) for index, term in self.blocks))
 
     def value(self, x: Vector) -> float:
-        """The sum of the values."""
         return math.fsum(term.value(x[part]) for part, term in self._parts)
 
     def prox(self, x: Vector, step: float) -> Vector:
-        """The prox of every block; free coordinates as they are."""
         p = x.copy()
         for part, term in self._parts:
             p[part] = term.prox(x[part], step)
         return p
 
     def subdiff_distance(self, x: Vector, v: Vector) -> float:
-        """The distances of the blocks, and v for free coordinates, in the 2-norm."""
         free, total = v.copy(), 0.0
         for part, term in self._parts:
             total += term.subdiff_distance(x[part], v[part]) ** 2
@@ -78,7 +75,6 @@ class _Blocks(ProxTerm):
         return math.sqrt(total + float(free @ free))
 
     def domain(self) -> ProxTerm:
-        """The product of the domains."""
         domains = [(index, term.domain()) for index, term in self.blocks]
         return Zero() if all(isinstance(domain, Zero) for _, domain in domains) else SeparableSum(domains)
 
@@ -88,7 +84,6 @@ class _Blocks(ProxTerm):
         return 1 + max(int(index.max()) for index, _ in self.blocks)
 
     def check(self, n: int) -> None:
-        """All indices are below n."""
         last = self.extent - 1
         if last >= n:
             raise InputError(f"SeparableSum.blocks must have indices below {n}, the number of variables, got {last}")
@@ -100,7 +95,6 @@ class BlockSum(_Blocks):
     """A sum over blocks of which one at least is not separable; made by `SeparableSum`."""
 
     def project_subdiff(self, x: Vector, v: Vector) -> Vector:
-        """The projections of the blocks; 0 for free coordinates."""
         s = np.zeros_like(v)
         for part, term in self._parts:
             s[part] = term.project_subdiff(x[part], v[part])
@@ -116,14 +110,12 @@ class BlockSumSeparable(_Blocks, SeparableTerm):
     _parts: tuple[tuple[slice | Index, SeparableTerm], ...] = field(init=False, repr=False)
 
     def subdiff_interval(self, x: Vector) -> tuple[Vector, Vector]:
-        """The intervals of the blocks; {0} for free coordinates."""
         lo, hi = np.zeros_like(x), np.zeros_like(x)
         for part, term in self._parts:
             lo[part], hi[part] = term.subdiff_interval(x[part])
         return lo, hi
 
     def restrict(self, index: NDArray[np.intp]) -> SeparableTerm:
-        """The sum over what is left of each block."""
         wanted = np.asarray(index, dtype=np.intp)
         found = []
         for whole, term in self.blocks:
@@ -135,7 +127,6 @@ class BlockSumSeparable(_Blocks, SeparableTerm):
         return BlockSumSeparable(tuple(found)) if found else Zero()
 
     def box(self, n: int) -> tuple[Vector, Vector] | None:
-        """The bounds, if every block is a box."""
         self.check(n)
         lower, upper = np.full(n, -INF), np.full(n, INF)
         for index, term in self.blocks:
@@ -161,7 +152,6 @@ class Bounded(SeparableTerm):
     bounds: Box
 
     def value(self, x: Vector) -> float:
-        """g(x) between the bounds, else +inf."""
         return self.term.value(x) if self.bounds.value(x) == 0.0 else INF
 
     def prox(self, x: Vector, step: float) -> Vector:
@@ -175,15 +165,12 @@ class Bounded(SeparableTerm):
         return lo + down, hi + up
 
     def restrict(self, index: NDArray[np.intp]) -> Bounded:
-        """Both restricted."""
         return Bounded(self.term.restrict(index), self.bounds.restrict(index))
 
     def domain(self) -> ProxTerm:
-        """The domain of g between the bounds."""
         return add_bounds(self.term.domain(), self.bounds.lower, self.bounds.upper)
 
     def box(self, n: int) -> tuple[Vector, Vector] | None:
-        """The common bounds if g is a box itself."""
         own = self.term.box(n)
         if own is None:
             return None
@@ -191,7 +178,6 @@ class Bounded(SeparableTerm):
         return np.maximum(own[0], lower), np.minimum(own[1], upper)
 
     def check(self, n: int) -> None:
-        """Both fit n variables."""
         self.term.check(n)
         self.bounds.check(n)
 

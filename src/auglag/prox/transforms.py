@@ -43,19 +43,15 @@ class _Scaled(ProxTerm):
         store(self, exact=self.term.exact)
 
     def value(self, x: Vector) -> float:
-        """factor * g(x)."""
         return self.factor * self.term.value(x)
 
     def prox(self, x: Vector, step: float) -> Vector:
-        """The prox of g with step * factor."""
         return self.term.prox(x, step * self.factor)
 
     def domain(self) -> ProxTerm:
-        """dom g."""
         return self.term.domain()
 
     def check(self, n: int) -> None:
-        """As g does."""
         self.term.check(n)
 
 
@@ -65,11 +61,9 @@ class ScaledTerm(_Scaled):
     """factor * g(x) for a g that is not separable; made by `Scaled`."""
 
     def project_subdiff(self, x: Vector, v: Vector) -> Vector:
-        """factor * dg(x)."""
         return self.factor * self.term.project_subdiff(x, v / self.factor)
 
     def subdiff_distance(self, x: Vector, v: Vector) -> float:
-        """factor * dist(v / factor, dg(x))."""
         return self.factor * self.term.subdiff_distance(x, v / self.factor)
 
 
@@ -81,12 +75,10 @@ class ScaledSeparable(_Scaled, SeparableTerm):
     term: SeparableTerm
 
     def subdiff_interval(self, x: Vector) -> tuple[Vector, Vector]:
-        """factor * dg(x)."""
         lo, hi = self.term.subdiff_interval(x)
         return self.factor * lo, self.factor * hi
 
     def restrict(self, index: NDArray[np.intp]) -> ScaledSeparable:
-        """g restricted, with the same factor."""
         return ScaledSeparable(self.term.restrict(index), self.factor)
 
     def box(self, n: int) -> tuple[Vector, Vector] | None:
@@ -148,20 +140,16 @@ class _Translated(ProxTerm):
         store(self, exact=self.term.exact)
 
     def value(self, x: Vector) -> float:
-        """g(x - offset)."""
         return self.term.value(x - self.offset)
 
     def prox(self, x: Vector, step: float) -> Vector:
-        """offset + prox(x - offset)."""
         return self.term.prox(x - self.offset, step) + self.offset
 
     def domain(self) -> ProxTerm:
-        """offset + dom g."""
         own = self.term.domain()
         return self if own is self.term else Translated(own, self.offset)
 
     def check(self, n: int) -> None:
-        """As g does; an offset that is an array has n entries."""
         if np.ndim(self.offset) and np.size(self.offset) != n:
             have = np.size(self.offset)
             raise InputError(f"Translated.offset must have {n} entries, one per variable, got {have}")
@@ -174,11 +162,9 @@ class TranslatedTerm(_Translated):
     """g(x - offset) for a g that is not separable; made by `Translated`."""
 
     def project_subdiff(self, x: Vector, v: Vector) -> Vector:
-        """dg(x - offset)."""
         return self.term.project_subdiff(x - self.offset, v)
 
     def subdiff_distance(self, x: Vector, v: Vector) -> float:
-        """dist(v, dg(x - offset))."""
         return self.term.subdiff_distance(x - self.offset, v)
 
 
@@ -190,15 +176,12 @@ class TranslatedSeparable(_Translated, SeparableTerm):
     term: SeparableTerm
 
     def subdiff_interval(self, x: Vector) -> tuple[Vector, Vector]:
-        """dg(x - offset)."""
         return self.term.subdiff_interval(x - self.offset)
 
     def restrict(self, index: NDArray[np.intp]) -> TranslatedSeparable:
-        """Term and offset restricted."""
         return TranslatedSeparable(self.term.restrict(index), entries(self.offset, index))
 
     def box(self, n: int) -> tuple[Vector, Vector] | None:
-        """The box of g, moved."""
         own = self.term.box(n)
         return None if own is None else (own[0] + self.offset, own[1] + self.offset)
 

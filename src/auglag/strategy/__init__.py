@@ -1,1 +1,1 @@
-"""How a run combines the ways to a solution: what is tried next, by whom, and when a run ends."""
+"""How a run combines several methods: what is tried next, and when a run ends. Read `plan` first."""

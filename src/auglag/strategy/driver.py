@@ -1,4 +1,4 @@
-"""One run of `minimize`: begin, walk over the phases that `plan` names, finish with a certificate."""
+"""One run of `minimize`: begin, carry out the phases that `plan` names, finish with a certificate."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _last_penalty(run: Run) -> float:
 @final
 @dataclass(slots=True)
 class Run:
-    """The walk: the task, the state, and the context of the attempt once the first point is known."""
+    """A run on its way: the task, the state, and the context of the attempt once the first point is known."""
 
     task: Task
     state: State
@@ -131,7 +131,7 @@ class Run:
         return self.attempts(self.context)
 
     def attempts(self, context: Context) -> Status:
-        """From x0, and where that leads nowhere from other starts, as many as the settings allow."""
+        """From x0, and if that finds no solution from other starts, as many as the settings allow."""
         state, tuning, judge = self.state, self.task.tuning, self.task.judge
         while True:
             status = attempt(context, state)
@@ -179,7 +179,7 @@ def subproblem(context: Context, state: State, limit: int) -> None:
 
 
 def measure(context: Context, state: State) -> None:
-    """The KKT error at (x, y), before other ways than Algorithm 1's are thought of."""
+    """The KKT error at (x, y), on which the plan decides whether Newton's method or interior points are tried."""
     newtons = state.newtons
     context.rules.ask(state.history)  # a rule of the user's that returns nonsense is named before anything is done
     newtons.steps = 0
@@ -188,7 +188,7 @@ def measure(context: Context, state: State) -> None:
 
 
 def consider(context: Context, state: State, found: Candidate) -> None:
-    """What becomes of a candidate of Newton's method: the end of the attempt, the next iterate, or nothing."""
+    """Decide what becomes of a candidate of Newton's method: the end of the attempt, the next iterate, or nothing."""
     task, tuning, newtons, between = context.task, context.task.tuning, state.newtons, state.between
     before = math.inf if between.error is None else between.error
     between.tried = True
@@ -206,7 +206,7 @@ def consider(context: Context, state: State, found: Candidate) -> None:
 
 
 def finished(context: Context, state: State, found: Candidate) -> bool:
-    """Whether a candidate that came to tol ends the attempt; its point is then a row of the history."""
+    """Whether a candidate that reached tol ends the attempt; it then becomes a row of the history."""
     judge, best, newtons = context.task.judge, state.best, state.newtons
     if judge.refine(best, 2) and not judge.solves(best):
         return False
@@ -251,7 +251,7 @@ def _row(context: Context, state: State, found: Candidate) -> Iteration:
 
 
 def check_unbounded(context: Context, state: State) -> None:
-    """Settle whether the objective falls without end; if it does not, subproblems may fall deeper."""
+    """Find out whether the objective falls without end; if it does not, subproblems may fall deeper."""
     task, doubts = context.task, state.doubts
     state.between.settled = "bounded"
     if doubts.diverged is None:
@@ -274,7 +274,7 @@ def check_unbounded(context: Context, state: State) -> None:
 
 
 def restore(context: Context, state: State) -> None:
-    """Settle whether there is a feasible point; a suspicion goes on from it, where one is found."""
+    """Find out whether there is a feasible point; if the attempt was only suspected to be infeasible, x moves there."""
     task, form, doubts = context.task, context.form, state.doubts
     starts = [form.user_x(state.x), state.start_x]
     found = restoration.restore(form, task.settings.inner, starts, task.tol, task.budget.inner_limit, task.tuning)
@@ -352,7 +352,7 @@ def watch(context: Context, state: State, y_hat: Vector) -> None:
 
 
 def stop(context: Context, state: State, status: InnerStatus, limit: str = "") -> Status | None:
-    """The verdict on the last iteration; one that rests on poor derivatives is looked at again."""
+    """The verdict on the last iteration; None to go on, also where finite differences were just made more accurate."""
     judge, best, standing = context.task.judge, state.best, context.standing(state)
     verdict = context.stopping(state)(state.history, status, limit)
     spent = plan.effort_left(standing, context.task.tuning) <= 0 or context.rows_left(state) <= 0
@@ -391,7 +391,7 @@ def begin(context: Context, state: State, z: Vector, y: Vector, negligible: floa
 
 
 def verdict_on_saved(context: Context, state: State) -> Status | None:
-    """What the interrupted run was to say of its last iteration, had it lived."""
+    """The verdict on the last iteration of a saved run, which was interrupted before it was known."""
     if not state.history.iterations:
         return None
     ended = state.history.last.inner_status
@@ -401,7 +401,7 @@ def verdict_on_saved(context: Context, state: State) -> Status | None:
 
 
 def aftermath(context: Context, state: State, status: Status) -> plan.Aftermath:
-    """How an attempt left things."""
+    """How things stand when an attempt has ended."""
     problem, tol = context.task.problem, context.task.tol
     c = problem.at(state.start_x).c
     feasible = bool(np.all(np.abs(c - np.clip(c, problem.cl, problem.cu)) <= tol))
@@ -409,7 +409,7 @@ def aftermath(context: Context, state: State, status: Status) -> plan.Aftermath:
 
 
 def begin_again(context: Context, state: State, attempt: int) -> Context:
-    """The next start: x and multipliers, with nothing else kept from before but the best point."""
+    """Begin the next attempt: x, multipliers and scaling. Of the attempts before only the best point is kept."""
     task, tuning, settings = context.task, context.task.tuning, context.task.settings
     state.earlier += state.history.iterations
     state.attempt = attempt

@@ -1,12 +1,13 @@
 """The strategy of a solve: what is tried next, with how much effort, and when a run ends. Pure functions, one page.
 
-A run is a walk over phases. Algorithm 1's next subproblem is what happens if no other line applies: it makes progress
-from anywhere. Newton's method on the KKT conditions is quadratic near a solution and cheap to give up. Interior points
-take one factorisation a step however many bounds become active. Restoration and the look for an endless fall settle the
-two doubts that an augmented Lagrangian can raise. Other starts come last.
+A run is a sequence of attempts, an attempt a sequence of phases. If nothing else applies, the next phase is Algorithm
+1's next subproblem, which makes progress from anywhere. Newton's method on the KKT conditions converges quadratically
+near a solution, and little is lost where it does not. Interior points take one factorisation a step, however many
+bounds become active. Two phases check whether the problem has a solution at all: restoration looks for a feasible
+point, `CheckUnbounded` for an objective that falls without end. Other starts come last.
 
-`Standing` and `Aftermath` say how things stand, in numbers and flags that a line of a log could show; the driver makes
-them and carries out what these functions answer.
+`Standing` and `Aftermath` say how things stand, in numbers and flags. The driver makes them, asks these functions what
+to do, and does it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import math
 from dataclasses import dataclass
 from typing import final
 
+from auglag.algorithm.formulas import UNBOUNDED_PENALTY
 from auglag.algorithm.status import Status
-from auglag.algorithm.stopping import UNBOUNDED_PENALTY
 from auglag.inner.base import InnerStatus
 from auglag.strategy.tuning import Start, Tuning
 
@@ -41,9 +42,9 @@ class Standing:
     patience: int = 2  #: steps in a row without progress after which it gives up
     models: bool = True  #: the inner solver's steps are Newton's too (inner="qp")
     interior: bool = True  #: interior points may be tried
-    restoration: bool = True
-    restarts: int = 6  #: starts there may be beside x0
-    attempt: int = 0
+    restoration: bool = True  #: restoration may be tried
+    restarts: int = 6  #: most starts beside x0
+    attempt: int = 0  #: 0 from x0, then the number of the restart
     inner_limit: int = 2000  #: of the budget, for one subproblem
 
     # The last subproblem
@@ -51,24 +52,24 @@ class Standing:
     verdict: Status | None = None  #: of the stopping test
     ended: str = ""  #: the `InnerStatus` of the last subproblem
     beta: float = 0.0
-    violated: bool = False  #: the constraints, by much more than tol
-    depth: float = 0.0  #: below which subproblems count as unbounded
-    restorations: int = 0
-    settled: str = ""  #: what restoration or the look for an endless fall found; "" before it
+    violated: bool = False  #: the constraints are violated by much more than tol
+    depth: float = 0.0  #: relative depth below which subproblems count as unbounded
+    restorations: int = 0  #: made in this attempt
+    settled: str = ""  #: what `Restore` or `CheckUnbounded` found; "" before it
     iterations: int = 0  #: inner iterations of this attempt
 
     # Newton's method on the KKT conditions
     error: float | None = math.inf  #: at (x, y); None before it was measured
     failures: int = 0  #: calls in a row that did not help
     tried_at: float = math.inf  #: the error that the last call began with
-    tried: bool = False  #: called since the last subproblem, or passed over
+    tried: bool = False  #: it was called since the last subproblem
     inside: bool = False  #: interior points were tried in this attempt
-    arrived: bool = False  #: and since the last subproblem,
-    nearer: bool = False  #: with a smaller error
+    arrived: bool = False  #: interior points were tried since the last subproblem
+    nearer: bool = False  #: and ended at a smaller error
 
 
 class Phase:
-    """What to do next: what, and how much; the driver knows how."""
+    """What to do next, and how much of it. How it is done is the driver's business."""
 
 
 @final
@@ -98,33 +99,33 @@ class Newton(Phase):
 class Interior(Phase):
     """Interior points, to bring Newton's method near a solution."""
 
-    afresh: bool  #: begin where the attempt began, with no multipliers: what the other ways came to is no good
-    most: int | None = None  #: steps; None: as many as the settings say
+    afresh: bool  #: begin where the attempt began, with multipliers 0, because the current point is no better
+    most: int | None = None  #: most steps; None: as many as the settings say
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class CheckUnbounded(Phase):
-    """Whether the objective falls without end at feasible points too."""
+    """Check whether the objective falls without end at feasible points too."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Restore(Phase):
-    """Whether there is a feasible point."""
+    """Check whether there is a feasible point."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class AttemptOver(Phase):
-    """This attempt ends so."""
+    """The attempt ends, with this status."""
 
     status: Status
 
 
 def next_phase(s: Standing, t: Tuning) -> Phase:
     """What an attempt does next. Read from the top: the first line that applies decides."""
-    # The last subproblem fell without end: so may the problem. If it does not, subproblems may fall deeper.
+    # The last subproblem has no lower bound. Check whether the problem has one; if so, subproblems may fall deeper.
     if s.verdict is Status.UNBOUNDED:
         if not s.settled:
             return CheckUnbounded()
@@ -132,7 +133,8 @@ def next_phase(s: Standing, t: Tuning) -> Phase:
             return AttemptOver(Status.UNBOUNDED)
         if s.beta >= UNBOUNDED_PENALTY or s.depth > t.deepest:
             return AttemptOver(Status.STUCK)
-    # The violation does not fall: there may be no feasible point. If there is one, a suspicion goes on from it.
+    # The violation does not fall. Check whether there is a feasible point. The verdict INFEASIBLE is a suspicion: if it
+    # is not confirmed, the attempt goes on.
     elif s.verdict in DOUBTFUL and s.restoration and s.violated:
         if not s.settled:
             return Restore()
@@ -142,14 +144,15 @@ def next_phase(s: Standing, t: Tuning) -> Phase:
             return AttemptOver(s.verdict)
     elif s.verdict is not None:
         return AttemptOver(s.verdict)
-    # Between two subproblems: other ways, which end where they do not halve the error.
+    # Between two subproblems: interior points and Newton's method, as long as they are worth their price.
     if s.newton and not s.tried:
         if s.error is None:
             return Measure()
         if s.interior and not s.arrived and newton_pays(s, s.error, t) and interior_pays(s, s.error, t):
             cheap = s.sparse and not s.models
             return Interior(afresh=not s.sparse, most=t.interior_first_steps if cheap else None)
-        # Without rows the inner solver's own steps are Newton's, and go down as long as values tell.
+        # Without rows the inner solver's steps already are Newton's. It stalls where rounding hides the differences of
+        # values; steps that look at the KKT error may still help there.
         useful = s.constrained or s.arrived or s.ended == InnerStatus.STALLED.name
         if useful and newton_pays(s, s.error, t):
             return Newton(patience=s.patience if s.nearer else max(0, s.patience - s.failures))
@@ -179,7 +182,7 @@ def effort_left(s: Standing, t: Tuning) -> float:
 
 
 def solve_limit(s: Standing, t: Tuning) -> int:
-    """Iterations of the next inner solve: few as long as there is another way to try."""
+    """Most iterations of the next inner solve: few as long as interior points were not tried."""
     left = effort_left(s, t)
     if s.models:
         untried = s.interior and not s.inside
@@ -188,7 +191,7 @@ def solve_limit(s: Standing, t: Tuning) -> int:
 
 
 def suspicion(s: Standing, t: Tuning) -> int | None:
-    """Penalty increases in vain that call for restoration; None: no more of it."""
+    """How many penalty increases in a row without less violation call for restoration; None: it is not called again."""
     asked = s.restoration and s.restorations < len(t.suspicions)
     return t.suspicions[s.restorations] if asked else None
 
@@ -202,7 +205,7 @@ def adopts(error: float, before: float, t: Tuning) -> bool:
 
 
 def newton_verdict(error: float, target: float, in_vain: int, t: Tuning, *, solved: bool) -> Status | None:
-    """The verdict on a call that came to tol: the end is at its target, or where calls come no nearer to it."""
+    """The verdict on a call that reached tol: the end is at its target, or after calls that got no nearer to it."""
     over = in_vain >= t.newton_finishes or (solved and error <= target)
     return ended_by_newton(solved=solved) if over else None
 
@@ -218,7 +221,7 @@ def ended_by_newton(*, solved: bool) -> Status:
 @final
 @dataclass(frozen=True, slots=True)
 class Aftermath:
-    """How an attempt left things."""
+    """How things stand when an attempt has ended."""
 
     status: Status  #: how it ended
     residual: float  #: of the best point so far
@@ -228,17 +231,17 @@ class Aftermath:
 
 
 def next_attempt(attempt: int, restarts: int, a: Aftermath, t: Tuning) -> int | None:
-    """The attempt to make after one that left things so; None if there is none."""
+    """The number of the attempt to make next; None if there is none."""
     last = min(restarts, t.most_restarts)
     return next((k for k in range(attempt + 1, last + 1) if _calls_for(a, t.start_of(k, last), t)), None)
 
 
 def _calls_for(a: Aftermath, start: Start | None, t: Tuning) -> bool:
-    """Whether a start may lead further.
+    """Whether a start may lead to a solution.
 
-    Where the violation was found stationary only starts elsewhere may, and going on from there may not; where the
-    tolerance is nearly met only going on from there may, and so it is without constraints: a kink stays one, and other
-    starts have other minima; the least violated point near a feasible x0 is x0.
+    After INFEASIBLE only a start at another place may: the violation is stationary here. Where the tolerance is nearly
+    met, or without constraints, only the best point may: other starts lead to other minima. The least violated point
+    near a feasible x0 is x0 itself, which was tried.
     """
     if a.status is Status.INFEASIBLE:
         return start is not None and start.spread > 0.0

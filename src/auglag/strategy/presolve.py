@@ -16,7 +16,7 @@ from auglag.strategy.state import WarmStart
 def presolved(
     problem: AbstractProblem, settings: Settings, start: WarmStart, tol: float
 ) -> tuple[AbstractProblem, Settings, WarmStart, str]:
-    """(problem, settings, start, why there is no solution): all as they were where there is nothing to take off."""
+    """(problem, settings, start, why there is no solution); unchanged if there is nothing to take off."""
     found = reduction(problem, tol) if settings.presolve else None
     if found is None or found.conflict:
         return problem, settings, start, found.conflict if found is not None else ""

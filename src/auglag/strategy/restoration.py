@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Vector
+from auglag.algorithm import formulas
 from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.errors import OutOfBudget
 from auglag.inner import InnerSolver, InnerStatus, choose
@@ -66,7 +67,7 @@ def restore(
             best = Restoration(found.x, found.violation, "unclear")
         if found.violation <= tol:
             return Restoration(found.x, found.violation, "feasible")
-    large = best.violation > tuning.violated * tol
+    large = formulas.clearly_violated(best.violation, tol)
     if stationary and large and not _linearly_reducible(form.problem, best.x, tuning):
         return Restoration(best.x, best.violation, "infeasible")
     return best

@@ -8,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
+from auglag.algorithm.formulas import LARGEST_PENALTY
 from auglag.algorithm.rules import (
     Adaptive,
     Always,
@@ -19,7 +20,6 @@ from auglag.algorithm.rules import (
     Short,
     ToleranceRule,
 )
-from auglag.algorithm.stopping import LARGEST_PENALTY
 from auglag.errors import InputError, OptionError
 from auglag.inner import LBFGSB, SOLVERS, InnerSolver
 from auglag.problems.constraints import nearest
@@ -40,14 +40,14 @@ class Settings:
     inner: InnerSolver | str = "auto"
     slacks: str = "closed"
     scaling: bool = True
-    presolve: bool = True  #: rows that are empty, bounds, or multiples of others are taken off, and put back at the end
+    presolve: bool = True  #: rows that are empty, bounds, or multiples of others are taken off during the run
     weights: tuple[float, ...] = ()  #: the penalty of row i is beta times its weight; empty: 1 for all
     acceleration: SQP | None = field(default_factory=SQP)  #: None: Algorithm 1 alone
-    restoration: bool = True  #: check for infeasibility on suspicion, and go on from a feasible point if there is one
-    restarts: int = 6  #: other starts that may be tried where acceleration is on and x0 led to no solution
+    restoration: bool = True  #: look for a feasible point when the violation does not fall
+    restarts: int = 6  #: most other starts, with acceleration, if no solution is found from x0
     largest_penalty: float = LARGEST_PENALTY
-    negligible: float = 0.01  #: a violation below negligible * tol asks for no larger penalty
-    aim: float = 0.1  #: the loop aims at aim * tol, so that x and y are good too, but succeeds at tol
+    negligible: float = 0.01  #: a violation below negligible * tol does not raise the penalty
+    aim: float = 0.1  #: the loop aims at aim * tol, so that x and y are accurate too, but succeeds at tol
 
     def describe(self) -> str:
         """The rules in words."""
@@ -130,7 +130,7 @@ def resolve(
             raise InputError("variant already names the penalty and the dual rule; give either variant or penalty/dual")
         kind, step = _known(variant, VARIANTS, "variant").split("-")
         penalty, dual = kind, step
-        acceleration = False if acceleration is None else acceleration  # it would hide what tells variants apart
+        acceleration = False if acceleration is None else acceleration  # with it, all variants behave alike
         presolve = False if presolve is None else presolve
     changes: dict[str, Any] = {}
     if penalty is not None:

@@ -1,7 +1,7 @@
 """Newton's method on the KKT conditions, tried before the first and after every iteration of Algorithm 1.
 
 Algorithm 1 makes progress from anywhere; near a solution, sequential quadratic programming converges quadratically.
-Full steps are taken as long as the KKT error falls, and what they found is kept only if that error did.
+Full steps are taken as long as the KKT error falls. The point they lead to is used only if the error is smaller there.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SQP:
     penalty: float = 1e8
     steps: int = 40
     patience: int = 2
-    #: Takes large sparse problems near to a solution first, others where nothing else does; None: neither.
+    #: Interior points: first on large sparse problems, on others if Newton's method fails. None: never.
     barrier: Barrier | None = field(default_factory=Barrier)
 
     def __post_init__(self) -> None:

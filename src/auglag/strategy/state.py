@@ -9,10 +9,11 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm import formulas
 from auglag.algorithm.outer import Algorithm1
 from auglag.algorithm.rules import Constant, Geometric, History, Iteration, ToleranceRule
 from auglag.algorithm.status import Status
-from auglag.algorithm.stopping import EXTRA, MORE, Stopping
+from auglag.algorithm.stopping import Stopping
 from auglag.budget import Budget, Meter
 from auglag.certificate.incumbent import Best, Judge
 from auglag.errors import CheckpointError
@@ -90,24 +91,24 @@ class Task:
 class Newtons:
     """What is remembered of Newton's method and interior points during one attempt."""
 
-    origin: Vector | None = None  #: where the attempt began; None until Newton's method is first thought of
+    origin: Vector | None = None  #: where the attempt began; None before the KKT error is first measured
     failures: int = 0  #: calls in a row that did not halve the error
     tried_at: float = math.inf  #: the error that the last call began with
-    steps: int = 0  #: of the calls before the subproblem to come
+    steps: int = 0  #: made since the last subproblem
     inside: bool = False  #: interior points were tried
-    in_vain: int = 0  #: calls that came to tol but not to their aim, and no nearer to it than the one before
-    nearest: float = math.inf  #: the smallest error of those
-    kept: float = math.inf  #: the error of the last point that was kept though it is far from tol
+    in_vain: int = 0  #: calls that reached tol and did not halve the smallest error of such calls
+    nearest: float = math.inf  #: the smallest error of calls that reached tol
+    kept: float = math.inf  #: the smallest error of a point that was offered as the best so far
 
 
 @final
 @dataclass(slots=True)
 class Doubts:
-    """What is known of the two doubts: that the objective falls without end, that there is no feasible point."""
+    """What is known about two doubts: whether the objective falls without end, whether there is a feasible point."""
 
     depth: float  #: relative depth below which a subproblem counts as unbounded
     diverged: Vector | None = None  #: where the last subproblem fell below it, in the user's variables
-    evidence: tuple[float, float] | None = None  #: objective and violation of the point that was found in the search
+    evidence: tuple[float, float] | None = None  #: objective and violation of the point that `CheckUnbounded` found
     restorations: int = 0  #: made in this attempt
     least: Restoration | None = None  #: the least violated point, where infeasibility was shown
 
@@ -118,8 +119,8 @@ class Between:
     """What was found since the last subproblem."""
 
     verdict: Status | None = None  #: of the stopping test
-    settled: str = ""  #: what restoration or the look for an endless fall found
-    error: float | None = None  #: the KKT error at (x, y), once it was asked for
+    settled: str = ""  #: what `Restore` or `CheckUnbounded` found
+    error: float | None = None  #: the KKT error at (x, y), once it was measured
     arrival: Arrival | None = None  #: where interior points ended
     tried: bool = False  #: Newton's method was called
 
@@ -191,7 +192,7 @@ class Context:
         ):  # then the Hessian says whether matrices are sparse
             form.jacobian = kind(problem.at(x).hess(np.zeros(0)))
         inner = choose(settings.inner, form.traits, models=settings.acceleration is not None)
-        named = isinstance(inner, LBFGSB) and settings.inner != "auto"  # who names it wants it alone
+        named = isinstance(inner, LBFGSB) and settings.inner != "auto"  # a user who names it wants it alone
         newton = settings.acceleration is not None and not named and accelerated(inner, form.traits)
         models = newton and isinstance(inner, QPModel)
         aim = min(settings.aim, task.tuning.newton_aim) if models else settings.aim
@@ -243,9 +244,10 @@ class Context:
         task, between, newtons = self.task, state.between, state.newtons
         history = state.history
         last = history.last if history.iterations else None
-        violated = last is not None and task.problem.m > 0 and last.user_violation > task.tuning.violated * task.tol
+        constrained = task.problem.m > 0
+        violated = constrained and last is not None and formulas.clearly_violated(last.user_violation, task.tol)
         return Standing(
-            constrained=task.problem.m > 0,
+            constrained=constrained,
             sparse=not self.curvature.dense,
             exact=self.curvature.exact,
             newton=self.newton,
@@ -276,9 +278,9 @@ class Context:
 
     def stopping(self, state: State) -> Stopping:
         """The test after every iteration."""
-        task, extra = self.task, MORE if self.models else EXTRA
+        task, constrained = self.task, self.task.problem.m > 0
         doubt, largest = suspicion(self.standing(state), task.tuning), task.settings.largest_penalty
-        return Stopping(task.tol, task.budget, task.problem.m > 0, self.aim, largest, extra, doubt)
+        return Stopping(task.tol, task.budget, constrained, self.aim, largest, self.models, doubt)
 
 
 def scaling_at(task: Task, x: Vector) -> Scaling:
@@ -303,7 +305,7 @@ def _tolerance(task: Task, aim: float, sf: float) -> ToleranceRule:
         return Constant(target)
     if task.settings.tolerance is not None:
         return task.settings.tolerance
-    return Geometric(first=max(tuning.tolerance_first, target), ratio=tuning.tolerance_ratio, floor=target)
+    return Geometric(first=max(formulas.FIRST_TOLERANCE, target), ratio=formulas.TOLERANCE_RATIO, floor=target)
 
 
 def _require_size(task: Task, name: str, values: Vector, size: int) -> None:

@@ -40,7 +40,7 @@ STARTS = (
 @final
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How much of the other ways is tried before interior points."""
+    """What is tried before interior points."""
 
     failures: int  #: calls of Newton's method in a row that did not halve the error
     iterations: int  #: inner iterations of the attempt in all
@@ -53,52 +53,49 @@ class Tuning:
 
     # What the run aims at
 
-    #: Newton's method and inner solvers by models aim at this fraction of tol: their last step gains many digits for
-    #: the price of one. Chosen by trial.
+    #: Newton's method and the inner solver "qp" aim at this fraction of tol: near a solution one more step gains many
+    #: digits. Chosen by trial.
     newton_aim: float = 4e-3
-    #: Newton's method is not asked for an error below this (or below tol, if that is smaller): rounding begins there.
+    #: Newton's method aims at no error below this (or below tol, if tol is smaller): rounding errors are of that size.
     newton_least: float = 1e-9
     #: The inner tolerance ends at this fraction of what the stopping test needs, so that both halves of R fit in it.
     tolerance_share: float = 0.5
-    #: The first inner tolerance and its reduction per outer iteration, in units of the scaled gradient; as ALGENCAN's
-    #: sequence (Birgin and Martinez 2014, section 12.8: tenfold each time).
-    tolerance_first: float = 0.1
-    tolerance_ratio: float = 0.1
     #: Points with a residual (or error) up to this multiple of tol count as near: differences become central there, and
     #: the certificate is looked at. Chosen by trial.
     near_tol: float = 1e3
 
     # Newton's method on the KKT conditions, between subproblems
 
-    #: After so many failures in a row it is no longer called before every subproblem,
+    #: Failures in a row after which it is no longer called before every subproblem. Chosen by trial, as the next two.
     newton_failures: int = 2
-    #: but where the error has fallen to this part of the one it was last called with,
+    #: It is then still called where the error has fallen to this part of the error at the last call,
     newton_progress: float = 0.1
-    #: and before every so many-th subproblem. All three chosen by trial.
+    #: and before every third subproblem (k = 1, 4, 7, ...).
     newton_period: int = 3
     #: A call succeeded if it left at most this part of the error.
     newton_success: float = 0.5
-    #: Its point is taken for the next subproblem if it succeeded and the error is below this: further out a smaller
-    #: error says little about the way to a solution. Chosen by trial.
+    #: The next subproblem starts from its point if it succeeded and the error is below this: far from a solution a
+    #: smaller error says little. Chosen by trial.
     adopted_error: float = 1e-2
-    #: So many calls may end near tol but not at their aim, without coming nearer to it, before the run ends there.
+    #: Calls that reach tol without halving the smallest error of such calls, after which the attempt ends there.
     newton_finishes: int = 2
-    #: Far from tol a point is kept as the best so far only where the error fell to this part of the last one that was
-    #: kept: each costs a certificate.
+    #: A point far from tol is compared with the best so far only if the error fell to this part of that of the last
+    #: point compared: each comparison costs a certificate.
     kept_error: float = 0.1
 
     # A step of Newton's method (`sqp.py`)
 
-    #: An error above this part of the best one so far is no progress.
+    #: A step whose error is above this part of the best error so far counts as one without progress.
     newton_less: float = 0.9
     #: An error this much above the first (and above 1) ends the call: the steps diverge.
     newton_blown_up: float = 1e4
-    #: Below this error steps are Newton's alone; where they get no further, they go on without the model's proximal
-    #: term, and a step that grows suddenly is suspect. Chosen by trial.
+    #: Below this error the point is close to a solution. Steps without progress are then followed by steps without the
+    #: model's proximal term, and a step much longer than the last one is suspect. Chosen by trial.
     newton_close: float = 1e-4
-    #: No entry of a step is longer than this times max(1, |x|).
+    #: No entry of a step is larger than this times max(1, |x|).
     newton_radius: float = 1e3
-    #: A full step to where a function is not defined is cut by this factor, down to this length.
+    #: Where a function is not defined at the end of a step, the step is shortened by this factor, down to this length
+    #: (relative to the full step).
     newton_shorter: float = 0.25
     newton_shortest: float = 1e-3
     #: A step this much longer than the last one, close to a solution, comes from a nearly singular system: it is solved
@@ -114,28 +111,28 @@ class Tuning:
 
     # Interior points
 
-    #: On large sparse problems they go first, unless the error is already below this: Newton's method alone is then
-    #: faster. Chosen by trial.
+    #: On large sparse problems interior points come first, unless the error is already below this: Newton's method
+    #: alone is then faster. Chosen by trial.
     interior_error: float = 1e-5
-    #: Elsewhere they are tried once in an attempt, after this much of the other ways: with Hessians, and without, when
-    #: steps of interior points are worth less. Chosen by trial.
+    #: On other problems they are tried once in an attempt, after this many failures or iterations: with Hessians, and
+    #: without, when steps of interior points are worth less. Chosen by trial.
     patience_exact: Patience = Patience(2, 60)
     patience_learnt: Patience = Patience(4, 150)
-    #: Steps before an inner solver that is cheap (L-BFGS-B): by then they have shown whether they lead anywhere.
+    #: Most steps of interior points before L-BFGS-B, which is cheap: by then it is clear whether they make progress.
     interior_first_steps: int = 100
     #: No inner solve takes more iterations without another look at the KKT conditions.
     longest_solve: int = 1000
 
     # Attempts
 
-    #: Inner iterations of the first attempt and of one from a point near a solution; of each other; of the last.
+    #: Most inner iterations of the first attempt and of one from a point near a solution; of any other; of the last.
     #: Chosen by trial: most problems that are solved at all take fewer than 100.
     effort_first: int = 750
     effort_other: int = 250
     effort_last: int = 1000
     #: A residual up to which a point is near enough to a solution to go on from there.
     near_residual: float = 1e-3
-    #: Up to this multiple of tol no start elsewhere is worth while.
+    #: If the residual is at most this multiple of tol, no start at another place is tried.
     nearly_solved: float = 10.0
     #: Inner iterations spent on the least violated point near a start.
     start_search: int = 100
@@ -145,9 +142,7 @@ class Tuning:
 
     # Restoration: is there a feasible point?
 
-    #: A violation counts as one above this multiple of tol.
-    violated: float = 10.0
-    #: Penalty increases in a row without less violation that call for it: the first time, the second time.
+    #: Penalty increases in a row without less violation that call for restoration: the first and the second time.
     suspicions: tuple[int, ...] = (4, 8)
     #: Tolerance of the least-violation problem, in its scaled gradient (rows have gradients of size 1).
     restoration_tol: float = 1e-9
@@ -155,38 +150,39 @@ class Tuning:
     stationary: float = 1e-5
     #: Standard deviation, relative to max(1, |x|), of the displacement of one more start of restoration.
     restoration_spread: float = 0.3
-    #: How far, relative to max(1, |x|), linearised constraints are trusted when infeasibility is to be confirmed,
+    #: Infeasibility is confirmed if no step up to this length, relative to max(1, |x|), brings the violation of the
+    #: linearised constraints below the part `linear_left` of what it is.
     linear_reach: float = 1e6
-    #: and the part of the violation that they must leave for it to be.
     linear_left: float = 0.9
 
     # Does the objective fall without end?
 
-    #: Subproblems that fall below -depth * max(1, |value at the start|) have no lower bound; where the problem has, the
-    #: depth is raised by `deeper`, up to `deepest`.
+    #: Subproblems that fall below -depth * max(1, |value at the start|) count as unbounded. If the problem is not, the
+    #: depth is multiplied by `deeper`, up to `deepest`.
     depth: float = 1e10
     deeper: float = 1e3
     deepest: float = 1e30
-    #: A feasible point shows it if its objective is below this part of that depth,
+    #: The problem is unbounded if a feasible point has an objective below this part of that depth,
     depth_share: float = 0.1
-    #: and goes on falling where the way from x0 is made `ahead`, `ahead`^2, ... times as long, so often.
+    #: if the objective is lower at each of the points x0 + `ahead`^k (x - x0), k = 1, ..., `ahead_times`,
     ahead: float = 4.0
     ahead_times: int = 8
-    #: Constraints end the fall if feasible points near these multiples of the way are not lower by `lower`, relatively;
-    #: each is looked for in so many inner iterations.
+    #: and if the constraints do not end the fall. They do if the feasible points nearest to x0 + these multiples of
+    #: (x - x0) are not lower, relatively by `lower`, one after the other. Each is searched for with at most
+    #: `further_search` inner iterations.
     further: tuple[float, ...] = (1e6, 1e7)
     lower: float = 1e-6
     further_search: int = 100
-    #: The violation that rounding alone makes of a feasible point, relative to |x|.
+    #: The violation that rounding errors cause at a feasible point, relative to |x|.
     rounding: float = 1e-14
 
     def patience(self, *, exact: bool) -> Patience:
-        """What interior points wait for, with Hessians and without."""
+        """What is tried before interior points, with Hessians and without."""
         return self.patience_exact if exact else self.patience_learnt
 
     @property
     def most_restarts(self) -> int:
-        """Starts that there are beside x0: more are not made, whatever is asked for."""
+        """The number of starts beside x0; a larger number of restarts has no effect."""
         return len(self.starts) + 1
 
     def start_of(self, attempt: int, restarts: int) -> Start | None:

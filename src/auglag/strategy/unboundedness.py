@@ -1,4 +1,4 @@
-"""Does the objective fall without end at feasible points too, where a subproblem did?"""
+"""A subproblem fell without end: does the objective do so at feasible points, too?"""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from auglag import Status
-from auglag.algorithm.stopping import UNBOUNDED_PENALTY
+from auglag.algorithm.formulas import UNBOUNDED_PENALTY
 from auglag.strategy.plan import (
     AttemptOver,
     CheckUnbounded,

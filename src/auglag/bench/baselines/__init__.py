@@ -25,17 +25,8 @@ from auglag.problems.constraints import nearest
 __all__ = ["BASELINES", "Answer", "Baseline", "available", "complete", "get"]
 
 _CLASSES: tuple[type[Baseline], ...] = (
-    Auglag,
-    Slsqp,
-    TrustConstr,
-    TrustConstrBarrier,
-    Cobyqa,
-    Ipopt,
-    IpoptLimitedMemory,
-    OldIpopt,
-    NloptAuglag,
-    Uno,
-    Alpaqa,
+    *(Auglag, Slsqp, TrustConstr, TrustConstrBarrier, Cobyqa),
+    *(Ipopt, IpoptLimitedMemory, OldIpopt, NloptAuglag, Uno, Alpaqa),
 )
 
 #: Name -> solver.

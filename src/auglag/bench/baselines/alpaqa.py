@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -46,7 +46,8 @@ class Alpaqa(Baseline):
             {"max_iter": options["inner_max_iter"], "max_time": forever, "stop_crit": alpaqa.ApproxKKT},
             alpaqa.LBFGSDirection({"memory": options["memory"]}),
         )
-        settings = {name: options[name] for name in _PARAMETERS}
+        own = ("tol", "inner_max_iter", "memory")  # the others go to alpaqa's ALM by their own names
+        settings = {name: value for name, value in options.items() if name not in own}
         settings |= {"tolerance": options["tol"], "dual_tolerance": options["tol"], "max_time": forever}
         solver = alpaqa.ALMSolver(settings, inner)
         model = alpaqa.Problem(_model(alpaqa, problem))
@@ -69,19 +70,14 @@ class Alpaqa(Baseline):
         )
 
 
-#: Options that go to alpaqa's ALM by their own names.
-_PARAMETERS = (
-    "initial_penalty",
-    "penalty_update_factor",
-    "max_penalty",
-    "initial_tolerance",
-    "tolerance_update_factor",
-    "max_iter",
-)
-
-
 def _model(alpaqa: Any, p: CountedProblem) -> Any:
     """The problem as alpaqa sees it; where a function is not defined it returns NaN, as alpaqa expects."""
+
+    def value(function: Callable[[Vector], Any], x: Any) -> Any:
+        try:
+            return function(np.array(x))
+        except EvaluationError:
+            return np.nan
 
     class Model(alpaqa.BoxConstrProblem):
         """cl <= c(x) <= cu and lower <= x <= upper."""
@@ -92,33 +88,15 @@ def _model(alpaqa: Any, p: CountedProblem) -> Any:
             self.general_bounds = alpaqa.Box(lower=p.cl, upper=p.cu)
 
         def eval_objective(self, x: Any) -> float:
-            try:
-                return float(p.f(np.array(x)))
-            except EvaluationError:
-                return float("nan")
+            return float(value(p.f, x))
 
         def eval_objective_gradient(self, x: Any, out: Any) -> None:
-            try:
-                out[:] = p.grad(np.array(x))
-            except EvaluationError:
-                out[:] = np.nan
+            out[:] = value(p.grad, x)
 
         def eval_constraints(self, x: Any, out: Any) -> None:
-            if not p.m:
-                return
-            try:
-                out[:] = p.c(np.array(x))
-            except EvaluationError:
-                out[:] = np.nan
+            out[:] = value(p.c, x) if p.m else 0.0
 
         def eval_constraints_gradient_product(self, x: Any, y: Any, out: Any) -> None:
-            out[:] = _transposed_product(p, np.array(x), np.array(y)) if p.m else 0.0
+            out[:] = value(lambda x: p.jac(x).T @ np.array(y), x) if p.m else 0.0
 
     return Model()
-
-
-def _transposed_product(p: CountedProblem, x: Vector, y: Vector) -> Vector:
-    try:
-        return np.asarray(p.jac(x).T @ y)
-    except EvaluationError:
-        return np.full(p.n, np.nan)

@@ -78,12 +78,10 @@ class Auglag(Baseline):
         )
 
     def check(self, options: Mapping[str, Any]) -> None:
-        """As `minimize` would, before anything runs."""
         resolve(variant=options["variant"], preset=options["preset"], inner=options["inner"])
         _penalty(options)
 
     def version(self) -> str:
-        """The package's."""
         return f"auglag {__version__}"
 
 

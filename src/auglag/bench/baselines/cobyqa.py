@@ -11,8 +11,8 @@ from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, minimi
 
 from auglag._typing import Vector
 from auglag.bench.baselines.base import Answer, Baseline
-from auglag.bench.baselines.sparsity import dense
 from auglag.bench.counted import CountedProblem
+from auglag.problems.jacobians import dense
 
 
 @final
@@ -31,8 +31,7 @@ class Cobyqa(Baseline):
     def solve(self, problem: CountedProblem, options: Mapping[str, Any], seed: int) -> Answer:
         """Run it; it gives no multipliers."""
         values = _Free(problem)
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             found = minimize(
                 values.f,
                 values.restrict(problem.x0),
@@ -82,14 +81,12 @@ class _Free:
         return x
 
     def f(self, free: Vector) -> float:
-        """The objective."""
         key = free.tobytes()
         if key not in self._f:
             self._f[key] = self._problem.f(self.extend(free))
         return self._f[key]
 
     def c(self, free: Vector) -> Vector:
-        """The constraint functions."""
         key = free.tobytes()
         if key not in self._c:
             self._c[key] = self._problem.c(self.extend(free)).copy()

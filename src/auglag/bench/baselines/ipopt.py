@@ -8,52 +8,26 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.bench.baselines import ipopt_library as api
 from auglag.bench.baselines.base import Answer, Baseline
 from auglag.bench.baselines.callbacks import Callbacks
-from auglag.bench.baselines.ipopt_library import (
-    EVAL_F,
-    EVAL_G,
-    EVAL_H,
-    EVAL_JAC,
-    ITERATION,
-    POINTER,
-    REAL,
-    REALS,
-    Library,
-    from_casadi,
-    from_ipyopt,
-)
 from auglag.bench.baselines.sparsity import Structure, hessian_structure, jacobian_structure
 from auglag.bench.counted import CountedProblem
 from auglag.errors import OptionError
 
 #: IPOPT's return codes; only the first is success, "acceptable" is not.
 STATUS = {
-    0: "Solve_Succeeded",
-    1: "Solved_To_Acceptable_Level",
-    2: "Infeasible_Problem_Detected",
-    3: "Search_Direction_Becomes_Too_Small",
-    4: "Diverging_Iterates",
-    5: "User_Requested_Stop",
-    6: "Feasible_Point_Found",
-    -1: "Maximum_Iterations_Exceeded",
-    -2: "Restoration_Failed",
-    -3: "Error_In_Step_Computation",
-    -4: "Maximum_CpuTime_Exceeded",
-    -5: "Maximum_WallTime_Exceeded",
-    -10: "Not_Enough_Degrees_Of_Freedom",
-    -11: "Invalid_Problem_Definition",
-    -12: "Invalid_Option",
-    -13: "Invalid_Number_Detected",
-    -100: "Unrecoverable_Exception",
-    -101: "NonIpopt_Exception_Thrown",
-    -102: "Insufficient_Memory",
-    -199: "Internal_Error",
+    **{0: "Solve_Succeeded", 1: "Solved_To_Acceptable_Level", 2: "Infeasible_Problem_Detected"},
+    **{3: "Search_Direction_Becomes_Too_Small", 4: "Diverging_Iterates", 5: "User_Requested_Stop"},
+    **{6: "Feasible_Point_Found", -1: "Maximum_Iterations_Exceeded", -2: "Restoration_Failed"},
+    **{-3: "Error_In_Step_Computation", -4: "Maximum_CpuTime_Exceeded", -5: "Maximum_WallTime_Exceeded"},
+    **{-10: "Not_Enough_Degrees_Of_Freedom", -11: "Invalid_Problem_Definition", -12: "Invalid_Option"},
+    **{-13: "Invalid_Number_Detected", -100: "Unrecoverable_Exception", -101: "NonIpopt_Exception_Thrown"},
+    **{-102: "Insufficient_Memory", -199: "Internal_Error"},
 }
 
 #: What IPOPT takes for infinite.
 INFINITE = 1e20
-
 
 _DEFAULTS: dict[str, Any] = {
     "tol": 1e-8,  # on IPOPT's scaled problem
@@ -76,7 +50,7 @@ class _Ipopt(Baseline):
     derivatives = 2
     defaults: Mapping[str, Any] = _DEFAULTS
     _hessian: ClassVar[str] = "exact"
-    _build: ClassVar[staticmethod[[], Library]] = staticmethod(from_casadi)  #: loads the build of IPOPT it uses
+    _build: ClassVar[staticmethod[[], api.Library]] = staticmethod(api.from_casadi)  #: loads the build of IPOPT it uses
 
     def solve(self, problem: CountedProblem, options: Mapping[str, Any], seed: int) -> Answer:
         """Run it; multipliers have the sign of IPOPT, which is ours."""
@@ -124,13 +98,13 @@ class OldIpopt(_Ipopt):
 
     name = "ipopt-3.12"
     requires = ("ipyopt",)
-    _build = staticmethod(from_ipyopt)
+    _build = staticmethod(api.from_ipyopt)
 
 
 class _Functions:
     """The callbacks of one solve. ctypes needs them alive as long as IPOPT runs, so they are kept here."""
 
-    def __init__(self, ipopt: Library, problem: CountedProblem, *, exact: bool) -> None:
+    def __init__(self, ipopt: api.Library, problem: CountedProblem, *, exact: bool) -> None:
         self.ipopt, self.problem, self.callbacks = ipopt, problem, Callbacks()
         self.iterations, self.barrier = 0, 0.0
         self._jacobian = jacobian_structure(problem)
@@ -142,8 +116,10 @@ class _Functions:
     def solve(self, settings: Mapping[str, Any]) -> tuple[Vector, Vector | None, int]:
         """(x, y, return code)."""
         problem, library = self.problem, self.ipopt.functions
-        functions = (EVAL_F(self._f), EVAL_G(self._g), EVAL_F(self._grad), EVAL_JAC(self._jac), EVAL_H(self._hess))
-        iteration = ITERATION(self._iteration)
+        kinds = (api.EVAL_F, api.EVAL_G, api.EVAL_F, api.EVAL_JAC, api.EVAL_H)
+        callbacks: list[Callable[..., Any]] = [self._f, self._g, self._grad, self._jac, self._hess]
+        functions = [kind(callback) for kind, callback in zip(kinds, callbacks, strict=True)]
+        iteration = api.ITERATION(self._iteration)
         hessian_entries = self._hessian.size if self._hessian is not None else 0
         bounds = [_finite(side) for side in (problem.lower, problem.upper, problem.cl, problem.cu)]
         sides = [_reals(side) for side in bounds]
@@ -153,7 +129,7 @@ class _Functions:
         )
         if not handle:
             raise RuntimeError(f"CreateIpoptProblem refused {problem.name}: n = {problem.n}, m = {problem.m}")
-        self._handle = POINTER(handle)
+        self._handle = api.POINTER(handle)
         try:
             for name, value in settings.items():
                 _set_option(library, self._handle, name, value)
@@ -231,7 +207,7 @@ def _array(pointer: Any, size: int) -> Any:
 
 
 def _reals(array: Vector) -> Any:
-    return array.ctypes.data_as(REALS)
+    return array.ctypes.data_as(api.REALS)
 
 
 def _finite(side: Vector) -> Vector:
@@ -244,6 +220,6 @@ def _set_option(library: Any, handle: Any, name: str, value: Any) -> None:
     elif isinstance(value, int):
         accepted = library.AddIpoptIntOption(handle, name.encode(), value)
     else:
-        accepted = library.AddIpoptNumOption(handle, name.encode(), REAL(value))
+        accepted = library.AddIpoptNumOption(handle, name.encode(), api.REAL(value))
     if not accepted:
         raise OptionError(f"IPOPT does not take {name} = {value!r}")

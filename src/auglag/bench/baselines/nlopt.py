@@ -9,9 +9,9 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.bench.baselines.base import Answer, Baseline
-from auglag.bench.baselines.sparsity import dense
 from auglag.bench.counted import CountedProblem
 from auglag.errors import EvaluationError
+from auglag.problems.jacobians import dense
 
 
 @final
@@ -61,22 +61,14 @@ class NloptAuglag(Baseline):
                 raise functions.error from None
             return Answer(problem.last_x, claims_success=False, message=f"NLopt raised {type(error).__name__}: {error}")
         status = int(solver.last_optimize_result())
-        return Answer(
-            x=x,
-            claims_success=status in (1, 3, 4),
-            message=STATUS.get(status, f"code {status}"),
-            extra={"status": status},
-        )
+        message = STATUS.get(status, f"code {status}")
+        return Answer(x, claims_success=status in (1, 3, 4), message=message, extra={"status": status})
 
 
 #: NLopt's return codes; the negative ones arrive as exceptions.
 STATUS = {
-    1: "success",
-    2: "stopval reached",
-    3: "ftol reached",
-    4: "xtol reached",
-    5: "maxeval reached",
-    6: "maxtime reached",
+    **{1: "success", 2: "stopval reached", 3: "ftol reached"},
+    **{4: "xtol reached", 5: "maxeval reached", 6: "maxtime reached"},
 }
 
 

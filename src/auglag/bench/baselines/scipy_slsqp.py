@@ -11,8 +11,8 @@ from scipy.optimize import Bounds, minimize
 
 from auglag._typing import Vector
 from auglag.bench.baselines.base import Answer, Baseline
-from auglag.bench.baselines.sparsity import dense
 from auglag.bench.counted import CountedProblem
+from auglag.problems.jacobians import dense
 
 
 @final
@@ -32,8 +32,7 @@ class Slsqp(Baseline):
         """Run it; a two-sided row is two inequalities, whose multipliers are added up again."""
         rows = _Rows(problem)
         ftol = options["tol"] ** 2 if options["ftol"] is None else options["ftol"]
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             found = minimize(
                 problem.f,
                 problem.x0,

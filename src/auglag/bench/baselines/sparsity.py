@@ -61,11 +61,6 @@ class Structure:
         return entries.row.astype(np.int64) * self.shape[1] + entries.col
 
 
-def dense(matrix: Any) -> Any:
-    """The matrix as a NumPy array."""
-    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
-
-
 def jacobian_structure(problem: CountedProblem) -> Structure:
     """Where the Jacobian may have entries. Looked up at the uncounted problem: structure is not an evaluation."""
     inner: Any = problem.inner

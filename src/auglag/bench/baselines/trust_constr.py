@@ -44,8 +44,7 @@ class _TrustConstr(Baseline):
             problem.check_time()  # it may iterate without evaluations
             return ask is not None and ask(x, state)
 
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             found = minimize(
                 problem.f,
                 problem.x0,
@@ -107,7 +106,6 @@ class _SmallBarrier:
         self.satisfied, self.message = False, ""
 
     def __call__(self, x: Vector, state: Any) -> bool:
-        """Whether to stop."""
         if state.get("barrier_parameter", 0.0) > self._barrier:
             return False
         if state.optimality <= self._tol and state.constr_violation <= self._tol:

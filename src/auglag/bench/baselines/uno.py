@@ -93,9 +93,8 @@ class _Functions:
         if p.m:
             places = (jacobian.size, jacobian.rows.tolist(), jacobian.columns.tolist())
             model.set_constraints(p.m, self._c, p.cl.tolist(), p.cu.tolist(), *places, self._jac)
-        model.set_lagrangian_hessian(
-            hessian.size, unopy.LOWER_TRIANGLE, hessian.rows.tolist(), hessian.columns.tolist(), self._hess
-        )
+        triangle = (unopy.LOWER_TRIANGLE, hessian.rows.tolist(), hessian.columns.tolist())
+        model.set_lagrangian_hessian(hessian.size, *triangle, self._hess)
         model.set_lagrangian_sign_convention(unopy.MULTIPLIER_POSITIVE)
         model.set_initial_primal_iterate(p.x0.tolist())
         return model

@@ -22,7 +22,6 @@ class Dense(LinearSolver):
     is_sparse: ClassVar[bool] = False
 
     def system(self, h: Hessian, j: Any, analysis: Any) -> System:
-        """The system of H and J."""
         return DenseSystem(h.matrix, j)
 
 
@@ -67,14 +66,12 @@ class DenseFactor(Factor):
         return True
 
     def solve(self, b: Vector) -> Vector:
-        """K^-1 b, refined once."""
         x = dsytrs(self._ldl, self._pivots, b, lower=1)[0]
         x += dsytrs(self._ldl, self._pivots, b - self._k @ x, lower=1)[0]
         return np.asarray(x)
 
     @property
     def fill(self) -> int:
-        """A triangle."""
         return _triangle(self._k.shape[0])
 
 
@@ -101,7 +98,6 @@ class CondensedFactor(Factor):
         return True
 
     def solve(self, b: Vector) -> Vector:
-        """K^-1 b."""
         if self._full is not None:
             return self._full.solve(b)
         n, t = self._h.shape[0], tuning.TUNING
@@ -122,7 +118,6 @@ class CondensedFactor(Factor):
 
     @property
     def fill(self) -> int:
-        """A triangle of the size of the variables."""
         return _triangle(self._h.shape[0])
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, final
+from typing import Any, final
 
 import numpy as np
 
@@ -35,36 +36,23 @@ def probe(size: int) -> Vector:
     return np.asarray(np.cos(np.arange(size, dtype=float)))
 
 
-class PlainFactor(Protocol):
+class PlainFactor(Factor):
     """The factors of a matrix K beside which there are rank-one terms."""
 
-    negative: int | None
+    __slots__ = ()
 
     @property
-    def fill(self) -> int:
-        """As `Factor.fill`."""
-        ...
-
-    @property
+    @abstractmethod
     def size(self) -> int:
         """Rows and columns of K."""
-        ...
 
-    def trusted(self) -> bool:
-        """As `Factor.trusted`."""
-        ...
-
-    def solve(self, b: Vector) -> Vector:
-        """As `Factor.solve`."""
-        ...
-
+    @abstractmethod
     def columns(self, b: Any) -> Any:
         """K^-1 B for several columns at once."""
-        ...
 
+    @abstractmethod
     def product(self, x: Vector) -> Vector:
         """K x."""
-        ...
 
 
 @final
@@ -97,18 +85,15 @@ class LowRankFactor(Factor):
             self.negative = plain.negative + int(np.count_nonzero(values < 0)) - int(np.count_nonzero(c > 0))
 
     def trusted(self) -> bool:
-        """As the factors of K."""
         return self._small is not None and self._plain.trusted()
 
     def solve(self, b: Vector) -> Vector:
-        """The solution, refined as long as that helps."""
         if self._small is None:
             return np.full(b.size, np.nan)
         return refined(b, self._once, self._product)[0]
 
     @property
     def fill(self) -> int:
-        """With the columns of K^-1 V."""
         return self._plain.fill + int(self._w.size)
 
     def _once(self, b: Vector) -> Vector:

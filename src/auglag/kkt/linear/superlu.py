@@ -13,7 +13,7 @@ from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear.base import Factor, Indices, LinearSolver, System
 from auglag.kkt.linear.layout import Layout, canonical
-from auglag.kkt.linear.refinement import LowRankFactor, probe, refined
+from auglag.kkt.linear.refinement import LowRankFactor, PlainFactor, probe, refined
 
 
 @final
@@ -24,11 +24,9 @@ class SuperLU(LinearSolver):
     is_sparse: ClassVar[bool] = True
 
     def analysis(self) -> Layout:
-        """A layout."""
         return Layout()
 
     def system(self, h: Hessian, j: Any, analysis: Layout) -> System:
-        """The system of H and J."""
         return SparseSystem(h, j, analysis)
 
     def part(self, h: Hessian, j: Any, free: Indices, active: Indices, analysis: Layout) -> System:
@@ -77,7 +75,7 @@ class SparseSystem(System):
 
 
 @final
-class SparseFactor(Factor):
+class SparseFactor(PlainFactor):
     """Factors without row exchanges, whose pivots have the signs of the eigenvalues.
 
     Without exchanges tiny pivots would be fatal, so that a little is added to the diagonal, with the sign it should
@@ -124,7 +122,6 @@ class SparseFactor(Factor):
 
     @property
     def size(self) -> int:
-        """Rows and columns."""
         return int(self._k.shape[0])
 
     @property
@@ -141,7 +138,6 @@ class SparseFactor(Factor):
         return bool(error <= tuning.TUNING.trusted_residual)
 
     def solve(self, b: Vector) -> Vector:
-        """K^-1 b, refined as long as that helps."""
         if self._lu is None:
             return np.full(b.size, np.nan)
         b = b if self._order is None else b[self._order]
@@ -169,7 +165,6 @@ class SparseFactor(Factor):
         return self._stated(x)
 
     def product(self, x: Vector) -> Vector:
-        """K x."""
         return np.asarray(self._stated(self._k @ (x if self._order is None else x[self._order])))
 
     def _stated(self, ordered: Any) -> Any:
@@ -213,7 +208,6 @@ class HeldSystem(System):
         self._k = layout.matrix(h, j)
 
     def factor(self, first: Vector | float, second: Vector | float, soft: float | None = None) -> Factor:
-        """Without row exchanges."""
         m, n = self._shape
         free, active = np.split(self._places, [self._variables])
         added = np.concatenate([np.ones(n), np.full(m, -1.0)])
@@ -234,7 +228,6 @@ class HeldFactor(Factor):
         self.negative = None if whole.negative is None else whole.negative - inactive
 
     def trusted(self) -> bool:
-        """As the whole."""
         return self._whole.trusted()
 
     def solve(self, b: Vector) -> Vector:
@@ -245,5 +238,4 @@ class HeldFactor(Factor):
 
     @property
     def fill(self) -> int:
-        """As the whole."""
         return self._whole.fill

@@ -20,18 +20,14 @@ _POWERS = {2.0: "square", 3.0: "cube", 4.0: "fourth"}
 def library_source(elements: Sequence[Function | None], groups: Sequence[Function | None]) -> str:
     """The C source of a problem; a None in place of a function leaves its values to the caller."""
     kernel = files("auglag.problems.cutest").joinpath("kernel.c").read_text(encoding="utf-8")
-    parts, element_calls, group_calls = [kernel], [], []
-    for t, function in enumerate(elements):
-        if function is not None:
-            parts.append(_element(function, t))
-            element_calls.append(f"  element_{t}(d, x, nargout);")
-    for t, function in enumerate(groups):
-        if function is not None:
-            parts.append(_group(function, t))
-            group_calls.append(f"  group_{t}(d, nargout);")
+    own_elements = [(t, function) for t, function in enumerate(elements) if function is not None]
+    own_groups = [(t, function) for t, function in enumerate(groups) if function is not None]
+    parts = [kernel, *(_element(function, t) for t, function in own_elements)]
+    parts += [_group(function, t) for t, function in own_groups]
     parts.append("void element_values(const Data *d, const double *x, int nargout) {")
-    parts += [*element_calls, "}"]
-    parts += ["void group_values(const Data *d, int nargout) {", *group_calls, "}"]
+    parts += [*(f"  element_{t}(d, x, nargout);" for t, _ in own_elements), "}"]
+    parts.append("void group_values(const Data *d, int nargout) {")
+    parts += [*(f"  group_{t}(d, nargout);" for t, _ in own_groups), "}"]
     parts.append(
         "void evaluate(const Data *d, const double *x, int nargout) {\n"
         "  element_values(d, x, nargout); gather(d, x, nargout); group_values(d, nargout); finish(d, x, nargout);\n}\n"
@@ -61,7 +57,7 @@ static void element_{t}(const Data *d, const double *x, int nargout) {{
     double EV_[{n}], f_ = NAN;
     for (int j = 0; j < {n}; j++) EV_[j] = x[V_[j]];
 {_declarations(function)}
-{_block(function.body, function)}
+{_block(function.body)}
     d->fe[value + e_] = f_;
     if (nargout > 1) memcpy(d->ge + gradient + e_ * {n}, {function.gradient}, sizeof(double) * {n});
     if (nargout > 2) memcpy(d->he + hessian + e_ * {n * n}, {function.hessian}, sizeof(double) * {n * n});
@@ -79,7 +75,7 @@ static void group_{t}(const Data *d, int nargout) {{
     const double GVAR_ = d->inner[r_];
     double f_ = NAN, g_ = NAN, H_ = NAN;
 {_declarations(function)}
-{_block(function.body, function)}
+{_block(function.body)}
     d->fa[r_] = f_;
     if (nargout > 1) d->ga[r_] = g_;
     if (nargout > 2) d->ha[r_] = H_;
@@ -87,23 +83,23 @@ static void group_{t}(const Data *d, int nargout) {{
 }}"""
 
 
-def _block(body: list[ast.stmt], function: Function) -> str:
-    return "\n".join(_statement(node, function) for node in body)
+def _block(body: list[ast.stmt]) -> str:
+    return "\n".join(map(_statement, body))
 
 
-def _statement(node: ast.stmt, function: Function) -> str:
+def _statement(node: ast.stmt) -> str:
     match node:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="zeros"))):
             return f"memset({name}, 0, sizeof({name}));"
         case ast.Assign(targets=[target]):
             return f"{_expression(target)} = {_expression(node.value)};"
         case ast.If():
-            text = f"if ({_expression(node.test)}) {{\n{_block(node.body, function)}\n}}"
-            return text + (f" else {{\n{_block(node.orelse, function)}\n}}" if node.orelse else "")
+            text = f"if ({_expression(node.test)}) {{\n{_block(node.body)}\n}}"
+            return text + (f" else {{\n{_block(node.orelse)}\n}}" if node.orelse else "")
         case ast.For(target=ast.Name(id=i), iter=ast.Call(args=[first, last, ast.Constant(value=int(step))])):
             test, stop = "<" if step > 0 else ">", f"(int)({_expression(last)})"
             head = f"for ({i} = (int)({_expression(first)}); {i} {test} {stop}; {i} += {step})"
-            return f"{head} {{\n{_block(node.body, function)}\n}}"
+            return f"{head} {{\n{_block(node.body)}\n}}"
         case ast.Break():
             return "break;"
     raise Untranslatable(ast.unparse(node))

@@ -18,7 +18,8 @@ from auglag.problems.cutest.language import Function, Untranslatable
 from auglag.problems.cutest.structure import Structure
 from auglag.problems.cutest.translation import translate
 
-_INTS = ("n", "rows", "objective_rows", "entries", "objective_entries", "values", "types", "quadratic")
+_SIZES = ("n", "rows", "objective_rows", "entries", "objective_entries", "values")  #: fields of `Structure`
+_INTS = (*_SIZES, "types", "quadratic")
 _POINTERS = (
     *("Ap", "Ai", "Ax", "Wp", "Wi", "Wx", "Sp", "Si", "Sx", "linear", "constant", "inverse_scale", "start", "column"),
     *("Hp", "Hi", "Hx", "fe", "ge", "he", "inner", "jacobian", "fa", "ga", "ha", "out", "count", "size"),
@@ -59,7 +60,6 @@ class NativeEvaluator(Evaluator):
         self._product_at = ctypes.c_void_p(self._product.ctypes.data)
 
     def values(self, x: Vector, key: bytes) -> Values:
-        """f, gradient, c and J at x."""
         with self._lock:
             self._state = b""
             if self.in_python:
@@ -71,14 +71,12 @@ class NativeEvaluator(Evaluator):
         return out.item(0), out[1:a], out[a:b], out[b:]
 
     def product(self, x: Vector, y: Vector, v: Vector) -> Vector:
-        """Hess(f + y'c)(x) v."""
         with self._lock:
             self._to_second_order(x)
             self._library.hessian_product(self._address, y.tobytes(), v.tobytes(), self._product_at)
             return self._product.copy()
 
     def second_order(self, x: Vector) -> SecondOrder:
-        """The parts of the Hessian at x."""
         with self._lock:
             self._to_second_order(x)
             return SecondOrder(self._he.copy(), self._jacobian.copy(), self._ga.copy(), self._ha.copy())
@@ -108,16 +106,8 @@ class NativeEvaluator(Evaluator):
         s, keep = self._structure, self._keep
         linear = sparse.csr_array((s.linear, s.column, s.start), shape=(s.rows, s.n), copy=True)
         linear.eliminate_zeros()
-        data = _Data(
-            n=s.n,
-            rows=s.rows,
-            objective_rows=s.objective_rows,
-            entries=s.entries,
-            objective_entries=s.objective_entries,
-            values=s.values,
-            types=len(s.element_types),
-            quadratic=int(s.quadratic is not None),
-        )
+        sizes = [getattr(s, name) for name in _SIZES]
+        data = _Data(*sizes, len(s.element_types), int(s.quadratic is not None))
         matrices = [("A", linear), ("W", s.weights), ("S", s.scatter)]
         for letter, matrix in [*matrices, ("H", s.quadratic)] if s.quadratic is not None else matrices:
             setattr(data, f"{letter}p", keep(matrix.indptr, np.int32))
@@ -126,10 +116,10 @@ class NativeEvaluator(Evaluator):
         for name in ("linear", "constant", "inverse_scale"):
             setattr(data, name, keep(getattr(s, name), np.float64))
         data.start, data.column = keep(s.start, np.int32), keep(s.column, np.int32)
-        sizes = {"fe": s.values, "ge": s.gradients, "he": s.hessians, "inner": s.rows, "jacobian": s.entries}
-        sizes |= {"fa": s.rows, "ga": s.rows, "ha": s.rows, "element_weight": s.values}
-        sizes["out"] = 1 + s.n + s.m + s.entries - s.objective_entries
-        for name, size in sizes.items():
+        buffers = {"fe": s.values, "ge": s.gradients, "he": s.hessians, "inner": s.rows, "jacobian": s.entries}
+        buffers |= {"fa": s.rows, "ga": s.rows, "ha": s.rows, "element_weight": s.values}
+        buffers["out"] = 1 + s.n + s.m + s.entries - s.objective_entries
+        for name, size in buffers.items():
             buffer = np.zeros(max(size, 1))
             setattr(self, f"_{name}", buffer[:size])
             setattr(data, name, keep(buffer, np.float64))

@@ -74,7 +74,6 @@ class S2mpjProblem(AbstractProblem):
         self._shape = (n,)
 
     def row_name(self, i: int) -> str:
-        """The name of row i in the SIF file."""
         return self.row_names[i]
 
     def evaluate(self, x: Vector) -> Evaluation:
@@ -83,7 +82,6 @@ class S2mpjProblem(AbstractProblem):
         return Evaluation(f, grad, c, self._jacobian.matrix(data))
 
     def linear(self) -> LinearRows | None:
-        """The rows without elements and group functions."""
         return linear_rows(self.linear_rows, self.evaluate, self.n)
 
     def f(self, x: Vector) -> float:
@@ -92,12 +90,10 @@ class S2mpjProblem(AbstractProblem):
         return self._values(x)[0]
 
     def grad(self, x: Vector) -> Vector:
-        """Its gradient."""
         self.counts.njev += 1
         return self._values(x)[1]
 
     def c(self, x: Vector) -> Vector:
-        """The constraint functions."""
         self.counts.constr_nfev += 1
         return self._values(x)[2]
 
@@ -107,7 +103,6 @@ class S2mpjProblem(AbstractProblem):
         return self._jacobian.matrix(self._values(x)[3])
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
-        """The Hessian of f + y'c at x times v."""
         self.count_hessian()
         return self._evaluator.product(vector(x, self.n, "x"), vector(y, self.m, "y"), vector(v, self.n, "v"))
 
@@ -119,7 +114,6 @@ class S2mpjProblem(AbstractProblem):
         return self._pattern.matrix(self._evaluator.second_order(vector(x, self.n, "x")), vector(y, self.m, "y"))
 
     def vjp(self, point: Point, w: Vector) -> Vector:
-        """J(x)'w."""
         return np.asarray(point.jac.T @ w)
 
     def _values(self, x: Vector) -> Values:

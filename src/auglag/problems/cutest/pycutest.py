@@ -61,21 +61,17 @@ class PycutestProblem(AbstractProblem):
         return Evaluation(float(f), np.asarray(grad, dtype=float), np.asarray(c, dtype=float), sparse.csr_array(jac))
 
     def linear(self) -> LinearRows | None:
-        """The rows that CUTEst knows to be linear."""
         return linear_rows(self.linear_rows, self.evaluate, self.n)
 
     def f(self, x: Vector) -> float:
-        """The objective."""
         self.counts.nfev += 1
         return float(self.raw.obj(x))
 
     def grad(self, x: Vector) -> Vector:
-        """Its gradient."""
         self.counts.njev += 1
         return np.asarray(self.raw.obj(x, gradient=True)[1], dtype=float)
 
     def c(self, x: Vector) -> Vector:
-        """The constraint functions."""
         if not self.m:
             return np.zeros(0)
         self.counts.constr_nfev += 1
@@ -89,11 +85,9 @@ class PycutestProblem(AbstractProblem):
         return sparse.csr_array(self.raw.scons(x, gradient=True)[1])
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
-        """The Hessian of f + y'c at x times v."""
         self.count_hessian()
         return np.asarray(self.raw.hprod(v, x, y) if self.m else self.raw.hprod(v, x), dtype=float)
 
     def hess(self, x: Vector, y: Vector) -> Any:
-        """The Hessian of f + y'c at x, a csr_array with both triangles."""
         self.count_hessian()
         return sparse.csr_array(self.raw.sphess(x, y) if self.m else self.raw.sphess(x))

@@ -24,8 +24,7 @@ def raw_problem(name: str, params: Params = None) -> Any:
     path = problem_file(name)
     name = path.stem
     arguments = _arguments(name, path, params)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of others' code, for its authors
+    with warnings.catch_warnings(action="ignore"):  # of others' code, for its authors
         if "s2mpjlib" not in sys.modules:  # the problems' files import it by this name
             _module("s2mpjlib", s2mpj_folder() / "src" / "s2mpjlib.py")
         key = f"auglag.problems.cutest._s2mpj.{name}"

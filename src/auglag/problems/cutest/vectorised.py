@@ -58,7 +58,6 @@ class NumpyEvaluator(Evaluator):
         self._state: tuple[bytes, SecondOrder] | None = None
 
     def values(self, x: Vector, key: bytes) -> Values:
-        """f, gradient, c and J at x."""
         s = self._structure
         with self._lock, np.errstate(all="ignore"):
             entries, value, first, _ = self._rows(x, 2)
@@ -74,7 +73,6 @@ class NumpyEvaluator(Evaluator):
             return f, grad, value[s.objective_rows :], entries[s.objective_entries :]
 
     def second_order(self, x: Vector) -> SecondOrder:
-        """The parts of the Hessian at x."""
         key = x.tobytes()
         with self._lock, np.errstate(all="ignore"):
             if self._state is None or self._state[0] != key:
@@ -83,7 +81,6 @@ class NumpyEvaluator(Evaluator):
             return self._state[1]
 
     def product(self, x: Vector, y: Vector, v: Vector) -> Vector:
-        """Hess(f + y'c)(x) v."""
         s, parts = self._structure, self.second_order(x)
         with np.errstate(all="ignore"):
             scale = s.inverse_scale * np.concatenate([np.ones(s.objective_rows), y])

@@ -11,11 +11,7 @@ from auglag.problems.hs.model import Row, Smooth, linear, nonlinear, problem, pr
 #: The constraints of HS78, HS80 and HS81.
 TRIPLE: Row = nonlinear(
     "triple",
-    lambda x1, x2, x3, x4, x5: [
-        x1**2 + x2**2 + x3**2 + x4**2 + x5**2,
-        x2 * x3 - 5 * x4 * x5,
-        x1**3 + x2**3,
-    ],
+    lambda x1, x2, x3, x4, x5: [x1**2 + x2**2 + x3**2 + x4**2 + x5**2, x2 * x3 - 5 * x4 * x5, x1**3 + x2**3],
     lambda x1, x2, x3, x4, x5: [
         [2 * x1, 2 * x2, 2 * x3, 2 * x4, 2 * x5],
         [0, x3, x2, -5 * x5, -5 * x4],
@@ -26,8 +22,21 @@ TRIPLE: Row = nonlinear(
         {(2, 3): 1, (4, 5): -5},
         {(1, 1): 6 * x1, (2, 2): 6 * x2},
     ],
-    lower=[10, 0, -1],
-    upper=[10, 0, -1],
+    equal=[10, 0, -1],
+)
+
+#: The objective of HS46 and HS49.
+POWERS = Smooth(
+    lambda x1, x2, x3, x4, x5: (x1 - x2) ** 2 + (x3 - 1) ** 2 + (x4 - 1) ** 4 + (x5 - 1) ** 6,
+    lambda x1, x2, x3, x4, x5: [2 * (x1 - x2), -2 * (x1 - x2), 2 * (x3 - 1), 4 * (x4 - 1) ** 3, 6 * (x5 - 1) ** 5],
+    lambda x1, x2, x3, x4, x5: {
+        (1, 1): 2,
+        (1, 2): -2,
+        (2, 2): 2,
+        (3, 3): 2,
+        (4, 4): 12 * (x4 - 1) ** 2,
+        (5, 5): 30 * (x5 - 1) ** 4,
+    },
 )
 
 
@@ -41,17 +50,10 @@ def _sine(level1: float, level2: float) -> Row:
             [0, 1, 4 * x3**3 * x4**2, 2 * x3**4 * x4, 0],
         ],
         lambda x1, x2, x3, x4, x5: [
-            {
-                (1, 1): 2 * x4,
-                (1, 4): 2 * x1,
-                (4, 4): -sin(x4 - x5),
-                (4, 5): sin(x4 - x5),
-                (5, 5): -sin(x4 - x5),
-            },
+            {(1, 1): 2 * x4, (1, 4): 2 * x1, (4, 4): -sin(x4 - x5), (4, 5): sin(x4 - x5), (5, 5): -sin(x4 - x5)},
             {(3, 3): 12 * x3**2 * x4**2, (3, 4): 8 * x3**3 * x4, (4, 4): 2 * x3**4},
         ],
-        lower=[level1, level2],
-        upper=[level1, level2],
+        equal=[level1, level2],
     )
 
 
@@ -62,8 +64,7 @@ def quartic(level: float) -> Row:
         lambda x1, x2, x3: [(1 + x2**2) * x1 + x3**4],
         lambda x1, x2, x3: [[1 + x2**2, 2 * x1 * x2, 4 * x3**3]],
         lambda x1, x2, x3: [{(1, 2): 2 * x2, (2, 2): 2 * x1, (3, 3): 12 * x3**2}],
-        lower=level,
-        upper=level,
+        equal=level,
     )
 
 
@@ -76,8 +77,7 @@ TABLE = (
             lambda x1, x2: [10 * (x2 - x1**2)],
             lambda x1, x2: [[-20 * x1, 10]],
             lambda x1, x2: [{(1, 1): -20}],
-            lower=0,
-            upper=0,
+            equal=0,
         ),
         x0=[-1.2, 1],
     ),
@@ -93,8 +93,7 @@ TABLE = (
             lambda x1, x2: [(1 + x1**2) ** 2 + x2**2],
             lambda x1, x2: [[4 * x1 * (1 + x1**2), 2 * x2]],
             lambda x1, x2: [{(1, 1): 4 + 12 * x1**2, (2, 2): 2}],
-            lower=4,
-            upper=4,
+            equal=4,
         ),
         x0=[2, 2],
     ),
@@ -106,8 +105,7 @@ TABLE = (
             lambda x1, x2: [x1**2 + x2**2, x1 * x2],
             lambda x1, x2: [[2 * x1, 2 * x2], [x2, x1]],
             lambda x1, x2: [{(1, 1): 2, (2, 2): 2}, {(1, 2): 1}],
-            lower=[25, 9],
-            upper=[25, 9],
+            equal=[25, 9],
         ),
         x0=[2, 1],
     ),
@@ -141,8 +139,7 @@ TABLE = (
             lambda x1, x2, x3: [x1 + x3**2],
             lambda x1, x2, x3: [[1, 0, 2 * x3]],
             lambda x1, x2, x3: [{(3, 3): 2}],
-            lower=-1,
-            upper=-1,
+            equal=-1,
         ),
         x0=[2, 2, 2],
     ),
@@ -154,8 +151,7 @@ TABLE = (
             lambda x1, x2, x3, x4: [x2 - x1**3 - x3**2, x1**2 - x2 - x4**2],
             lambda x1, x2, x3, x4: [[-3 * x1**2, 1, -2 * x3, 0], [2 * x1, -1, 0, -2 * x4]],
             lambda x1, x2, x3, x4: [{(1, 1): -6 * x1, (3, 3): -2}, {(1, 1): 2, (4, 4): -2}],
-            lower=0,
-            upper=0,
+            equal=0,
         ),
         x0=[2, 2, 2, 2],
     ),
@@ -167,45 +163,26 @@ TABLE = (
             lambda x1, x2, x3, x4: [x1**3 + x2**2, x1**2 * x4 - x3, x4**2 - x2],
             lambda x1, x2, x3, x4: [[3 * x1**2, 2 * x2, 0, 0], [2 * x1 * x4, 0, -1, x1**2], [0, -1, 0, 2 * x4]],
             lambda x1, x2, x3, x4: [{(1, 1): 6 * x1, (2, 2): 2}, {(1, 1): 2 * x4, (1, 4): 2 * x1}, {(4, 4): 2}],
-            lower=[1, 0, 0],
-            upper=[1, 0, 0],
+            equal=[1, 0, 0],
         ),
         x0=[0.8, 0.8, 0.8, 0.8],
     ),
     problem(
         "HS42",
         quadratic({(j, j): 2 for j in range(1, 5)}, [-2, -4, -6, -8], 30),
-        linear("fixed", [[1, 0, 0, 0]], lower=2, upper=2),
+        linear("fixed", [[1, 0, 0, 0]], equal=2),
         nonlinear(
             "circle",
             lambda x1, x2, x3, x4: [x3**2 + x4**2],
             lambda x1, x2, x3, x4: [[0, 0, 2 * x3, 2 * x4]],
             lambda x1, x2, x3, x4: [{(3, 3): 2, (4, 4): 2}],
-            lower=2,
-            upper=2,
+            equal=2,
         ),
         x0=[1, 1, 1, 1],
     ),
     problem(
         "HS46",
-        Smooth(
-            lambda x1, x2, x3, x4, x5: (x1 - x2) ** 2 + (x3 - 1) ** 2 + (x4 - 1) ** 4 + (x5 - 1) ** 6,
-            lambda x1, x2, x3, x4, x5: [
-                2 * (x1 - x2),
-                -2 * (x1 - x2),
-                2 * (x3 - 1),
-                4 * (x4 - 1) ** 3,
-                6 * (x5 - 1) ** 5,
-            ],
-            lambda x1, x2, x3, x4, x5: {
-                (1, 1): 2,
-                (1, 2): -2,
-                (2, 2): 2,
-                (3, 3): 2,
-                (4, 4): 12 * (x4 - 1) ** 2,
-                (5, 5): 30 * (x5 - 1) ** 4,
-            },
-        ),
+        POWERS,
         _sine(1, 2),
         x0=[sqrt(2) / 2, 1.75, 0.5, 2, 2],
         unique=False,
@@ -238,8 +215,7 @@ TABLE = (
                 {(6, 6): -8.4 * cos(2 * x6)},
                 {(7, 7): -14.4 * cos(2 * x7)},
             ],
-            lower=0,
-            upper=0,
+            equal=0,
         ),
         x0=[1, 1, 1, *[asin(sqrt(1 / 4.2))] * 3, asin(sqrt(5 / 7.2))],
         unique=False,
@@ -253,8 +229,7 @@ TABLE = (
             lambda x1, x2, x3: [3 * x1 - 2 * x2**2, 4 * x1 - x3**2],
             lambda x1, x2, x3: [[3, -4 * x2, 0], [4, 0, -2 * x3]],
             lambda x1, x2, x3: [{(2, 2): -4}, {(3, 3): -2}],
-            lower=[7, 11],
-            upper=[7, 11],
+            equal=[7, 11],
         ),
         x0=[0, 0, 0],
         note="the Jacobian of the constraints is rank-deficient at x0",
@@ -282,12 +257,7 @@ TABLE = (
         _sine(2 * sqrt(2), 8 + sqrt(2)),
         x0=[2, 2, 2, 2, 2],
     ),
-    problem(
-        "HS78",
-        product(),
-        TRIPLE,
-        x0=[-2, 1.5, 2, -1, -1],
-    ),
+    problem("HS78", product(), TRIPLE, x0=[-2, 1.5, 2, -1, -1]),
     problem(
         "HS79",
         Smooth(
@@ -318,8 +288,7 @@ TABLE = (
             lambda x1, x2, x3, x4, x5: [x1 + x2**2 + x3**3, x2 - x3**2 + x4, x1 * x5],
             lambda x1, x2, x3, x4, x5: [[1, 2 * x2, 3 * x3**2, 0, 0], [0, 1, -2 * x3, 1, 0], [x5, 0, 0, 0, x1]],
             lambda x1, x2, x3, x4, x5: [{(2, 2): 2, (3, 3): 6 * x3}, {(3, 3): -2}, {(1, 5): 1}],
-            lower=[2 + 3 * sqrt(2), -2 + 2 * sqrt(2), 2],
-            upper=[2 + 3 * sqrt(2), -2 + 2 * sqrt(2), 2],
+            equal=[2 + 3 * sqrt(2), -2 + 2 * sqrt(2), 2],
         ),
         x0=[2, 2, 2, 2, 2],
     ),

@@ -7,19 +7,20 @@ from math import inf
 from numpy import exp
 
 from auglag.problems.hs.bounded import ROSENBROCK
-from auglag.problems.hs.model import Row, Smooth, linear, nonlinear, problem, product, quadratic
+from auglag.problems.hs.model import Smooth, linear, nonlinear, problem, product, quadratic
 
-
-def _towers() -> Row:
-    """x2 >= exp(x1) and x3 >= exp(x2); HS34 and HS66."""
-    return nonlinear(
-        "towers",
-        lambda x1, x2, x3: [x2 - exp(x1), x3 - exp(x2)],
-        lambda x1, x2, x3: [[-exp(x1), 1, 0], [0, -exp(x2), 1]],
-        lambda x1, x2, x3: [{(1, 1): -exp(x1)}, {(2, 2): -exp(x2)}],
-        lower=0,
-    )
-
+#: x2 >= x1^2; HS11 and HS22.
+PARABOLA = nonlinear(
+    "parabola", lambda x1, x2: [x2 - x1**2], lambda x1, x2: [[-2 * x1, 1]], lambda x1, x2: [{(1, 1): -2}], lower=0
+)
+#: x2 >= exp(x1) and x3 >= exp(x2); HS34 and HS66.
+TOWERS = nonlinear(
+    "towers",
+    lambda x1, x2, x3: [x2 - exp(x1), x3 - exp(x2)],
+    lambda x1, x2, x3: [[-exp(x1), 1, 0], [0, -exp(x2), 1]],
+    lambda x1, x2, x3: [{(1, 1): -exp(x1)}, {(2, 2): -exp(x2)}],
+    lower=0,
+)
 
 TABLE = (
     problem(
@@ -34,18 +35,7 @@ TABLE = (
         ),
         x0=[-10, 10],
     ),
-    problem(
-        "HS11",
-        quadratic({(1, 1): 2, (2, 2): 2}, [-10, 0]),
-        nonlinear(
-            "parabola",
-            lambda x1, x2: [x2 - x1**2],
-            lambda x1, x2: [[-2 * x1, 1]],
-            lambda x1, x2: [{(1, 1): -2}],
-            lower=0,
-        ),
-        x0=[4.9, 0.1],
-    ),
+    problem("HS11", quadratic({(1, 1): 2, (2, 2): 2}, [-10, 0]), PARABOLA, x0=[4.9, 0.1]),
     problem(
         "HS12",
         quadratic({(1, 1): 1, (2, 2): 2, (1, 2): -1}, [-7, -7]),
@@ -154,17 +144,7 @@ TABLE = (
         note="a second local minimum, f = 40.199 at (-0.5, 0.8660), is nearer to x0",
     ),
     problem(
-        "HS22",
-        quadratic({(1, 1): 2, (2, 2): 2}, [-4, -2], 5),
-        linear("line", [[1, 1]], upper=2),
-        nonlinear(
-            "parabola",
-            lambda x1, x2: [x2 - x1**2],
-            lambda x1, x2: [[-2 * x1, 1]],
-            lambda x1, x2: [{(1, 1): -2}],
-            lower=0,
-        ),
-        x0=[2, 2],
+        "HS22", quadratic({(1, 1): 2, (2, 2): 2}, [-4, -2], 5), linear("line", [[1, 1]], upper=2), PARABOLA, x0=[2, 2]
     ),
     problem(
         "HS23",
@@ -245,7 +225,7 @@ TABLE = (
         unique=False,
         note="a second KKT point, f = -4 at (0, 0, 2), attracts methods started at x0, where x2 is at its bound",
     ),
-    problem("HS34", quadratic({}, [-1, 0, 0]), _towers(), x0=[0, 1.05, 2.9], lower=0, upper=[100, 100, 10]),
+    problem("HS34", quadratic({}, [-1, 0, 0]), TOWERS, x0=[0, 1.05, 2.9], lower=0, upper=[100, 100, 10]),
     problem(
         "HS43",
         quadratic({(1, 1): 2, (2, 2): 2, (3, 3): 4, (4, 4): 2}, [-5, -5, -21, 7]),
@@ -309,5 +289,5 @@ TABLE = (
         lower=[-4.5, -4.5, -5],
         upper=[4.5, 4.5, 5],
     ),
-    problem("HS66", quadratic({}, [-0.8, 0, 0.2]), _towers(), x0=[0, 1.05, 2.9], lower=0, upper=[100, 100, 10]),
+    problem("HS66", quadratic({}, [-0.8, 0, 0.2]), TOWERS, x0=[0, 1.05, 2.9], lower=0, upper=[100, 100, 10]),
 )

@@ -8,6 +8,7 @@ import numpy as np
 from numpy import cos, log, sin
 
 from auglag._typing import Matrix, Vector
+from auglag.problems.hs.equality import POWERS
 from auglag.problems.hs.model import Smooth, linear, problem, product, quadratic, squares
 
 
@@ -17,16 +18,13 @@ def _hs62_objective() -> Smooth:
     weights = -32.174 * np.array([255, -255, 280, -280, 290, -290], dtype=np.float64)
 
     def fun(*x: float) -> float:
-        value: float = weights @ log(forms @ np.asarray(x) + 0.03)
-        return value
+        return float(weights @ log(forms @ np.asarray(x) + 0.03))
 
     def grad(*x: float) -> Vector:
-        slope: Vector = (weights / (forms @ np.asarray(x) + 0.03)) @ forms
-        return slope
+        return np.asarray((weights / (forms @ np.asarray(x) + 0.03)) @ forms)
 
     def hess(*x: float) -> Matrix:
-        curvature: Matrix = -(forms.T * (weights / (forms @ np.asarray(x) + 0.03) ** 2)) @ forms
-        return curvature
+        return np.asarray(-(forms.T * (weights / (forms @ np.asarray(x) + 0.03) ** 2)) @ forms)
 
     return Smooth(fun, grad, hess)
 
@@ -48,13 +46,11 @@ def _hs86_objective() -> Smooth:
 
     def fun(*x: float) -> float:
         v = np.asarray(x)
-        value: float = e @ v + v @ (c @ v) + d @ v**3
-        return value
+        return float(e @ v + v @ (c @ v) + d @ v**3)
 
     def grad(*x: float) -> Vector:
         v = np.asarray(x)
-        slope: Vector = e + 2 * (c @ v) + 3 * d * v**2
-        return slope
+        return np.asarray(e + 2 * (c @ v) + 3 * d * v**2)
 
     return Smooth(fun, grad, lambda *x: 2 * c + np.diag(6 * d * np.asarray(x)))
 
@@ -84,7 +80,7 @@ TABLE = (
                 (2, 2): -((pi / 16) ** 2) * sin(pi * x1 / 12) * cos(pi * x2 / 16),
             },
         ),
-        linear("line", [[4, -3]], lower=0, upper=0),
+        linear("line", [[4, -3]], equal=0),
         x0=[0, 0],
         unique=False,
         note="periodic: the same value at (12 k - 3, 16 k - 4) for every integer k",
@@ -101,10 +97,7 @@ TABLE = (
         "HS24",
         Smooth(
             lambda x1, x2: ((x1 - 3) ** 2 - 9) * x2**3 / (27 * sqrt(3)),
-            lambda x1, x2: [
-                2 * (x1 - 3) * x2**3 / (27 * sqrt(3)),
-                ((x1 - 3) ** 2 - 9) * x2**2 / (9 * sqrt(3)),
-            ],
+            lambda x1, x2: [2 * (x1 - 3) * x2**3 / (27 * sqrt(3)), ((x1 - 3) ** 2 - 9) * x2**2 / (9 * sqrt(3))],
             lambda x1, x2: {
                 (1, 1): 2 * x2**3 / (27 * sqrt(3)),
                 (1, 2): 2 * (x1 - 3) * x2**2 / (9 * sqrt(3)),
@@ -115,12 +108,7 @@ TABLE = (
         x0=[1, 0.5],
         lower=0,
     ),
-    problem(
-        "HS28",
-        squares([[1, 1, 0], [0, 1, 1]], [0, 0]),
-        linear("plane", [[1, 2, 3]], lower=1, upper=1),
-        x0=[-4, 1, 1],
-    ),
+    problem("HS28", squares([[1, 1, 0], [0, 1, 1]], [0, 0]), linear("plane", [[1, 2, 3]], equal=1), x0=[-4, 1, 1]),
     problem(
         "HS35",
         quadratic({(1, 1): 4, (2, 2): 4, (3, 3): 2, (1, 2): 2, (1, 3): 2}, [-8, -6, -4], 9),
@@ -155,7 +143,7 @@ TABLE = (
             lambda x1, x2, x3, x4: [-x2 * x3, -x1 * x3, -x1 * x2, 0],
             lambda x1, x2, x3, x4: {(1, 2): -x3, (1, 3): -x2, (2, 3): -x1},
         ),
-        linear("girth", [[1, 2, 2, -1]], lower=0, upper=0),
+        linear("girth", [[1, 2, 2, -1]], equal=0),
         x0=[2, 2, 2, 2],
         lower=0,
         upper=[1, 1, 1, 2],
@@ -176,30 +164,13 @@ TABLE = (
     problem(
         "HS48",
         squares([[1, 0, 0, 0, 0], [0, 1, -1, 0, 0], [0, 0, 0, 1, -1]], [1, 0, 0]),
-        linear("planes", [[1, 1, 1, 1, 1], [0, 0, 1, -2, -2]], lower=[5, -3], upper=[5, -3]),
+        linear("planes", [[1, 1, 1, 1, 1], [0, 0, 1, -2, -2]], equal=[5, -3]),
         x0=[3, 5, -3, 2, -2],
     ),
     problem(
         "HS49",
-        Smooth(
-            lambda x1, x2, x3, x4, x5: (x1 - x2) ** 2 + (x3 - 1) ** 2 + (x4 - 1) ** 4 + (x5 - 1) ** 6,
-            lambda x1, x2, x3, x4, x5: [
-                2 * (x1 - x2),
-                -2 * (x1 - x2),
-                2 * (x3 - 1),
-                4 * (x4 - 1) ** 3,
-                6 * (x5 - 1) ** 5,
-            ],
-            lambda x1, x2, x3, x4, x5: {
-                (1, 1): 2,
-                (1, 2): -2,
-                (2, 2): 2,
-                (3, 3): 2,
-                (4, 4): 12 * (x4 - 1) ** 2,
-                (5, 5): 30 * (x5 - 1) ** 4,
-            },
-        ),
-        linear("planes", [[1, 1, 1, 4, 0], [0, 0, 1, 0, 5]], lower=[7, 6], upper=[7, 6]),
+        POWERS,
+        linear("planes", [[1, 1, 1, 4, 0], [0, 0, 1, 0, 5]], equal=[7, 6]),
         x0=[10, 7, 2, -3, 0.8],
         unique=False,
         note="the Hessian is singular on the null space of the constraints: f grows with the fourth power",
@@ -227,49 +198,34 @@ TABLE = (
                 (5, 5): 2,
             },
         ),
-        linear("planes", [[1, 2, 3, 0, 0], [0, 1, 2, 3, 0], [0, 0, 1, 2, 3]], lower=6, upper=6),
+        linear("planes", [[1, 2, 3, 0, 0], [0, 1, 2, 3, 0], [0, 0, 1, 2, 3]], equal=6),
         x0=[35, -31, 11, 5, -5],
     ),
     problem(
         "HS51",
         squares([[1, -1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]], [0, 2, 1, 1]),
-        linear("planes", [[1, 3, 0, 0, 0], [0, 0, 1, 1, -2], [0, 1, 0, 0, -1]], lower=[4, 0, 0], upper=[4, 0, 0]),
+        linear("planes", [[1, 3, 0, 0, 0], [0, 0, 1, 1, -2], [0, 1, 0, 0, -1]], equal=[4, 0, 0]),
         x0=[2.5, 0.5, 2, -1, 0.5],
     ),
     problem(
         "HS52",
         squares([[4, -1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]], [0, 2, 1, 1]),
-        linear("planes", [[1, 3, 0, 0, 0], [0, 0, 1, 1, -2], [0, 1, 0, 0, -1]], lower=0, upper=0),
+        linear("planes", [[1, 3, 0, 0, 0], [0, 0, 1, 1, -2], [0, 1, 0, 0, -1]], equal=0),
         x0=[2, 2, 2, 2, 2],
     ),
     problem(
         "HS53",
         squares([[1, -1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]], [0, 2, 1, 1]),
-        linear("planes", [[1, 3, 0, 0, 0], [0, 0, 1, 1, -2], [0, 1, 0, 0, -1]], lower=0, upper=0),
+        linear("planes", [[1, 3, 0, 0, 0], [0, 0, 1, 1, -2], [0, 1, 0, 0, -1]], equal=0),
         x0=[2, 2, 2, 2, 2],
         lower=-10,
         upper=10,
     ),
-    problem(
-        "HS62",
-        _hs62_objective(),
-        linear("simplex", [[1, 1, 1]], lower=1, upper=1),
-        x0=[0.7, 0.2, 0.1],
-        lower=0,
-        upper=1,
-    ),
+    problem("HS62", _hs62_objective(), linear("simplex", [[1, 1, 1]], equal=1), x0=[0.7, 0.2, 0.1], lower=0, upper=1),
     problem(
         "HS76",
-        quadratic(
-            {(1, 1): 2, (2, 2): 1, (3, 3): 2, (4, 4): 1, (1, 3): -1, (3, 4): 1},
-            [-1, -3, 1, -1],
-        ),
-        linear(
-            "planes",
-            [[1, 2, 1, 1], [3, 1, 2, -1], [0, 1, 4, 0]],
-            lower=[-inf, -inf, 1.5],
-            upper=[5, 4, inf],
-        ),
+        quadratic({(1, 1): 2, (2, 2): 1, (3, 3): 2, (4, 4): 1, (1, 3): -1, (3, 4): 1}, [-1, -3, 1, -1]),
+        linear("planes", [[1, 2, 1, 1], [3, 1, 2, -1], [0, 1, 4, 0]], lower=[-inf, -inf, 1.5], upper=[5, 4, inf]),
         x0=[0.5, 0.5, 0.5, 0.5],
         lower=0,
     ),

@@ -18,8 +18,7 @@ def _hs73_nutrients() -> Row:
     w = (0.28, 0.19, 20.5, 0.62)
 
     def deviation(*x: float) -> float:
-        value: float = root(w[0] * x[0] ** 2 + w[1] * x[1] ** 2 + w[2] * x[2] ** 2 + w[3] * x[3] ** 2)
-        return value
+        return float(root(w[0] * x[0] ** 2 + w[1] * x[1] ** 2 + w[2] * x[2] ** 2 + w[3] * x[3] ** 2))
 
     def jac(*x: float) -> list[list[float]]:
         s = deviation(*x)
@@ -79,8 +78,7 @@ def _generators(name: str, angle: float) -> KnownProblem:
                     (4, 4): -1000 * sin(x4 - 0.25) - 1000 * sin(x4 - x3 - 0.25),
                 },
             ],
-            lower=[-894.8, -894.8, -1294.8],
-            upper=[-894.8, -894.8, -1294.8],
+            equal=[-894.8, -894.8, -1294.8],
         ),
         x0=[0, 0, 0, 0],
         lower=[0, 0, -angle, -angle],
@@ -93,13 +91,11 @@ def _exp_of_product() -> Smooth:
     p = product()
 
     def grad(*x: float) -> Vector:
-        slope: Vector = exp(p.fun(*x)) * np.asarray(p.grad(*x))
-        return slope
+        return np.asarray(exp(p.fun(*x)) * np.asarray(p.grad(*x)))
 
     def hess(*x: float) -> Matrix:
         g = np.asarray(p.grad(*x))
-        curvature: Matrix = exp(p.fun(*x)) * (p.hess(*x) + np.outer(g, g))
-        return curvature
+        return np.asarray(exp(p.fun(*x)) * (p.hess(*x) + np.outer(g, g)))
 
     return Smooth(lambda *x: exp(p.fun(*x)), grad, hess)
 
@@ -115,8 +111,7 @@ def _hs81_objective() -> Smooth:
     def hess(*x: float) -> Matrix:
         cubes = x[0] ** 3 + x[1] ** 3 + 1
         g = np.array([3 * x[0] ** 2, 3 * x[1] ** 2, 0, 0, 0])
-        curvature: Matrix = base.hess(*x) - np.outer(g, g) - cubes * np.diag([6 * x[0], 6 * x[1], 0, 0, 0])
-        return curvature
+        return np.asarray(base.hess(*x) - np.outer(g, g) - cubes * np.diag([6 * x[0], 6 * x[1], 0, 0, 0]))
 
     return Smooth(lambda *x: base.fun(*x) - (x[0] ** 3 + x[1] ** 3 + 1) ** 2 / 2, grad, hess)
 
@@ -125,7 +120,7 @@ TABLE = (
     problem(
         "HS14",
         quadratic({(1, 1): 2, (2, 2): 2}, [-4, -2], 5),
-        linear("line", [[1, -2]], lower=-1, upper=-1),
+        linear("line", [[1, -2]], equal=-1),
         nonlinear(
             "ellipse",
             lambda x1, x2: [0.25 * x1**2 + x2**2],
@@ -146,7 +141,7 @@ TABLE = (
             ],
             lambda x1, x2, x3: {(1, 1): 10, (1, 2): -2, (1, 3): 2, (2, 2): 26, (2, 3): 6, (3, 3): 2},
         ),
-        linear("simplex", [[1, 1, 1]], lower=1, upper=1),
+        linear("simplex", [[1, 1, 1]], equal=1),
         nonlinear(
             "cubic",
             lambda x1, x2, x3: [6 * x2 + 4 * x3 - x1**3],
@@ -162,11 +157,7 @@ TABLE = (
         "HS60",
         Smooth(
             lambda x1, x2, x3: (x1 - 1) ** 2 + (x1 - x2) ** 2 + (x2 - x3) ** 4,
-            lambda x1, x2, x3: [
-                2 * (x1 - 1) + 2 * (x1 - x2),
-                -2 * (x1 - x2) + 4 * (x2 - x3) ** 3,
-                -4 * (x2 - x3) ** 3,
-            ],
+            lambda x1, x2, x3: [2 * (x1 - 1) + 2 * (x1 - x2), -2 * (x1 - x2) + 4 * (x2 - x3) ** 3, -4 * (x2 - x3) ** 3],
             lambda x1, x2, x3: {
                 (1, 1): 4,
                 (1, 2): -2,
@@ -185,14 +176,13 @@ TABLE = (
     problem(
         "HS63",
         quadratic({(1, 1): -2, (2, 2): -4, (3, 3): -2, (1, 2): -1, (1, 3): -1}, [0, 0, 0], 1000),
-        linear("plane", [[8, 14, 7]], lower=56, upper=56),
+        linear("plane", [[8, 14, 7]], equal=56),
         nonlinear(
             "sphere",
             lambda x1, x2, x3: [x1**2 + x2**2 + x3**2],
             lambda x1, x2, x3: [[2 * x1, 2 * x2, 2 * x3]],
             lambda x1, x2, x3: [{(1, 1): 2, (2, 2): 2, (3, 3): 2}],
-            lower=25,
-            upper=25,
+            equal=25,
         ),
         x0=[2, 2, 2],
         lower=0,
@@ -201,12 +191,7 @@ TABLE = (
         "HS71",
         Smooth(
             lambda x1, x2, x3, x4: x1 * x4 * (x1 + x2 + x3) + x3,
-            lambda x1, x2, x3, x4: [
-                x4 * (2 * x1 + x2 + x3),
-                x1 * x4,
-                x1 * x4 + 1,
-                x1 * (x1 + x2 + x3),
-            ],
+            lambda x1, x2, x3, x4: [x4 * (2 * x1 + x2 + x3), x1 * x4, x1 * x4 + 1, x1 * (x1 + x2 + x3)],
             lambda x1, x2, x3, x4: {
                 (1, 1): 2 * x4,
                 (1, 2): x4,
@@ -221,14 +206,7 @@ TABLE = (
             lambda x1, x2, x3, x4: [x1 * x2 * x3 * x4],
             lambda x1, x2, x3, x4: [[x2 * x3 * x4, x1 * x3 * x4, x1 * x2 * x4, x1 * x2 * x3]],
             lambda x1, x2, x3, x4: [
-                {
-                    (1, 2): x3 * x4,
-                    (1, 3): x2 * x4,
-                    (1, 4): x2 * x3,
-                    (2, 3): x1 * x4,
-                    (2, 4): x1 * x3,
-                    (3, 4): x1 * x2,
-                }
+                {(1, 2): x3 * x4, (1, 3): x2 * x4, (1, 4): x2 * x3, (2, 3): x1 * x4, (2, 4): x1 * x3, (3, 4): x1 * x2}
             ],
             lower=25,
         ),
@@ -237,8 +215,7 @@ TABLE = (
             lambda x1, x2, x3, x4: [x1**2 + x2**2 + x3**2 + x4**2],
             lambda x1, x2, x3, x4: [[2 * x1, 2 * x2, 2 * x3, 2 * x4]],
             lambda x1, x2, x3, x4: [{(j, j): 2 for j in range(1, 5)}],
-            lower=40,
-            upper=40,
+            equal=40,
         ),
         x0=[1, 5, 5, 1],
         lower=1,

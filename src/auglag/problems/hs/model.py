@@ -113,7 +113,7 @@ def problem(
         x=_frozen(solution.x),
         f=solution.f,
         multipliers=tuple(_frozen(y) for y in solution.y),
-        bound_multipliers=_frozen(solution.z),
+        bound_multipliers=_frozen(solution.z or (0.0,) * n),
         unique=unique,
         note=note,
     )
@@ -127,8 +127,9 @@ def nonlinear(
     *,
     lower: Level = -inf,
     upper: Level = inf,
+    equal: Level | None = None,
 ) -> Row:
-    """The block lower <= c(x) <= upper; `fun`, `jac` and `hess` list the values, gradients and Hessians of the c_i."""
+    """The block lower <= c(x) <= upper, or c(x) = equal; the functions list values, gradients, Hessians of the c_i."""
 
     def values(x: Vector) -> Vector:
         with np.errstate(all="ignore"):
@@ -145,19 +146,20 @@ def nonlinear(
                 total += weight * _symmetric(len(x), entries)
         return total
 
-    return Row(name, values, jacobian, hessian, _level(lower), _level(upper), linear=False)
+    return Row(name, values, jacobian, hessian, *_sides(lower, upper, equal), linear=False)
 
 
-def linear(name: str, matrix: Sequence[Sequence[float]], *, lower: Level = -inf, upper: Level = inf) -> Row:
-    """The block lower <= A x <= upper."""
+def linear(
+    name: str, matrix: Sequence[Sequence[float]], *, lower: Level = -inf, upper: Level = inf, equal: Level | None = None
+) -> Row:
+    """The block lower <= A x <= upper, or A x = equal."""
     a = _frozen(matrix)
     return Row(
         name,
-        fun=lambda x: a @ _vector(x),
-        jac=lambda x: a.copy(),
-        hess=lambda x, v: np.zeros((a.shape[1], a.shape[1])),
-        lower=_level(lower),
-        upper=_level(upper),
+        lambda x: a @ _vector(x),
+        lambda x: a.copy(),
+        lambda x, v: np.zeros((a.shape[1], a.shape[1])),
+        *_sides(lower, upper, equal),
         linear=True,
     )
 
@@ -168,8 +170,7 @@ def quadratic(q: Entries, g: Sequence[float], constant: float = 0.0) -> Smooth:
 
     def fun(*x: float) -> float:
         v = np.asarray(x)
-        value: float = v @ (h @ v) / 2 + b @ v + constant
-        return value
+        return float(v @ (h @ v) / 2 + b @ v + constant)
 
     return Smooth(fun, lambda *x: h @ np.asarray(x) + b, lambda *x: h)
 
@@ -180,8 +181,7 @@ def squares(matrix: Sequence[Sequence[float]], target: Sequence[float]) -> Smoot
 
     def fun(*x: float) -> float:
         r = a @ np.asarray(x) - b
-        value: float = r @ r
-        return value
+        return float(r @ r)
 
     return Smooth(fun, lambda *x: 2 * (a @ np.asarray(x) - b) @ a, lambda *x: 2 * a.T @ a)
 
@@ -207,6 +207,10 @@ def _frozen(values: ArrayLike) -> Vector:
     array = np.array(values, dtype=np.float64)
     array.setflags(write=False)
     return array
+
+
+def _sides(lower: Level, upper: Level, equal: Level | None) -> tuple[float | Vector, float | Vector]:
+    return (_level(lower), _level(upper)) if equal is None else (_level(equal), _level(equal))
 
 
 def _level(value: Level) -> float | Vector:

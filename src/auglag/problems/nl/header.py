@@ -30,21 +30,9 @@ class Header:
     options: tuple[int, ...]  #: AMPL's options, to be given back in the `.sol` file
     vbtol: float | None  #: the number that follows them when the second option is 3
     counts: dict[str, int]
-
-    @property
-    def variables(self) -> int:
-        """n."""
-        return self.counts["variables"]
-
-    @property
-    def constraints(self) -> int:
-        """m."""
-        return self.counts["constraints"]
-
-    @property
-    def objectives(self) -> int:
-        """Number of objectives."""
-        return self.counts["objectives"]
+    variables: int
+    constraints: int
+    objectives: int
 
     @property
     def common(self) -> int:
@@ -80,7 +68,7 @@ def read_header(data: bytes, name: str) -> tuple[Header, Source]:
     for number, (names, line) in enumerate(zip(_LINES, lines[1:10], strict=True), start=2):
         counts |= _numbers(names, line.partition(b"#")[0], f"{name}, line {number}")
     _check(counts, len(data), name)
-    header = Header(options, vbtol, counts)
+    header = Header(options, vbtol, counts, *(counts[what] for what in ("variables", "constraints", "objectives")))
     if text:
         if not lines[-1].strip():
             lines.pop()

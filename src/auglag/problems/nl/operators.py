@@ -79,10 +79,6 @@ def _atan2_second(p: Vector, v: Vector, a: Vector, b: Vector) -> Partials:
     return -2.0 * a * b / square, (a * a - b * b) / square, 2.0 * a * b / square
 
 
-def _mod_first(p: Vector, v: Vector, a: Vector, b: Vector) -> Partials:
-    return np.ones_like(a), -np.trunc(a / b)
-
-
 _BOTH, _MIXED = (0, 1), ((0, 0), (0, 1), (1, 1))
 _LOG10 = float(np.log(10.0))
 
@@ -131,7 +127,9 @@ OPERATORS: dict[str, Operator] = {
         _BOTH,
         _MIXED,
     ),
-    "mod": Operator(2, lambda p, a, b: np.fmod(a, b), _mod_first, None, _BOTH),
+    "mod": Operator(
+        2, lambda p, a, b: np.fmod(a, b), lambda p, v, a, b: (np.ones_like(a), -np.trunc(a / b)), None, _BOTH
+    ),
     "div": Operator(2, lambda p, a, b: np.trunc(a / b)),
     # At a tie the first argument counts; NaN in either makes NaN.
     "min": Operator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, final
 
@@ -22,23 +23,23 @@ from auglag.problems.nl.tape import Tape
 #: Names in `.col` and `.row` files beside a model are read up to this size.
 LARGEST_NAMES = 100_000_000
 
-
 #: Names of rows and of variables.
 Names: TypeAlias = tuple[tuple[str, ...] | None, tuple[str, ...] | None]
 
 
 @final
+@dataclass(slots=True, eq=False)
 class _Evaluated:
     """What is known at one x."""
 
-    def __init__(self, x: Vector, v: Vector) -> None:
-        self.x, self.v = x, v
-        self.p: Vector | None = None
-        self.rows: Vector | None = None
-        self.q: Vector | None = None
-        self.arguments: Any = None
-        self.weighted: tuple[bytes, Vector] | None = None
-        self.hessian: tuple[Vector, Any] | None = None
+    x: Vector
+    v: Vector
+    p: Vector | None = None
+    rows: Vector | None = None
+    q: Vector | None = None
+    arguments: Any = None
+    weighted: tuple[bytes, Vector] | None = None
+    hessian: tuple[Vector, Any] | None = None
 
 
 @final
@@ -100,24 +101,20 @@ class NlProblem(AbstractProblem):
         return float(self._at(x).v[self._tape.roots[-1]])
 
     def c(self, x: Vector) -> Vector:
-        """The constraint functions."""
         self.counts.constr_nfev += 1
         return np.asarray(self._at(x).v[self._tape.roots[:-1]])
 
     def grad(self, x: Vector) -> Vector:
-        """The gradient of f."""
         self.counts.njev += 1
         gradient = np.zeros(self.n)
         gradient[self._grad_column] = self._rows(x)[self._grad_part]
         return gradient
 
     def jac(self, x: Vector) -> Any:
-        """The Jacobian of c."""
         self.counts.constr_njev += 1
         return self._jac_pattern.matrix(self._rows(x)[self._jac_part].copy())
 
     def vjp(self, point: Point, w: Vector) -> Vector:
-        """J(x)'w."""
         if not self.m:
             return np.zeros(self.n)
         entries: Any = point.jac
@@ -141,7 +138,6 @@ class NlProblem(AbstractProblem):
         return self.has_hessp and self._second_order().products <= LARGEST
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
-        """The Hessian of f + y'c at x times v."""
         second, at, weights = self._weighted(x, y)
         v = vector(v, self.n, "v")
         with np.errstate(all="ignore"):
@@ -150,7 +146,6 @@ class NlProblem(AbstractProblem):
             return second.product(at.arguments, weights, v)
 
     def hess(self, x: Vector, y: Vector) -> Any:
-        """The Hessian of f + y'c at x, a csr_array with both triangles."""
         second, at, weights = self._weighted(x, y)
         with np.errstate(all="ignore"):
             kept = self._assembled(second, at, weights)

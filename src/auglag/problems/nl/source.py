@@ -101,7 +101,6 @@ class TextSource(Source):
         self._rest: list[bytes] = []
 
     def where(self) -> str:
-        """The line."""
         return f"line {min(self._at, len(self._lines))}"
 
     def _line(self, what: str) -> bytes:
@@ -121,7 +120,6 @@ class TextSource(Source):
         return ""
 
     def integers(self, count: int, what: str) -> list[int]:
-        """From the segment's own line."""
         if len(self._rest) < count:
             self.fail(f"{what} must be {count} integers", b" ".join(self._rest).decode("latin-1"))
         values = [self._integer(word, what) for word in self._rest[:count]]
@@ -146,18 +144,15 @@ class TextSource(Source):
         return float(word.lower().replace(b"d", b"e"))
 
     def integer(self, what: str) -> int:
-        """The whole line."""
         return self._integer(self._line(what), what)
 
     def entry(self, what: str, *, whole: bool = False) -> tuple[int, float]:
-        """Two words."""
         words = self._line(what).split()
         if len(words) != 2:
             self.fail(f"{what} must be an index and a number", b" ".join(words).decode("latin-1"))
         return self._integer(words[0], what), self._real(words[1], what)
 
     def bound(self, what: str) -> tuple[int, list[float], list[int]]:
-        """A digit and its numbers."""
         words = self._line(what).split()
         if not words or words[0] not in (b"0", b"1", b"2", b"3", b"4", b"5"):
             self.fail(f"{what} must start with a digit from 0 to 5", b" ".join(words).decode("latin-1"))
@@ -169,7 +164,6 @@ class TextSource(Source):
         return kind, [self._real(word, what) for word in words[1:]], []
 
     def token(self) -> tuple[str, int | float]:
-        """A letter and its number."""
         line = self._line("an expression")
         letter, rest = line[:1], line[1:]
         if letter == b"n":
@@ -194,7 +188,6 @@ class BinarySource(Source):
         self._int, self._real, self._short = (struct.Struct(order + kind) for kind in "idh")
 
     def where(self) -> str:
-        """The byte."""
         return f"byte {self._at}"
 
     def _unpack(self, form: struct.Struct, what: str) -> int | float:
@@ -217,23 +210,18 @@ class BinarySource(Source):
         return chr(self._data[self._at - 1])
 
     def segment(self) -> str:
-        """The next byte."""
         return self._letter("a segment") if self._at < len(self._data) else ""
 
     def integers(self, count: int, what: str) -> list[int]:
-        """The next integers."""
         return [self.integer(what) for _ in range(count)]
 
     def integer(self, what: str) -> int:
-        """The next integer."""
         return int(self._unpack(self._int, what))
 
     def entry(self, what: str, *, whole: bool = False) -> tuple[int, float]:
-        """An integer and a number."""
         return self.integer(what), float(self.integer(what)) if whole else self._number(what)
 
     def bound(self, what: str) -> tuple[int, list[float], list[int]]:
-        """A digit and its numbers."""
         letter = self._letter(what)
         if letter not in "012345":
             self.fail(f"{what} must start with a digit from 0 to 5", letter)
@@ -243,7 +231,6 @@ class BinarySource(Source):
         return kind, [self._number(what) for _ in range(BOUND_NUMBERS[kind])], []
 
     def token(self) -> tuple[str, int | float]:
-        """A letter and its number."""
         letter = self._letter("an expression")
         if letter == "n":
             return "n", self._number("a constant")
