@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from importlib.metadata import version
+from importlib.util import find_spec
 
 # One thread for each process: the matrices here are tiny, and threads of BLAS or PyTorch get in each other's way.
 # To be set before NumPy is loaded.
@@ -11,14 +13,19 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Four virtual devices, so that spreading a batch over devices can be tested anywhere. Read when JAX is loaded.
 # What is compiled here runs for milliseconds: compiling it well would take longer.
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0 "
+FLAGS = [
+    "--xla_force_host_platform_device_count=4",
+    "--xla_backend_optimization_level=0",
     "--xla_llvm_disable_expensive_passes=true",
-)
+]
+# XLA ends the process at a flag that it does not know, and these two, which more than halve the time of compiling, come
+# and go with its versions.
+if find_spec("jaxlib") and version("jaxlib").startswith("0.10."):
+    FLAGS += ["--xla_cpu_use_fusion_emitters=false", "--xla_cpu_enable_concurrency_optimized_scheduler=false"]
+os.environ.setdefault("XLA_FLAGS", " ".join(FLAGS))
 
-import pytest
-from hypothesis import settings
+import pytest  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
 pytest.register_assert_rewrite("helpers")
 

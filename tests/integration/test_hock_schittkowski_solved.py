@@ -31,7 +31,7 @@ class Way:
     only: frozenset[str] = frozenset(PROBLEMS)  #: problems tried
     #: Problems that need more than EVALUATIONS.
     evaluations: dict[str, int] = field(default_factory=dict)
-    #: Problems not solved to tol within that many calls; most are not with ten times as many.
+    #: Problems not solved to tol within that many calls, nor with the default budget.
     fails: frozenset[str] = frozenset()
     reason: str = ""  #: why they are not
     #: Solved, R <= tol, but so ill-conditioned that x or y is only as good as the number here (or nearly was not).

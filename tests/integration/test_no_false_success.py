@@ -56,15 +56,15 @@ class Plan:
 #: 98 %, nan_holes 80 %, badly_scaled 75 %, infeasible 91 %, unbounded 39 % (the others end at a limit),
 #: nonsmooth 100 %. With the default settings and more evaluations nearly all but nan_holes and badly_scaled: 99-100 %.
 PLANS = {
-    "convex_qp": Plan(320, 3000, 0.97),
-    "qcqp": Plan(320, 3000, 0.94, false_infeasible=0.03),
-    "polynomial": Plan(320, 3000, 0.93, false_infeasible=0.03),
-    "redundant": Plan(200, 2000, 0.93),
-    "nan_holes": Plan(120, 2000, 0.60),
-    "badly_scaled": Plan(100, 1500, 0.55, false_infeasible=0.03),
-    "infeasible": Plan(100, 2000, 0.80),
-    "unbounded": Plan(50, 800, 0.15),
-    "nonsmooth": Plan(320, 3000, 0.93),
+    "convex_qp": Plan(200, 3000, 0.97),
+    "qcqp": Plan(200, 3000, 0.94, false_infeasible=0.03),
+    "polynomial": Plan(200, 3000, 0.93, false_infeasible=0.03),
+    "redundant": Plan(120, 2000, 0.93),
+    "nan_holes": Plan(80, 2000, 0.60),
+    "badly_scaled": Plan(60, 1500, 0.55, false_infeasible=0.03),
+    "infeasible": Plan(70, 2000, 0.80),
+    "unbounded": Plan(30, 800, 0.15),
+    "nonsmooth": Plan(200, 3000, 0.93),
 }
 #: Families are cut into parts that run side by side.
 PARTS = 2
