@@ -67,15 +67,26 @@ class CasadiProblem(AbstractProblem):
     has_hessp = has_hess = True
 
     def __init__(
-        self, nlp: Mapping[str, Any], *, x0: Any = 0.0, p: Any = 0.0, lbx: Any = -np.inf, ubx: Any = np.inf,
-        lbg: Any = -np.inf, ubg: Any = np.inf,
-    ) -> None:  # fmt: skip
+        self,
+        nlp: Mapping[str, Any],
+        *,
+        x0: Any = 0.0,
+        p: Any = 0.0,
+        lbx: Any = -np.inf,
+        ubx: Any = np.inf,
+        lbg: Any = -np.inf,
+        ubg: Any = np.inf,
+    ) -> None:
         x, parameters, f, g = _parts(nlp)
         n, m = x.numel(), g.numel()
         super().__init__(
-            _column(x0, n, "x0"), lower=_column(lbx, n, "lbx"), upper=_column(ubx, n, "ubx"), cl=_column(lbg, m, "lbg"),
-            cu=_column(ubg, m, "ubg"), groups=(Group("g", 0, m),) if m else (),
-        )  # fmt: skip
+            _column(x0, n, "x0"),
+            lower=_column(lbx, n, "lbx"),
+            upper=_column(ubx, n, "ubx"),
+            cl=_column(lbg, m, "lbg"),
+            cu=_column(ubg, m, "ubg"),
+            groups=(Group("g", 0, m),) if m else (),
+        )
         for low, high, what in ((self.lower, self.upper, "x"), (self.cl, self.cu, "g")):
             if not (low <= high).all():
                 j = int(np.flatnonzero(~(low <= high))[0])

@@ -121,11 +121,19 @@ def _measure(point: Point, y: Vector) -> Certificate:
         named["bounds"] = bound_violation
     g_value = problem.g.value(x) if problem.g is not None else 0.0
     return Certificate(
-        x=x, multipliers=y, bound_multipliers=z, objective=float(point.f + g_value), stationarity=best.stationarity,
-        violation=violation, complementarity=best.complementarity, row_violations=named,
-        gradient_norm=float(np.linalg.norm(point.grad)), exact=problem.g is None or problem.g.exact,
-        differenced=problem.differenced, derivative_error=point.derivative_error(y),
-    )  # fmt: skip
+        x=x,
+        multipliers=y,
+        bound_multipliers=z,
+        objective=float(point.f + g_value),
+        stationarity=best.stationarity,
+        violation=violation,
+        complementarity=best.complementarity,
+        row_violations=named,
+        gradient_norm=float(np.linalg.norm(point.grad)),
+        exact=problem.g is None or problem.g.exact,
+        differenced=problem.differenced,
+        derivative_error=point.derivative_error(y),
+    )
 
 
 def settle_rows(

@@ -54,11 +54,17 @@ def solve(
     if shown:
         print(f"{problem.name or name}: {problem.n} variables, {problem.m} constraint rows", flush=True)
     result = minimize(
-        problem, variant=variant or None, preset=preset, tol=tol, inner=inner or None,
+        problem,
+        variant=variant or None,
+        preset=preset,
+        tol=tol,
+        inner=inner or None,
         budget=Budget(seconds=seconds, evaluations=evaluations, outer=outer),
-        callback=None if log is None else JsonLog(log, append=resume is not None), progress=shown, checkpoint=save,
+        callback=None if log is None else JsonLog(log, append=resume is not None),
+        progress=shown,
+        checkpoint=save,
         resume=resume,
-    )  # fmt: skip
+    )
     if plot is not None:
         ending = result.status.name.lower().replace("_", " ")
         title = f"{problem.name or name}: {ending}, R = {result.certificate.residual:.1e}"
@@ -105,10 +111,24 @@ def certify(
 def _summary(problem: Any, result: Any) -> dict[str, Any]:
     certificate = result.certificate
     return {
-        "problem": problem.name, "n": problem.n, "m": problem.m, "status": result.status.name,
-        "success": result.success, "message": result.message, "objective": result.fun, "residual": certificate.residual,
-        "violation": certificate.violation, "stationarity": certificate.stationarity, "penalty": result.penalty,
-        "outer": result.nit, "inner_iterations": result.nit_inner, "inner": result.inner, "nfev": result.nfev,
-        "njev": result.njev, "seconds": result.seconds, "x": result.x.tolist(), "multipliers": result.y.tolist(),
+        "problem": problem.name,
+        "n": problem.n,
+        "m": problem.m,
+        "status": result.status.name,
+        "success": result.success,
+        "message": result.message,
+        "objective": result.fun,
+        "residual": certificate.residual,
+        "violation": certificate.violation,
+        "stationarity": certificate.stationarity,
+        "penalty": result.penalty,
+        "outer": result.nit,
+        "inner_iterations": result.nit_inner,
+        "inner": result.inner,
+        "nfev": result.nfev,
+        "njev": result.njev,
+        "seconds": result.seconds,
+        "x": result.x.tolist(),
+        "multipliers": result.y.tolist(),
         "bound_multipliers": result.bound_multipliers.tolist(),
-    }  # fmt: skip
+    }

@@ -32,9 +32,16 @@ _Operator: TypeAlias = Any  # ndarray, csr_array or LinearOperator of shape (m, 
 
 
 def check_gradient(
-    fun: Callable[[Vector], Any], grad: Callable[[Vector], Any], x: ArrayLike, lower: ArrayLike, upper: ArrayLike, *,
-    name: str = "jac", of: str = "fun", rng: np.random.Generator,
-) -> None:  # fmt: skip
+    fun: Callable[[Vector], Any],
+    grad: Callable[[Vector], Any],
+    x: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    *,
+    name: str = "jac",
+    of: str = "fun",
+    rng: np.random.Generator,
+) -> None:
     """Raise `DerivativeError` if grad(x) is not the gradient of the real function fun at x.
 
     `name` and `of` are what the user calls grad and fun. Nothing is said where fun or grad is not defined at x.
@@ -45,9 +52,16 @@ def check_gradient(
 
 
 def check_jacobian(
-    fun: Callable[[Vector], Any], jac: Callable[[Vector], Any], x: ArrayLike, lower: ArrayLike, upper: ArrayLike, *,
-    name: str = "jac", of: str = "fun", rng: np.random.Generator,
-) -> None:  # fmt: skip
+    fun: Callable[[Vector], Any],
+    jac: Callable[[Vector], Any],
+    x: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    *,
+    name: str = "jac",
+    of: str = "fun",
+    rng: np.random.Generator,
+) -> None:
     """Raise `DerivativeError` if jac(x), dense, sparse or a LinearOperator, is not the Jacobian of fun at x."""
     _Check(fun, jac, _box(x, lower, upper), rng).run(
         name,
@@ -57,9 +71,16 @@ def check_jacobian(
 
 
 def check_hessian_product(
-    hessp: Callable[[Vector, Vector], Any], grad: Callable[[Vector], Any], x: ArrayLike, lower: ArrayLike,
-    upper: ArrayLike, *, name: str = "hessp", of: str = "jac", rng: np.random.Generator,
-) -> None:  # fmt: skip
+    hessp: Callable[[Vector, Vector], Any],
+    grad: Callable[[Vector], Any],
+    x: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    *,
+    name: str = "hessp",
+    of: str = "jac",
+    rng: np.random.Generator,
+) -> None:
     """Raise `DerivativeError` if hessp(x, v) is not the derivative of the gradient grad at x in the direction v."""
 
     def hessian(z: Vector) -> LinearOperator:

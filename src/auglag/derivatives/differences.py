@@ -30,9 +30,13 @@ _RELATIVE = {"2-point": TUNING.forward_step, "3-point": TUNING.central_step, "cs
 
 
 def steps(
-    x: ArrayLike, lower: ArrayLike, upper: ArrayLike, scheme: str, rel_step: ArrayLike | None = None,
+    x: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    scheme: str,
+    rel_step: ArrayLike | None = None,
     stretch: float = 1.0,
-) -> tuple[Vector, NDArray[np.bool_]]:  # fmt: skip
+) -> tuple[Vector, NDArray[np.bool_]]:
     """Signed steps h, and which columns are one-sided (3-point only: nodes x+h and x+2h instead of x+h and x-h).
 
     Every node lies in [lower, upper] in floating point. The step is rel * sign(x) * max(1, |x|) with rel = eps^(1/2)
@@ -208,9 +212,17 @@ def _parabola(f0: Vector, f1: Vector, f2: Vector, d1: Any, d2: Any) -> Vector:
 
 
 def jacobian(
-    fun: Callable[[Any], Any], x: ArrayLike, f0: ArrayLike, *, lower: ArrayLike, upper: ArrayLike,
-    scheme: str = "3-point", rel_step: ArrayLike | None = None, sparsity: Sparsity = None, stretch: float = 1.0,
-) -> Matrix | sparse.csr_array:  # fmt: skip
+    fun: Callable[[Any], Any],
+    x: ArrayLike,
+    f0: ArrayLike,
+    *,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    scheme: str = "3-point",
+    rel_step: ArrayLike | None = None,
+    sparsity: Sparsity = None,
+    stretch: float = 1.0,
+) -> Matrix | sparse.csr_array:
     """The Jacobian (m, n) of fun at x, where f0 = fun(x); a `csr_array` of the given structure with `sparsity`.
 
     Columns of fixed variables are 0. Where fun is NaN, infinite or raises `EvaluationError` at a node, other nodes
@@ -258,9 +270,14 @@ def _coloured(stencil: _Stencil, fun: _Guarded, f0: Vector, sparsity: Sparsity) 
 
 
 def hessian_from_gradient(
-    grad: Callable[[Any], Any], x: ArrayLike, g0: ArrayLike, *, lower: ArrayLike, upper: ArrayLike,
+    grad: Callable[[Any], Any],
+    x: ArrayLike,
+    g0: ArrayLike,
+    *,
+    lower: ArrayLike,
+    upper: ArrayLike,
     scheme: str = "3-point",
-) -> Matrix:  # fmt: skip
+) -> Matrix:
     """The symmetric Hessian from differences of the gradient.
 
     Rows and columns of fixed variables are 0. An entry that only one triangle could give is taken from there.

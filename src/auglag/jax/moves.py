@@ -12,11 +12,29 @@ import numpy as np
 from auglag.jax.folding import NotScalar, Numbers, add, boxed, mul, numbers, varies
 
 #: Primitives that only move numbers about: done once on their positions.
-MOVES = frozenset([
-    "reshape", "squeeze", "expand_dims", "transpose", "broadcast_in_dim", "slice", "rev", "concatenate", "pad",
-    "gather", "dynamic_slice", "split", "stack", "unstack", "dynamic_update_slice", "scatter", "scatter-add",
-    "cumsum", "iota",
-])  # fmt: skip
+MOVES = frozenset(
+    [
+        "reshape",
+        "squeeze",
+        "expand_dims",
+        "transpose",
+        "broadcast_in_dim",
+        "slice",
+        "rev",
+        "concatenate",
+        "pad",
+        "gather",
+        "dynamic_slice",
+        "split",
+        "stack",
+        "unstack",
+        "dynamic_update_slice",
+        "scatter",
+        "scatter-add",
+        "cumsum",
+        "iota",
+    ]
+)
 SPLITS = ("split", "unstack")
 
 

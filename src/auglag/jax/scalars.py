@@ -54,9 +54,15 @@ def _inner(eqn: Any) -> Any | None:
 
 
 CALLS = (
-    "pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr",
+    "pjit",
+    "jit",
+    "closed_call",
+    "core_call",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "custom_vjp_call_jaxpr",
     "remat2",
-)  # fmt: skip
+)
 
 
 def _operations(jaxpr: Any) -> int:
@@ -143,12 +149,59 @@ def _plain(params: dict[str, Any]) -> dict[str, Any]:
 
 #: Primitives that are applied to single numbers as they are.
 PLAIN = [
-    "sin", "cos", "tan", "tanh", "exp", "exp2", "expm1", "log", "log1p", "sqrt", "rsqrt", "cbrt", "pow",
-    "integer_pow", "square", "abs", "sign", "floor", "ceil", "round", "max", "min", "eq", "ne", "lt", "le", "gt",
-    "ge", "and", "or", "not", "xor", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh",
-    "erf", "erfc", "erf_inv", "logistic", "is_finite", "rem", "lgamma", "digamma", "nextafter",
-    "convert_element_type", "clamp",
-]  # fmt: skip
+    "sin",
+    "cos",
+    "tan",
+    "tanh",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "cbrt",
+    "pow",
+    "integer_pow",
+    "square",
+    "abs",
+    "sign",
+    "floor",
+    "ceil",
+    "round",
+    "max",
+    "min",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "and",
+    "or",
+    "not",
+    "xor",
+    "asin",
+    "acos",
+    "atan",
+    "atan2",
+    "sinh",
+    "cosh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erf",
+    "erfc",
+    "erf_inv",
+    "logistic",
+    "is_finite",
+    "rem",
+    "lgamma",
+    "digamma",
+    "nextafter",
+    "convert_element_type",
+    "clamp",
+]
 #: name -> rule with folding, or None for the primitive itself number by number.
 ELEMENTWISE: dict[str, Callable[..., Any] | None] = {
     **dict.fromkeys(PLAIN),

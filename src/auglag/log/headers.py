@@ -18,19 +18,30 @@ def deterministic(problem: AbstractProblem, settings: Any, limits: Any, *, tol: 
     inner = settings.inner
     same = {name: getattr(settings, name) for name in ("slacks", "scaling", "presolve")}
     options = {
-        "inner": inner if isinstance(inner, str) else inner.name, **same,
-        "acceleration": settings.acceleration is not None, "restoration": settings.restoration,
+        "inner": inner if isinstance(inner, str) else inner.name,
+        **same,
+        "acceleration": settings.acceleration is not None,
+        "restoration": settings.restoration,
         "restarts": settings.restarts,
-    }  # fmt: skip
+    }
     rows = (problem.row_name(i) for i in range(min(problem.m, 1000)))
     what = {"problem": str(getattr(problem, "name", None) or ""), "n": problem.n, "m": problem.m, "tol": tol}
     return _header(what, rows, settings, options, limits, resumed)
 
 
 def on_data(
-    settings: Any, limits: Any, *, problem: str, n: int, rows: list[str], tol: float, seed: int, data_rows: int | None,
-    resumed: bool, **options: str,
-) -> dict[str, Any]:  # fmt: skip
+    settings: Any,
+    limits: Any,
+    *,
+    problem: str,
+    n: int,
+    rows: list[str],
+    tol: float,
+    seed: int,
+    data_rows: int | None,
+    resumed: bool,
+    **options: str,
+) -> dict[str, Any]:
     """The first line of a run of `auglag.stochastic.minimize` or `auglag.torch.fit`."""
     what = {"problem": problem, "n": n, "m": len(rows), "tol": tol}
     told = {"method": settings.method.name, **options, "seed": seed, "data_rows": data_rows}
@@ -42,5 +53,8 @@ def _header(
 ) -> dict[str, Any]:
     caps = {f"limit_{name}": value for name, value in asdict(limits).items()}
     return {
-        **what, "rows": list(rows), "options": {"rules": settings.describe(), **options, **caps}, "resumed": resumed,
-    }  # fmt: skip
+        **what,
+        "rows": list(rows),
+        "options": {"rules": settings.describe(), **options, **caps},
+        "resumed": resumed,
+    }

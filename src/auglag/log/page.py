@@ -20,11 +20,15 @@ def snapshot(reader: LogReader, *, generation: int = -1, iterations: int = 0, te
     elif reader.state == "gone":
         words = "The process ended without writing how: it was killed, or it crashed. These are its last rows."
     return {
-        "generation": reader.generation, "state": reader.state, "words": words, "bad": reader.bad,
-        "start": None if run is None else run.start, "end": None if run is None else run.end,
+        "generation": reader.generation,
+        "state": reader.state,
+        "words": words,
+        "bad": reader.bad,
+        "start": None if run is None else run.start,
+        "end": None if run is None else run.end,
         "iterations": [] if run is None else run.iterations[iterations if same else 0 :],
         "tests": [] if run is None else run.tests[tests if same else 0 :],
-    }  # fmt: skip
+    }
 
 
 def page(data: dict[str, Any] | None, *, title: str = "auglag watch") -> str:

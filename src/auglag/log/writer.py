@@ -70,10 +70,21 @@ class JsonLog:
         versions = {"auglag": __version__, "python": platform.python_version()}
         versions |= {"numpy": np.__version__, "scipy": scipy.__version__}
         self._write(
-            "start", format=FORMAT, version=VERSION, time=_now(), problem=problem, n=n, m=m,
-            rows=list(rows) if m <= self.multipliers else [], tol=tol, options=dict(options or {}), resumed=resumed,
-            versions=versions, pid=os.getpid(), host=platform.node(),
-        )  # fmt: skip
+            "start",
+            format=FORMAT,
+            version=VERSION,
+            time=_now(),
+            problem=problem,
+            n=n,
+            m=m,
+            rows=list(rows) if m <= self.multipliers else [],
+            tol=tol,
+            options=dict(options or {}),
+            resumed=resumed,
+            versions=versions,
+            pid=os.getpid(),
+            host=platform.node(),
+        )
 
     def iteration(
         self,
@@ -96,12 +107,24 @@ class JsonLog:
         """One outer iteration."""
         y = np.asarray(multipliers, dtype=float).ravel()
         self._write(
-            "iteration", k=k, attempt=attempt, seconds=seconds, objective=objective, residual=residual,
-            violation=violation, stationarity=max(residual - violation, 0.0), beta=beta, eta=eta,
-            multiplier_norm=float(np.linalg.norm(y)), multipliers=y if y.size <= self.multipliers else None,
-            usable=usable, inner_status=inner_status, inner_iterations=inner_iterations, evaluations=evaluations,
+            "iteration",
+            k=k,
+            attempt=attempt,
+            seconds=seconds,
+            objective=objective,
+            residual=residual,
+            violation=violation,
+            stationarity=max(residual - violation, 0.0),
+            beta=beta,
+            eta=eta,
+            multiplier_norm=float(np.linalg.norm(y)),
+            multipliers=y if y.size <= self.multipliers else None,
+            usable=usable,
+            inner_status=inner_status,
+            inner_iterations=inner_iterations,
+            evaluations=evaluations,
             work=dict(work or {}),
-        )  # fmt: skip
+        )
 
     def end(
         self,
@@ -124,12 +147,24 @@ class JsonLog:
     ) -> None:
         """How it ended: the last line."""
         self._write(
-            "end", time=_now(), status=status, success=success, message=message, advice=list(advice),
-            objective=objective, residual=residual, violation=violation, stationarity=stationarity, penalty=penalty,
-            nit=nit, nit_inner=nit_inner, seconds=seconds, work=dict(work or {}),
+            "end",
+            time=_now(),
+            status=status,
+            success=success,
+            message=message,
+            advice=list(advice),
+            objective=objective,
+            residual=residual,
+            violation=violation,
+            stationarity=stationarity,
+            penalty=penalty,
+            nit=nit,
+            nit_inner=nit_inner,
+            seconds=seconds,
+            work=dict(work or {}),
             x=None if x is None or np.size(x) > LONGEST else x,
             multipliers=None if multipliers is None or np.size(multipliers) > LONGEST else multipliers,
-        )  # fmt: skip
+        )
         self._going = False
 
     # ------------------------------------------------------------------------------------------- for the library's runs
@@ -150,30 +185,47 @@ class JsonLog:
         """One outer iteration, from the row of the history."""
         same = ("objective", "residual", "beta", "eta", "attempt", "usable", "inner_status", "inner_iterations")
         self.iteration(
-            it.k, seconds=seconds, violation=it.user_violation, multipliers=y, evaluations=it.evaluations, work=work,
+            it.k,
+            seconds=seconds,
+            violation=it.user_violation,
+            multipliers=y,
+            evaluations=it.evaluations,
+            work=work,
             **{name: getattr(it, name) for name in same},
-        )  # fmt: skip
+        )
 
     def test(self, row: Mapping[str, Any]) -> None:
         """One full-batch test, from the row of the trace."""
         same = ("k", "p", "steps", "seconds", "objective", "residual", "violation")
         self._write(
-            "test", **{name: row[name] for name in same}, stationarity=row["dist"], accepted=row["accepted"],
+            "test",
+            **{name: row[name] for name in same},
+            stationarity=row["dist"],
+            accepted=row["accepted"],
             work={"epochs": row["epochs"], "gradients": row["gradients"]},
-        )  # fmt: skip
+        )
 
     def result(self, result: Any) -> None:
         """The end, from a `Result` or a `StochasticResult`."""
         check = result.certificate
         names = ("nfev", "njev", "nhev", "constr_nfev", "constr_njev", "constr_nhev", "epochs", "gradients", "tests")
         self.end(
-            status=result.status.name, success=bool(result.success), message=result.message, seconds=result.seconds,
-            objective=result.fun, residual=check.residual, violation=check.violation, stationarity=check.stationarity,
-            penalty=result.penalty, nit=result.nit, nit_inner=result.nit_inner, advice=result.get("advice", ()),
+            status=result.status.name,
+            success=bool(result.success),
+            message=result.message,
+            seconds=result.seconds,
+            objective=result.fun,
+            residual=check.residual,
+            violation=check.violation,
+            stationarity=check.stationarity,
+            penalty=result.penalty,
+            nit=result.nit,
+            nit_inner=result.nit_inner,
+            advice=result.get("advice", ()),
             work={name: result[name] for name in names if name in result},
             x=None if hasattr(result.x, "numel") and result.x.numel() > LONGEST else np.asarray(_on_host(result.x)),
             multipliers=check.multipliers if hasattr(check, "multipliers") else result.multipliers,
-        )  # fmt: skip
+        )
 
     # ------------------------------------------------------------------------------------------------------- the file
 

@@ -64,9 +64,12 @@ def problem_of(trial: int, *, noisy_constraint: bool) -> Any:
     b = 1.0 + 0.25 * rng.standard_normal(ROWS)
     b += 1.0 - b.mean()
     loss = FunctionBlock(
-        N, 1, data=a, objective=lambda x, z: float(np.sum(x**4 / 4 - x**2 / 2 + z.mean(axis=0) * x)),
+        N,
+        1,
+        data=a,
+        objective=lambda x, z: float(np.sum(x**4 / 4 - x**2 / 2 + z.mean(axis=0) * x)),
         gradient=lambda x, z: x**3 - x + z.mean(axis=0),
-    )  # fmt: skip
+    )
     if noisy_constraint:
         sphere = FunctionBlock(
             N, 1, data=b, constraints=lambda x, z: [z.mean() * (x @ x - 1.0)],

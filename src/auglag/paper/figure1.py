@@ -64,9 +64,12 @@ def write_figure(records: Sequence[Record], output: Path) -> Iterator[str]:
     ]
     write_tables(output / "figure1.md", "Figure 1 and Table 2 of the paper, redone", found, _limits(records))
     page = report.write(
-        output / "figure1.html", report.paper_sections(records, cost=COST), title="Figure 1 of the paper, redone",
-        tables=_table2(records), notes=[_limits(records)],
-    )  # fmt: skip
+        output / "figure1.html",
+        report.paper_sections(records, cost=COST),
+        title="Figure 1 of the paper, redone",
+        tables=_table2(records),
+        notes=[_limits(records)],
+    )
     yield found[0].text()
     yield found[1].text()
     yield f"Figure: {', '.join(str(path) for path in saved)}"

@@ -102,9 +102,13 @@ class Reference:
         if not result.success:
             raise RuntimeError(f"no reference for chat {self.chat}, trial {self.trial}: {result.message}")
         return {
-            "key": self.key, "objective": result.fun, "multiplier": float(result.multipliers[0]),
-            "constraint": float(problem.evaluate(result.x).c[0]), "epochs": result.epochs, "rates": result.rates,
-        }  # fmt: skip
+            "key": self.key,
+            "objective": result.fun,
+            "multiplier": float(result.multipliers[0]),
+            "constraint": float(problem.evaluate(result.x).c[0]),
+            "epochs": result.epochs,
+            "rates": result.rates,
+        }
 
 
 def problem_of(chat: float, trial: int) -> Any:
@@ -134,16 +138,27 @@ def solve(job: Job) -> Record:
     problem, began = problem_of(job.chat, job.trial), time.process_time()
     preset = {"adaptive": "paper", "fixed": "paper-fixed", "default": None}[job.config.inner]
     result = minimize(
-        problem, start(), method=job.config.method, preset=preset, variant=job.config.variant, tol=1e-12,
-        seed=job.trial, max_epochs=job.passes,
-    )  # fmt: skip
+        problem,
+        start(),
+        method=job.config.method,
+        preset=preset,
+        variant=job.config.variant,
+        tol=1e-12,
+        seed=job.trial,
+        max_epochs=job.passes,
+    )
     trace = {name: [_short(row[name]) for row in result.trace] for name in COLUMNS}
     trace["iterate"] = [int(row["accepted"] or row["k"] == 0) for row in result.trace]
     return {
-        "key": job.key, "trace": trace, "rates": result.rates, "multiplier": _short(float(result.multipliers[0])),
-        "holdout_violation": _short(result.holdout.violation), "cpu_seconds": round(time.process_time() - began, 3),
-        "status": result.status.name, "steps": result.gradients,
-    }  # fmt: skip
+        "key": job.key,
+        "trace": trace,
+        "rates": result.rates,
+        "multiplier": _short(float(result.multipliers[0])),
+        "holdout_violation": _short(result.holdout.violation),
+        "cpu_seconds": round(time.process_time() - began, 3),
+        "status": result.status.name,
+        "steps": result.gradients,
+    }
 
 
 def _short(value: float) -> float:
@@ -155,9 +170,14 @@ def _short(value: float) -> float:
 
 
 def run(
-    output: Path, *, quick: bool = False, workers: int = 2, figures: Iterable[str] = tuple(FIGURES),
-    work: str = "epochs", watch: Watch | None = None,
-) -> Path:  # fmt: skip
+    output: Path,
+    *,
+    quick: bool = False,
+    workers: int = 2,
+    figures: Iterable[str] = tuple(FIGURES),
+    work: str = "epochs",
+    watch: Watch | None = None,
+) -> Path:
     """Make the runs, draw the figures, write table and records into `output`; returns the table's path.
 
     `work` is the horizontal axis: "epochs" (passes over the data), "gradients" (stochastic gradients) or "seconds".

@@ -30,9 +30,18 @@ from auglag.persist.files import replacing
 FORMAT = 7
 #: What reading a file that was damaged, or that something else wrote, may raise.
 DAMAGE = (
-    zipfile.BadZipFile, LookupError, TypeError, ValueError, AttributeError, EOFError, OSError, RecursionError,
-    MemoryError, tokenize.TokenError, SyntaxError,
-)  # fmt: skip
+    zipfile.BadZipFile,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    EOFError,
+    OSError,
+    RecursionError,
+    MemoryError,
+    tokenize.TokenError,
+    SyntaxError,
+)
 
 
 def save(path: str | os.PathLike[str], kind: str, fingerprint: Mapping[str, Any], state: Any) -> None:
@@ -47,9 +56,13 @@ def save(path: str | os.PathLike[str], kind: str, fingerprint: Mapping[str, Any]
 
 
 def load(
-    path: str | os.PathLike[str], kind: str, fingerprint: Mapping[str, Any], classes: Iterable[type] = (), *,
+    path: str | os.PathLike[str],
+    kind: str,
+    fingerprint: Mapping[str, Any],
+    classes: Iterable[type] = (),
+    *,
     device: Any = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """The state that was saved by a run of this kind and fingerprint; tensors on `device`."""
     target = Path(path)
     if not target.exists():

@@ -52,13 +52,27 @@ def result_of(end: Ending) -> Result:
     c = point.c
     row_excess = np.maximum(np.maximum(problem.cl - c, c - problem.cu), 0.0)
     return Result(
-        x=end.x.copy(), fun=check.objective, success=end.status is Status.SOLVED, status=end.status, message=text,
-        nit=len(end.iterations), nit_inner=sum(it.inner_iterations for it in end.iterations), **end.counts.as_dict(),
-        jac=point.grad.copy(), maxcv=float(np.max(row_excess, initial=0.0)),
-        multipliers=_split(problem, check.multipliers), bound_multipliers=check.bound_multipliers, certificate=check,
-        penalty=end.penalty, history=[row(it) for it in end.iterations], seconds=end.seconds, tol=end.tol,
-        inner=end.inner, variant=end.settings.describe(), advice=() if end.status is Status.SOLVED else advice(end),
-    )  # fmt: skip
+        x=end.x.copy(),
+        fun=check.objective,
+        success=end.status is Status.SOLVED,
+        status=end.status,
+        message=text,
+        nit=len(end.iterations),
+        nit_inner=sum(it.inner_iterations for it in end.iterations),
+        **end.counts.as_dict(),
+        jac=point.grad.copy(),
+        maxcv=float(np.max(row_excess, initial=0.0)),
+        multipliers=_split(problem, check.multipliers),
+        bound_multipliers=check.bound_multipliers,
+        certificate=check,
+        penalty=end.penalty,
+        history=[row(it) for it in end.iterations],
+        seconds=end.seconds,
+        tol=end.tol,
+        inner=end.inner,
+        variant=end.settings.describe(),
+        advice=() if end.status is Status.SOLVED else advice(end),
+    )
 
 
 def _split(problem: AbstractProblem, y: Vector) -> list[Any]:

@@ -15,6 +15,11 @@ from auglag.sklearn.metrics import demographic_parity_gap, equal_opportunity_gap
 from auglag.sklearn.neyman_pearson import NeymanPearsonClassifier
 
 __all__ = [
-    "Calibration", "FairLogisticRegression", "NeymanPearsonClassifier", "demographic_parity_gap",
-    "equal_opportunity_gap", "equalized_odds_gap", "negatives_needed",
-]  # fmt: skip
+    "Calibration",
+    "FairLogisticRegression",
+    "NeymanPearsonClassifier",
+    "demographic_parity_gap",
+    "equal_opportunity_gap",
+    "equalized_odds_gap",
+    "negatives_needed",
+]

@@ -62,6 +62,11 @@ def calibrate(scores: Vector, max_fpr: float, confidence: float, rounding: float
     rank = int(np.argmax(tails <= 1.0 - confidence)) + 1
     threshold = float(np.sort(scores)[rank - 1] + rounding)
     return Calibration(
-        max_fpr=float(max_fpr), confidence=float(confidence), negatives=n, rank=rank, threshold=threshold,
-        failure_probability=float(tails[rank - 1]), false_positives=int(np.sum(scores > threshold)),
-    )  # fmt: skip
+        max_fpr=float(max_fpr),
+        confidence=float(confidence),
+        negatives=n,
+        rank=rank,
+        threshold=threshold,
+        failure_probability=float(tails[rank - 1]),
+        false_positives=int(np.sum(scores > threshold)),
+    )

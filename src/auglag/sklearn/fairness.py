@@ -161,9 +161,13 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
         return parts
 
     def _problem(
-        self, training: Training, design: Design, X: Matrix, positive: NDArray[np.bool_],
+        self,
+        training: Training,
+        design: Design,
+        X: Matrix,
+        positive: NDArray[np.bool_],
         parts: list[dict[Any, NDArray[np.bool_]]],
-    ) -> StochasticProblem:  # fmt: skip
+    ) -> StochasticProblem:
         A = design.rows(X)
         classes = [self.classes_[int(bool(wanted))] for wanted in CONSTRAINTS[self.constraint]]
         names, signs = _pairs(parts, classes, all_pairs=self.bound > 0.0)

@@ -33,9 +33,16 @@ class InnerState:
 
 
 def call_until_accepted(
-    controller: Controller, state: InnerState, start: T, last: T, tol: float, *, call: Callable[[Any, int], T],
-    exhausted: Callable[[], str], witness: Witness[T],
-) -> tuple[T, InnerStatus, str]:  # fmt: skip
+    controller: Controller,
+    state: InnerState,
+    start: T,
+    last: T,
+    tol: float,
+    *,
+    call: Callable[[Any, int], T],
+    exhausted: Callable[[], str],
+    witness: Witness[T],
+) -> tuple[T, InnerStatus, str]:
     """Lines 1-8 of Algorithm 2: `call(v, T)` runs the method and tests; the test that ended it, how, and which limit.
 
     `start` is the test at x_k, `last` the one at the point where the method stands; `state` is kept up to date, so that
@@ -67,9 +74,15 @@ class Algorithm2:
     saves = True
 
     def __init__(
-        self, method: Method, controller: Controller, sampling: Sampling, backend: Backend, meter: Meter, seed: int,
+        self,
+        method: Method,
+        controller: Controller,
+        sampling: Sampling,
+        backend: Backend,
+        meter: Meter,
+        seed: int,
         epoch: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.method, self.controller, self.sampling, self.backend = method, controller, sampling, backend
         self.meter, self.seed = meter, seed
         self.epoch = epoch  #: steps that sample as many rows as there are
@@ -86,9 +99,15 @@ class Algorithm2:
         if state.steps == 0:
             state.steps = self.controller.first(state.carried, self.epoch)
         test, status, why = call_until_accepted(
-            self.controller, state, start, last, tol, call=lambda v, steps: self._call(oracle, v),
-            exhausted=lambda: self.meter.reached() or self._no_room() or oracle.refused, witness=subproblem.witness,
-        )  # fmt: skip
+            self.controller,
+            state,
+            start,
+            last,
+            tol,
+            call=lambda v, steps: self._call(oracle, v),
+            exhausted=lambda: self.meter.reached() or self._no_room() or oracle.refused,
+            witness=subproblem.witness,
+        )
         if status is InnerStatus.UNDEFINED:
             return InnerResult(x, start.value, start.dist, state.steps, 0, status)
         result = InnerResult(

@@ -195,10 +195,18 @@ class FunctionBlock(Block):
 
     def subset(self, index: Index) -> FunctionBlock:
         return FunctionBlock(
-            self.n, self.m, objective=self._f, gradient=self._grad, constraints=self._c, vjp=self._vjp,
-            jacobian=self._jac, curvature=self._curvature, data=None if self.exact else take(self.data, index),
-            exact=self.exact, weight=self.weight,
-        )  # fmt: skip
+            self.n,
+            self.m,
+            objective=self._f,
+            gradient=self._grad,
+            constraints=self._c,
+            vjp=self._vjp,
+            jacobian=self._jac,
+            curvature=self._curvature,
+            data=None if self.exact else take(self.data, index),
+            exact=self.exact,
+            weight=self.weight,
+        )
 
     def curvature(self, x: Vector) -> Matrix:
         assert self._curvature is not None

@@ -88,11 +88,17 @@ class Context:
         """The first line of a log."""
         problem = self.problem
         return headers.on_data(
-            self.settings, self.limits, problem=str(getattr(problem, "name", None) or "sampled problem"), n=problem.n,
-            rows=list(problem.names), tol=self.tol, seed=self.seed,
-            data_rows=problem.rows if problem.finite_data else None, resumed=self.hooks.resume is not None,
+            self.settings,
+            self.limits,
+            problem=str(getattr(problem, "name", None) or "sampled problem"),
+            n=problem.n,
+            rows=list(problem.names),
+            tol=self.tol,
+            seed=self.seed,
+            data_rows=problem.rows if problem.finite_data else None,
+            resumed=self.hooks.resume is not None,
             slacks=self.settings.slacks,
-        )  # fmt: skip
+        )
 
     def frame(self) -> Frame:
         """What the driver needs of this."""
@@ -100,11 +106,17 @@ class Context:
         if self.hooks.checkpoint is not None or self.hooks.resume is not None:
             problem = self.problem
             known = {
-                "n": problem.n, "m": problem.m, "rows": problem.rows if problem.finite_data else self.test_rows,
-                "data": digest_of(problem), "backend": self.backend.kind, "tol": self.tol, "seed": self.seed,
-                "settings": described(self.settings), "x0": digest(self.start.x, self.start.y),
+                "n": problem.n,
+                "m": problem.m,
+                "rows": problem.rows if problem.finite_data else self.test_rows,
+                "data": digest_of(problem),
+                "backend": self.backend.kind,
+                "tol": self.tol,
+                "seed": self.seed,
+                "settings": described(self.settings),
+                "x0": digest(self.start.x, self.start.y),
                 "sides": [*problem.lower.tolist(), *problem.upper.tolist()],
-            }  # fmt: skip
+            }
         return Frame("stochastic.minimize", self.tol, self.seed, self.limits, self.hooks, known)
 
 

@@ -152,11 +152,19 @@ class Driver(ABC, Generic[S, T]):
         if test.residual < state.best.residual:
             state.best = self.best_at(test)
         entry = {
-            "k": state.history.k if k is None else k, "p": p, "steps": steps, "epochs": self.meter.epochs,
-            "gradients": state.ledger.gradients, "seconds": self.meter.seconds, "residual": test.residual,
-            "dist": test.dist, "violation": test.violation, "objective": test.objective, "accepted": bool(accepted),
+            "k": state.history.k if k is None else k,
+            "p": p,
+            "steps": steps,
+            "epochs": self.meter.epochs,
+            "gradients": state.ledger.gradients,
+            "seconds": self.meter.seconds,
+            "residual": test.residual,
+            "dist": test.dist,
+            "violation": test.violation,
+            "objective": test.objective,
+            "accepted": bool(accepted),
             **self.extra(test),
-        }  # fmt: skip
+        }
         state.trace.append(entry)
         done = self.enough(test)
         if self.inner.saves and not accepted and not done and k is None:
@@ -186,8 +194,15 @@ class Driver(ABC, Generic[S, T]):
         """The fields of a result that say what the run did and what it took."""
         state, iterations = self.state, self.state.history.iterations
         return {
-            "epochs": self.meter.epochs, "gradients": state.ledger.gradients, "tests": state.ledger.tests,
-            "nit": len(iterations), "nit_inner": state.history.inner_iterations,
-            "penalty": iterations[-1].beta if iterations else math.nan, "history": [row(it) for it in iterations],
-            "trace": state.trace, "seconds": self.meter.seconds, "seed": self.frame.seed, "tol": self.frame.tol,
-        }  # fmt: skip
+            "epochs": self.meter.epochs,
+            "gradients": state.ledger.gradients,
+            "tests": state.ledger.tests,
+            "nit": len(iterations),
+            "nit_inner": state.history.inner_iterations,
+            "penalty": iterations[-1].beta if iterations else math.nan,
+            "history": [row(it) for it in iterations],
+            "trace": state.trace,
+            "seconds": self.meter.seconds,
+            "seed": self.frame.seed,
+            "tol": self.frame.tol,
+        }

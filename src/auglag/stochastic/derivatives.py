@@ -46,18 +46,33 @@ def _check(block: FunctionBlock, x: Vector, bounds: tuple[Vector, Vector], rng: 
     _, gradient, _, vjp, jacobian = block.functions
     if gradient is not None:
         check_gradient(
-            lambda z: values(z)[0], lambda z: block.objective_gradient(z, batch), x, *bounds,
-            name="gradient", of="objective", rng=rng,
-        )  # fmt: skip
+            lambda z: values(z)[0],
+            lambda z: block.objective_gradient(z, batch),
+            x,
+            *bounds,
+            name="gradient",
+            of="objective",
+            rng=rng,
+        )
     if jacobian is not None:
         check_jacobian(
-            lambda z: values(z)[1], lambda z: block.jacobian(z, batch), x, *bounds,
-            name="jacobian", of="constraints", rng=rng,
-        )  # fmt: skip
+            lambda z: values(z)[1],
+            lambda z: block.jacobian(z, batch),
+            x,
+            *bounds,
+            name="jacobian",
+            of="constraints",
+            rng=rng,
+        )
     if vjp is not None:
         w = rng.choice((-1.0, 1.0), block.m) * rng.uniform(0.5, 1.5, block.m)
         check_gradient(
-            lambda z: w @ values(z)[1], lambda z: block.product(z, batch, w), x, *bounds,
-            name="vjp", of="w'constraints, for a random w,", rng=rng,
-        )  # fmt: skip
+            lambda z: w @ values(z)[1],
+            lambda z: block.product(z, batch, w),
+            x,
+            *bounds,
+            name="vjp",
+            of="w'constraints, for a random w,",
+            rng=rng,
+        )
     return (len(points) + 1) * (0 if block.exact else batch_rows(batch, TUNING.derivative_rows))

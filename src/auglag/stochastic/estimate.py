@@ -128,12 +128,19 @@ def estimate_certificate(
     t = float(stdtrit(TUNING.sample_batches - 1, 0.5 + confidence / 2.0))
     half = t * c.std(axis=0, ddof=1) / math.sqrt(TUNING.sample_batches) if y.size else np.zeros(0)
     return EstimatedCertificate(
-        x=x, multipliers=y, objective=check.objective, stationarity=check.stationarity, violation=check.violation,
-        complementarity=check.complementarity, residual=check.residual,
-        residual_interval=(max(0.0, check.residual - radius), check.residual + radius), constraints=mean.c,
+        x=x,
+        multipliers=y,
+        objective=check.objective,
+        stationarity=check.stationarity,
+        violation=check.violation,
+        complementarity=check.complementarity,
+        residual=check.residual,
+        residual_interval=(max(0.0, check.residual - radius), check.residual + radius),
+        constraints=mean.c,
         constraint_intervals=tuple((float(v - h), float(v + h)) for v, h in zip(mean.c, half, strict=True)),
-        rows=int(min(rows for i, rows in enumerate(seen) if i not in exact)), confidence=confidence,
-    )  # fmt: skip
+        rows=int(min(rows for i, rows in enumerate(seen) if i not in exact)),
+        confidence=confidence,
+    )
 
 
 def _radius(draws: Sequence[Evaluation], y: Vector, rng: np.random.Generator, confidence: float) -> float:

@@ -52,9 +52,13 @@ class Model:
             if block.m:
                 factors[:, i] = block.factors
         return Model(
-            blocks, As, tuple(np.array(block.t, dtype=block.A.dtype, order="C") for block in blocks),
-            np.array([block.loss.code for block in blocks]), np.array([block.factor for block in blocks]), factors,
-        )  # fmt: skip
+            blocks,
+            As,
+            tuple(np.array(block.t, dtype=block.A.dtype, order="C") for block in blocks),
+            np.array([block.loss.code for block in blocks]),
+            np.array([block.factor for block in blocks]),
+            factors,
+        )
 
 
 def _alike(As: list[Any]) -> tuple[Any, ...] | None:

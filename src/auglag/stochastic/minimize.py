@@ -135,9 +135,15 @@ def minimize(
     limits = Limits.of(max_epochs=max_epochs, max_gradients=max_gradients, max_seconds=max_seconds, max_outer=max_outer)
     chosen = choose(problem) if method == "auto" and preset is None else method
     settings = resolve(
-        chosen, variant=variant, preset=preset, epochs=epochs, penalty=penalty, dual=dual, tolerance=tolerance,
+        chosen,
+        variant=variant,
+        preset=preset,
+        epochs=epochs,
+        penalty=penalty,
+        dual=dual,
+        tolerance=tolerance,
         slacks=slacks,
-    )  # fmt: skip
+    )
     _refuse(problem, settings)
     checkpoint = usable_path(checkpoint, "checkpoint")
     table = Table() if progress else None

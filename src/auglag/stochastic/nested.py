@@ -48,9 +48,15 @@ def worthwhile(problem: StochasticProblem, wanted: bool | None) -> bool:
 
 
 def nested_start(
-    problem: StochasticProblem, settings: Settings, start: Start, inner: InnerLoop[StochasticLagrangian],
-    ledger: Ledger, tol: float, rng: np.random.Generator, say: Callable[[str], None] | None = None,
-) -> Start:  # fmt: skip
+    problem: StochasticProblem,
+    settings: Settings,
+    start: Start,
+    inner: InnerLoop[StochasticLagrangian],
+    ledger: Ledger,
+    tol: float,
+    rng: np.random.Generator,
+    say: Callable[[str], None] | None = None,
+) -> Start:
     """The point, multipliers and penalty that the samples lead to."""
     rows = sum(block.rows or 0 for block in problem.blocks)
     orders = [rng.permutation(block.rows or 0) for block in problem.blocks]
@@ -67,9 +73,14 @@ def nested_start(
 
 
 def _level(
-    sample: StochasticProblem, settings: Settings, start: Start, inner: InnerLoop[StochasticLagrangian], ledger: Ledger,
-    tol: float, share: float,
-) -> Start:  # fmt: skip
+    sample: StochasticProblem,
+    settings: Settings,
+    start: Start,
+    inner: InnerLoop[StochasticLagrangian],
+    ledger: Ledger,
+    tol: float,
+    share: float,
+) -> Start:
     """Algorithm 1 on one sample, until R is what sampling `share` of the rows explains. No test of it is recorded."""
     full, geometry = FullBatch(sample, ledger), Geometry(sample, settings.slacks)
     stage = Stage[StochasticLagrangian, FullTest](lambda y, beta: StochasticLagrangian(geometry, full, y, beta))

@@ -116,10 +116,19 @@ class StochasticProblem:
 
         def block(rows: Any, weight: float = 1.0) -> FunctionBlock:
             return FunctionBlock(
-                n, sides[0].size, objective=objective, gradient=gradient, constraints=constraints, vjp=vjp,
-                jacobian=jacobian, curvature=curvature, data=rows, sampler=sampler if rows is None else None,
-                batches=batches if rows is None else None, weight=weight,
-            )  # fmt: skip
+                n,
+                sides[0].size,
+                objective=objective,
+                gradient=gradient,
+                constraints=constraints,
+                vjp=vjp,
+                jacobian=jacobian,
+                curvature=curvature,
+                data=rows,
+                sampler=sampler if rows is None else None,
+                batches=batches if rows is None else None,
+                weight=weight,
+            )
 
         blocks = [block(data)] if classes is None else [block(*part) for part in _by_class(data, classes)]
         other = None if holdout is None else cls([block(holdout)], lower=lower, upper=upper, g=g, names=names)

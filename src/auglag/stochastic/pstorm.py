@@ -75,9 +75,24 @@ class PStorm(Method):
             for first, second, count, seen in kernel_calls(fused, collector, rng, steps, points=2, gradients=2):
                 part = slice(seen, seen + count)
                 fused.kernels.pstorm(
-                    fused.model, first, second, count, seen, fused.x, fused.s, old, d, fused.y, fused.beta,
-                    alphas[part], momenta[part], fused.prox, fused.box, collector.kept, collector.plan,
-                )  # fmt: skip
+                    fused.model,
+                    first,
+                    second,
+                    count,
+                    seen,
+                    fused.x,
+                    fused.s,
+                    old,
+                    d,
+                    fused.y,
+                    fused.beta,
+                    alphas[part],
+                    momenta[part],
+                    fused.prox,
+                    fused.box,
+                    collector.kept,
+                    collector.plan,
+                )
             return collector.result(fused.v)
         for t, z in enumerate(oracle.samples(rng, steps, points=2, gradients=2)):
             left = 1.0 - momenta[t]

@@ -211,11 +211,21 @@ class Run(Driver[StochasticLagrangian, FullTest]):
             x = check.x
         success = check.meets(context.tol)
         end = Ending(
-            status=status.certified(success), check=check, tol=context.tol, settings=context.settings,
-            history=state.history, limits=context.limits, limit=state.limit, finite_data=problem.finite_data,
-            grows=context.grows, refuted=state.refuted is not None, sample_rows=self.full.problem.rows or 0,
-            drawn_rows=state.times * context.test_rows, rescued=state.attempt > 0, checkpoint=context.hooks.checkpoint,
-        )  # fmt: skip
+            status=status.certified(success),
+            check=check,
+            tol=context.tol,
+            settings=context.settings,
+            history=state.history,
+            limits=context.limits,
+            limit=state.limit,
+            finite_data=problem.finite_data,
+            grows=context.grows,
+            refuted=state.refuted is not None,
+            sample_rows=self.full.problem.rows or 0,
+            drawn_rows=state.times * context.test_rows,
+            rescued=state.attempt > 0,
+            checkpoint=context.hooks.checkpoint,
+        )
         text = message(end)
         if context.hooks.say is not None:
             context.hooks.say(text)
@@ -223,8 +233,18 @@ class Run(Driver[StochasticLagrangian, FullTest]):
         if problem.holdout is not None:
             held = certificate(FullBatchProblem(problem.holdout, x), x, y)
         return StochasticResult(
-            x=x, fun=check.objective, success=success, status=end.status, message=text, multipliers=y.copy(),
-            certificate=check, estimated=not problem.finite_data, holdout=held,
-            rates={} if problem.report is None else problem.report(x), method=context.settings.method.name,
-            variant=context.settings.describe(), advice=() if success else advice(end), **self.summary(),
-        )  # fmt: skip
+            x=x,
+            fun=check.objective,
+            success=success,
+            status=end.status,
+            message=text,
+            multipliers=y.copy(),
+            certificate=check,
+            estimated=not problem.finite_data,
+            holdout=held,
+            rates={} if problem.report is None else problem.report(x),
+            method=context.settings.method.name,
+            variant=context.settings.describe(),
+            advice=() if success else advice(end),
+            **self.summary(),
+        )

@@ -114,10 +114,16 @@ DEFAULTS: dict[str, Settings] = {
 
 
 def resolve(
-    method: Any, *, variant: str | None = None, preset: str | None = None, epochs: Any = None,
-    penalty: PenaltyRule | None = None, dual: DualRule | None = None, tolerance: ToleranceRule | None = None,
+    method: Any,
+    *,
+    variant: str | None = None,
+    preset: str | None = None,
+    epochs: Any = None,
+    penalty: PenaltyRule | None = None,
+    dual: DualRule | None = None,
+    tolerance: ToleranceRule | None = None,
     slacks: str | None = None,
-) -> Settings:  # fmt: skip
+) -> Settings:
     """The settings of a method or preset, changed by what was given."""
     settings = _base(method, preset)
     changes: dict[str, Any] = {}

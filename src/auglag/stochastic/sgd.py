@@ -45,9 +45,20 @@ class SGD(Method):
         if fused is not None:
             for drawn in kernel_calls(fused, collector, rng, steps):
                 fused.kernels.sgd(
-                    fused.model, *drawn, fused.x, fused.s, fused.y, fused.beta, alpha, fused.prox, fused.box,
-                    collector.kept, collector.plan, travel, start,
-                )  # fmt: skip
+                    fused.model,
+                    *drawn,
+                    fused.x,
+                    fused.s,
+                    fused.y,
+                    fused.beta,
+                    alpha,
+                    fused.prox,
+                    fused.box,
+                    collector.kept,
+                    collector.plan,
+                    travel,
+                    start,
+                )
             return collector.result(fused.v)
         for z in oracle.samples(rng, steps):
             d = oracle.estimate(v, z)

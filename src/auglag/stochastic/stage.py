@@ -111,8 +111,17 @@ def tested_row(asked: Ask, found: InnerResult, c: Vector, y_hat: Vector, test: T
     """The row of the history of a subproblem whose end was tested over all rows, in the user's own units."""
     violation = float(np.linalg.norm(c))
     return Iteration(
-        k=asked.k, beta=asked.beta, eta=asked.eta, usable=found.usable, violation=violation, stationarity=test.dist,
-        residual=test.residual, user_violation=violation, objective=test.objective,
-        multiplier_norm=float(np.linalg.norm(y_hat)), inner_status=found.status.name, inner_iterations=found.iterations,
+        k=asked.k,
+        beta=asked.beta,
+        eta=asked.eta,
+        usable=found.usable,
+        violation=violation,
+        stationarity=test.dist,
+        residual=test.residual,
+        user_violation=violation,
+        objective=test.objective,
+        multiplier_norm=float(np.linalg.norm(y_hat)),
+        inner_status=found.status.name,
+        inner_iterations=found.iterations,
         evaluations=found.evaluations,
-    )  # fmt: skip
+    )

@@ -21,7 +21,29 @@ from auglag.torch.result import TrainingResult
 from auglag.torch.tensorboard import TensorBoard
 
 __all__ = [
-    "L1", "LBFGS", "SGD", "SVRG", "AdaptiveEpochs", "AugmentedLagrangian", "Batches", "Box", "Constraint", "Cooling",
-    "FixedEpochs", "GroupL2", "Method", "NuclearNorm", "Optimizer", "PStorm", "TensorBoard", "Term", "TrainingResult",
-    "WorkerLost", "at_least", "at_most", "between", "equal", "fit",
-]  # fmt: skip
+    "L1",
+    "LBFGS",
+    "SGD",
+    "SVRG",
+    "AdaptiveEpochs",
+    "AugmentedLagrangian",
+    "Batches",
+    "Box",
+    "Constraint",
+    "Cooling",
+    "FixedEpochs",
+    "GroupL2",
+    "Method",
+    "NuclearNorm",
+    "Optimizer",
+    "PStorm",
+    "TensorBoard",
+    "Term",
+    "TrainingResult",
+    "WorkerLost",
+    "at_least",
+    "at_most",
+    "between",
+    "equal",
+    "fit",
+]

@@ -32,8 +32,16 @@ def certify_point(full: FullBatch, prox: ProxMap, x: Tensor, y: Vector) -> Certi
     error = TUNING.gradient_roundings * full.variables.eps * (2.0 * size + dist)
     stationarity, complementarity, size, error = full.team.agree([stationarity, complementarity, size, error])
     return Certificate(
-        x=x, multipliers=y, bound_multipliers=np.zeros(0), objective=values.f + prox.value(x),
-        stationarity=stationarity, violation=violation, complementarity=complementarity,
-        row_violations={names[int(i)]: float(off[i]) for i in worst if off[i] > 0.0}, gradient_norm=size, exact=True,
-        differenced=False, derivative_error=error,
-    )  # fmt: skip
+        x=x,
+        multipliers=y,
+        bound_multipliers=np.zeros(0),
+        objective=values.f + prox.value(x),
+        stationarity=stationarity,
+        violation=violation,
+        complementarity=complementarity,
+        row_violations={names[int(i)]: float(off[i]) for i in worst if off[i] > 0.0},
+        gradient_norm=size,
+        exact=True,
+        differenced=False,
+        derivative_error=error,
+    )

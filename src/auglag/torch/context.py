@@ -40,19 +40,29 @@ class Context:
         """The first line of a log, once the lengths of constraints are known."""
         sizes = self.functions.layout.sizes or {}
         return headers.on_data(
-            self.settings, self.limits, problem=type(self.functions.model).__name__, n=self.functions.variables.n,
+            self.settings,
+            self.limits,
+            problem=type(self.functions.model).__name__,
+            n=self.functions.variables.n,
             rows=[name if size == 1 else f"{name}[{i}]" for name, size in sizes.items() for i in range(size)],
-            tol=self.tol, seed=self.seed, data_rows=data_rows, resumed=self.hooks.resume is not None,
-        )  # fmt: skip
+            tol=self.tol,
+            seed=self.seed,
+            data_rows=data_rows,
+            resumed=self.hooks.resume is not None,
+        )
 
     def frame(self) -> Frame:
         """What the driver needs of this."""
         variables, constraints = self.functions.variables, self.functions.layout.constraints
         known = {
-            "n": variables.n, "dtype": str(variables.dtype), "rows": self.source.rows, "tol": self.tol,
-            "seed": self.seed, "settings": described(self.settings),
+            "n": variables.n,
+            "dtype": str(variables.dtype),
+            "rows": self.source.rows,
+            "tol": self.tol,
+            "seed": self.seed,
+            "settings": described(self.settings),
             "constraints": [[name, repr((con.lower, con.upper))] for name, con in constraints.items()],
-        }  # fmt: skip
+        }
         return Frame("torch.fit", self.tol, self.seed, self.limits, self.hooks, known)
 
 

@@ -149,10 +149,12 @@ class DatasetSource(Source):
         options: dict[str, Any] = {}
         if self.loader is not None:
             options = {
-                "num_workers": self.loader.num_workers, "collate_fn": self.loader.collate_fn,
-                "pin_memory": self.loader.pin_memory, "worker_init_fn": self.loader.worker_init_fn,
+                "num_workers": self.loader.num_workers,
+                "collate_fn": self.loader.collate_fn,
+                "pin_memory": self.loader.pin_memory,
+                "worker_init_fn": self.loader.worker_init_fn,
                 "multiprocessing_context": self.loader.multiprocessing_context,
-            }  # fmt: skip
+            }
         return DataLoader(self.dataset, batch_sampler=batches, generator=torch.Generator(), **options)
 
     def chunks(self) -> Iterator[Any]:

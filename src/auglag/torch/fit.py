@@ -144,9 +144,17 @@ def fit(
         hooks = Hooks(callback, resume=resume)
     limits = Limits.of(max_epochs=max_epochs, max_gradients=max_gradients, max_seconds=max_seconds, max_outer=max_outer)
     context = Context(
-        functions=functions, source=source, prox=terms, settings=settings, team=team, tol=float(tol), seed=int(seed),
-        limits=limits, hooks=hooks, y0=y0,
-    )  # fmt: skip
+        functions=functions,
+        source=source,
+        prox=terms,
+        settings=settings,
+        team=team,
+        tol=float(tol),
+        seed=int(seed),
+        limits=limits,
+        hooks=hooks,
+        y0=y0,
+    )
     return train(context) if log is None else log.around(lambda: train(context), None)
 
 

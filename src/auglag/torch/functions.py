@@ -21,9 +21,13 @@ class Functions:
     """f(model, batch), a number, and c(model, batch), a vector; both means over the batch."""
 
     def __init__(
-        self, model: Any, objective: Callable[[Any, Any], Any], constraints: Mapping[str, Constraint],
-        variables: Variables, autocast: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        model: Any,
+        objective: Callable[[Any, Any], Any],
+        constraints: Mapping[str, Constraint],
+        variables: Variables,
+        autocast: Any = None,
+    ) -> None:
         if not callable(objective):
             raise InputError(f"objective must be a function of (model, batch), got {type(objective).__name__}")
         self.model, self.objective, self.variables, self.autocast = model, objective, variables, autocast

@@ -77,10 +77,12 @@ class LoopState:
         if history is not None:
             history = History(**history | {"iterations": [Iteration(**it) for it in history["iterations"]]})
         changed = {
-            "y": np.array(saved["y"], dtype=np.float64), "history": history,
-            "trace": [dict(row) for row in saved["trace"]], "inner": InnerState(**saved["inner"]),
+            "y": np.array(saved["y"], dtype=np.float64),
+            "history": history,
+            "trace": [dict(row) for row in saved["trace"]],
+            "inner": InnerState(**saved["inner"]),
             **{name: None if t is None else t.clone().to(**kind) for name, t in tensors.items()},
-        }  # fmt: skip
+        }
         return LoopState(**{**saved, **changed})
 
 

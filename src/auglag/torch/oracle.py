@@ -24,9 +24,14 @@ class Oracle:
     """L_beta(., y) + g as a sampled method sees it. The model stands at x; `params` are its parameters themselves."""
 
     def __init__(
-        self, subproblem: Subproblem, source: Source, ledger: Ledger, batch: int, seed: int,
+        self,
+        subproblem: Subproblem,
+        source: Source,
+        ledger: Ledger,
+        batch: int,
+        seed: int,
         exhausted: Callable[[], str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.subproblem, self.source, self.ledger, self.batch, self.seed = subproblem, source, ledger, batch, seed
         full = subproblem.full
         self.functions, self.variables, self.team = full.functions, full.variables, full.team

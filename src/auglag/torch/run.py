@@ -118,9 +118,16 @@ class Run(Driver[Subproblem, Test]):
         violation = float(np.linalg.norm(first.c - np.clip(first.c, layout.lower, layout.upper)))
         history = History(first.f, violation, context.settings.negligible * context.tol)
         return State(
-            v=x, y=y, history=history, best=Best(x, y), ledger=self.full.ledger, f=first.f, c=first.c,
-            sizes=layout.sizes, scalar=layout.scalar,
-        )  # fmt: skip
+            v=x,
+            y=y,
+            history=history,
+            best=Best(x, y),
+            ledger=self.full.ledger,
+            f=first.f,
+            c=first.c,
+            sizes=layout.sizes,
+            scalar=layout.scalar,
+        )
 
     def _saved(self, frame: Frame, resume: Any) -> State:
         """The state of a checkpoint, with the model and its constraints as they were."""

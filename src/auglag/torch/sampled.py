@@ -42,9 +42,14 @@ class SampledInner:
     saves = True
 
     def __init__(
-        self, method: Method, controller: Controller, source: Source, ledger: Ledger, seed: int,
+        self,
+        method: Method,
+        controller: Controller,
+        source: Source,
+        ledger: Ledger,
+        seed: int,
         exhausted: Callable[[], str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.method, self.controller, self.source, self.ledger = method, controller, source, ledger
         self.seed, self.exhausted = seed, exhausted
         self.memory, self.k = InnerState(), 1
