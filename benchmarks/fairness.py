@@ -60,12 +60,7 @@ LEVELS = (10.0, 30.0, 60.0)
 RATES, STEPS = (0.03, 0.3, 3.0), (20, 1)  # STEPS: steps to a pass; 1 takes all rows
 GRIDS = {
     "Cooper, Lagrangian": {"rate": RATES, "dual": (0.01, 0.1, 1.0), "steps": STEPS},
-    "Cooper, augmented Lagrangian": {
-        "rate": RATES,
-        "dual": (0.1, 1.0),
-        "penalty": (1.0, 10.0),
-        "steps": STEPS,
-    },
+    "Cooper, augmented Lagrangian": {"rate": RATES, "dual": (0.1, 1.0), "penalty": (1.0, 10.0), "steps": STEPS},
     "fixed penalty": {"rate": RATES, "penalty": (1.0, 10.0, 100.0, 1000.0), "steps": STEPS},
 }
 #: Full-batch steps bear longer ones; for them the grids go on.
@@ -140,12 +135,7 @@ def judged(problem: StochasticProblem, x: np.ndarray, passes: float) -> dict[str
     if not at.finite:
         return {"passes": passes, "residual": math.inf, "violation": math.inf, "objective": math.inf}
     found = certificate(FullBatchProblem.from_evaluation(problem, at), x)
-    return {
-        "passes": passes,
-        "residual": found.residual,
-        "violation": found.violation,
-        "objective": found.objective,
-    }
+    return {"passes": passes, "residual": found.residual, "violation": found.violation, "objective": found.objective}
 
 
 def ours(task: Task, solver: str, seed: int, passes: float) -> list[dict[str, float]]:

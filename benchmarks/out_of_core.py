@@ -50,10 +50,7 @@ def main() -> None:
     size = (plus.nbytes + minus.nbytes) / 1e9
     print(f"data: {options.rows} x {FEATURES}, {size:.1f} GB, {time.perf_counter() - began:.0f} s")
     began = time.perf_counter()
-    blocks = [
-        LinearBlock(plus, 1.0, objective=1.0, constraints=[0.0]),
-        LinearBlock(minus, -1.0, constraints=[1.0]),
-    ]
+    blocks = [LinearBlock(plus, 1.0, objective=1.0, constraints=[0.0]), LinearBlock(minus, -1.0, constraints=[1.0])]
     problem = StochasticProblem(blocks, lower=[-np.inf], upper=[options.chat])
     print(f"checked for NaN in {time.perf_counter() - began:.0f} s")
     result = minimize(problem, tol=options.tol, max_epochs=100, progress=True)

@@ -35,11 +35,7 @@ def path(weights: np.ndarray, S: np.ndarray) -> list[auglag.Result]:
         start = {"warm_start": found[-1]} if found else {"x0": np.linalg.eigh(S)[1][:, -1]}
         found.append(
             auglag.minimize(
-                lambda x: -0.5 * x @ S @ x,
-                jac=lambda x: -S @ x,
-                constraints=sphere,
-                g=auglag.prox.L1(weight),
-                **start,
+                lambda x: -0.5 * x @ S @ x, jac=lambda x: -S @ x, constraints=sphere, g=auglag.prox.L1(weight), **start
             )
         )
     return found

@@ -26,23 +26,8 @@ from auglag.algorithm.rules import (
 from auglag.algorithm.status import Status
 from auglag.budget import Budget
 from auglag.certificate import Certificate
-from auglag.errors import (
-    AuglagError,
-    CheckpointError,
-    DerivativeError,
-    EvaluationError,
-    InputError,
-    OptionError,
-)
-from auglag.inner import (
-    LBFGSB,
-    NewtonCG,
-    Panoc,
-    ProximalGradient,
-    ProximalPoint,
-    QPModel,
-    SpectralProximalGradient,
-)
+from auglag.errors import AuglagError, CheckpointError, DerivativeError, EvaluationError, InputError, OptionError
+from auglag.inner import LBFGSB, NewtonCG, Panoc, ProximalGradient, ProximalPoint, QPModel, SpectralProximalGradient
 from auglag.log import JsonLog
 from auglag.minimize import certify, minimize, scipy_method
 from auglag.problems.base import AbstractProblem

@@ -390,13 +390,7 @@ def ipopt(path: Path, *, maximise: bool, tol: float = 1e-9) -> Reference:
     builder.import_nl(str(path), {"verbose": False})
     # Of a file that maximises, CasADi makes f the negative.
     nlp = {"x": casadi.vertcat(*builder.x), "f": builder.f, "g": casadi.vertcat(*builder.g)}
-    options = {
-        "ipopt.print_level": 0,
-        "ipopt.sb": "yes",
-        "print_time": False,
-        "ipopt.tol": tol,
-        "error_on_fail": False,
-    }
+    options = {"ipopt.print_level": 0, "ipopt.sb": "yes", "print_time": False, "ipopt.tol": tol, "error_on_fail": False}
     solver = casadi.nlpsol("solver", "ipopt", nlp, options)
     started = time.process_time()
     found = solver(x0=builder.x_init, lbx=builder.x_lb, ubx=builder.x_ub, lbg=builder.g_lb, ubg=builder.g_ub)

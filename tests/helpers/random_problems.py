@@ -244,10 +244,7 @@ def polynomial(rng: np.random.Generator) -> Case:
     n = _rng_int(rng, 1, 5)
     m = _rng_int(rng, 0, n)
     f = Function(
-        _symmetric(rng, n, -5.0, 5.0),
-        rng.standard_normal(n),
-        t=rng.standard_normal(n),
-        q=rng.uniform(0.2, 1.0, n),
+        _symmetric(rng, n, -5.0, 5.0), rng.standard_normal(n), t=rng.standard_normal(n), q=rng.uniform(0.2, 1.0, n)
     )
     rows = [
         Function(_symmetric(rng, n, -1.0, 1.0), rng.standard_normal(n), t=0.3 * rng.standard_normal(n))
@@ -439,17 +436,7 @@ def nonsmooth(rng: np.random.Generator) -> Case:
 
 FAMILIES: dict[str, Callable[[np.random.Generator], Case]] = {
     family.__name__: family
-    for family in (
-        convex_qp,
-        qcqp,
-        polynomial,
-        redundant,
-        nan_holes,
-        badly_scaled,
-        infeasible,
-        unbounded,
-        nonsmooth,
-    )
+    for family in (convex_qp, qcqp, polynomial, redundant, nan_holes, badly_scaled, infeasible, unbounded, nonsmooth)
 }
 
 

@@ -14,10 +14,7 @@ def two_classes(
     rng = np.random.default_rng(seed)
     plus = np.hstack([rng.standard_normal((rows, n - 1)) + 0.7, np.ones((rows, 1))]).astype(dtype)
     minus = np.hstack([rng.standard_normal((rows + 50, n - 1)) - 0.4, np.ones((rows + 50, 1))]).astype(dtype)
-    blocks = [
-        LinearBlock(plus, 1.0, objective=1.0, constraints=[0.0]),
-        LinearBlock(minus, -1.0, constraints=[1.0]),
-    ]
+    blocks = [LinearBlock(plus, 1.0, objective=1.0, constraints=[0.0]), LinearBlock(minus, -1.0, constraints=[1.0])]
     return StochasticProblem(blocks, lower=[-np.inf], upper=[chat], names=["false positives"], g=g)
 
 

@@ -285,10 +285,7 @@ def test_a_bad_simulation_is_named(kwargs, match):
 @pytest.mark.parametrize(
     ("warm", "match"),
     [
-        (
-            5,
-            r"warm_start must be a Result, a mapping with x, multipliers and penalty, or a tuple of .*three, got int",
-        ),
+        (5, r"warm_start must be a Result, a mapping with x, multipliers and penalty, or a tuple of .*three, got int"),
         ([0.5, 0.5], r"warm_start must be a Result, a mapping .* got list"),
         ((np.zeros(2),), r"warm_start must be a Result, a mapping .* got tuple"),
         ({"multipliers": [1.0]}, r"warm_start must have an 'x', got the keys \['multipliers'\]"),

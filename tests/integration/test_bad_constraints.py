@@ -50,10 +50,7 @@ def test_a_linear_constraint_without_rows_works_or_is_refused_by_name():
         (NonlinearConstraint(on_line, 1, 0), r"constraints\[0\]: lb must be at most ub.*got 1.0 > 0.0 in entry 0"),
         (NonlinearConstraint(on_line, np.nan, 0), r"constraints\[0\].lb must not contain NaN, got nan"),
         (NonlinearConstraint(on_line, 0, np.nan), r"constraints\[0\].ub must not contain NaN, got nan"),
-        (
-            NonlinearConstraint(on_line, [0, 0], 1),
-            r"constraints\[0\].lb must be a number or have 1 entries, got 2",
-        ),
+        (NonlinearConstraint(on_line, [0, 0], 1), r"constraints\[0\].lb must be a number or have 1 entries, got 2"),
         (NonlinearConstraint(on_line, 0, 0, jac=np.ones((1, 2))), r"constraints\[0\].jac must be callable or one of"),
         (NonlinearConstraint(on_line, 0, 0, hess=np.eye(2)), r"constraints\[0\].hess must be callable"),
         (NonlinearConstraint(on_line, 0, 0, hess="6-point"), r"constraints\[0\].hess must be callable.*got '6-point'"),
@@ -68,8 +65,7 @@ def test_bad_constraints_are_named_with_their_place_and_value(constraints, match
 
 def test_a_complex_sparse_matrix_in_a_linear_constraint_is_refused():
     refused(
-        r"constraints\[0\].A must be real, got complex",
-        constraints=LinearConstraint(sparse.csr_array([[1, 1j]]), 0, 1),
+        r"constraints\[0\].A must be real, got complex", constraints=LinearConstraint(sparse.csr_array([[1, 1j]]), 0, 1)
     )
 
 

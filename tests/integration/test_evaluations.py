@@ -133,11 +133,7 @@ def test_counts_are_the_calls_that_were_made(derivatives, check):
 
 def test_counts_of_several_blocks_add_up():
     f, eq, ineq, eq_jac = Counted(fun), Counted(line), Counted(disc), Counted(line_jac)
-    cons = [
-        {"type": "eq", "fun": eq, "jac": eq_jac},
-        {"type": "ineq", "fun": ineq},
-        LinearConstraint([[1, 0]], -9, 9),
-    ]
+    cons = [{"type": "eq", "fun": eq, "jac": eq_jac}, {"type": "ineq", "fun": ineq}, LinearConstraint([[1, 0]], -9, 9)]
     res = minimize(f, START, constraints=cons)
     assert_hs14(res)
     assert (res.nfev, res.constr_nfev, res.constr_njev) == (f.calls, eq.calls + ineq.calls, eq_jac.calls)

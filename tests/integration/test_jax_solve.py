@@ -26,10 +26,7 @@ def volume_and_sphere(x, p):
     return jnp.stack([jnp.prod(x) - p[0], x @ x - p[1]])
 
 
-HS71 = {
-    "constraints": [(volume_and_sphere, np.zeros(2), np.array([np.inf, 0.0]))],
-    "bounds": [(1.0, 5.0)] * 4,
-}
+HS71 = {"constraints": [(volume_and_sphere, np.zeros(2), np.array([np.inf, 0.0]))], "bounds": [(1.0, 5.0)] * 4}
 
 
 def hs71(p):

@@ -10,21 +10,7 @@ from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
 import auglag
 from auglag import minimize
 from auglag.problems import hock_schittkowski as hs
-from helpers.hs14 import (
-    EQ,
-    INEQ,
-    START,
-    Y_EQ,
-    Y_IN,
-    disc,
-    disc_hess,
-    disc_jac,
-    fun,
-    grad,
-    hess,
-    line,
-    line_jac,
-)
+from helpers.hs14 import EQ, INEQ, START, Y_EQ, Y_IN, disc, disc_hess, disc_jac, fun, grad, hess, line, line_jac
 
 
 @pytest.mark.parametrize("name", ["HS71", "HS14", "HS43", "HS65", "HS76"])
@@ -65,10 +51,7 @@ def test_multipliers_in_other_conventions_agree_with_those_solvers():
     slsqp = scipy.optimize.minimize(fun, START, jac=grad, constraints=[EQ, INEQ], method="SLSQP", tol=1e-12)
     if "multipliers" in slsqp:
         np.testing.assert_allclose(np.ravel(res.multipliers_as("slsqp")), slsqp.multipliers, atol=1e-5)
-    cons = [
-        LinearConstraint([[1.0, -2.0]], -1, -1),
-        NonlinearConstraint(disc, 0, np.inf, jac=disc_jac, hess=disc_hess),
-    ]
+    cons = [LinearConstraint([[1.0, -2.0]], -1, -1), NonlinearConstraint(disc, 0, np.inf, jac=disc_jac, hess=disc_hess)]
     trust = scipy.optimize.minimize(
         fun, START, jac=grad, hess=hess, constraints=cons, method="trust-constr", options={"gtol": 1e-9, "xtol": 1e-12}
     )
@@ -86,10 +69,7 @@ def test_an_unknown_convention_is_named():
 
 @pytest.mark.parametrize("factor", [1e-4, 1e4])
 def test_multipliers_are_in_the_users_units_whatever_the_scaling(factor):
-    cons = [
-        {"type": "eq", "fun": lambda x: factor * line(x), "jac": lambda x: factor * line_jac(x)},
-        INEQ,
-    ]
+    cons = [{"type": "eq", "fun": lambda x: factor * line(x), "jac": lambda x: factor * line_jac(x)}, INEQ]
     scaled = minimize(fun, START, jac=grad, constraints=cons, tol=1e-7, scaling=True)
     plain = minimize(fun, START, jac=grad, constraints=cons, tol=1e-7, scaling=False)
     for res in (scaled, plain):

@@ -11,14 +11,7 @@ import auglag
 from auglag import minimize
 from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.inner import InnerSolver, InnerStatus
-from helpers.hs14 import (
-    EQ,
-    INEQ,
-    START,
-    assert_hs14,
-    fun,
-    grad,
-)
+from helpers.hs14 import EQ, INEQ, START, assert_hs14, fun, grad
 
 
 def test_a_penalty_rule_of_ones_own_is_one_small_class():

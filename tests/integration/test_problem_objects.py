@@ -7,19 +7,7 @@ from scipy.optimize import NonlinearConstraint
 
 import auglag
 from auglag import Problem, Status, minimize
-from helpers.hs14 import (
-    EQ,
-    INEQ,
-    START,
-    Y_EQ,
-    Y_IN,
-    X,
-    assert_hs14,
-    both,
-    both_jac,
-    fun,
-    grad,
-)
+from helpers.hs14 import EQ, INEQ, START, Y_EQ, Y_IN, X, assert_hs14, both, both_jac, fun, grad
 
 
 def test_a_problem_object_brings_everything_along():

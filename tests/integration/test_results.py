@@ -9,14 +9,7 @@ import scipy.optimize
 
 from auglag import Status, minimize
 from auglag.result import SCHEMA
-from helpers.hs14 import (
-    EQ,
-    INEQ,
-    START,
-    fun,
-    grad,
-    line,
-)
+from helpers.hs14 import EQ, INEQ, START, fun, grad, line
 
 
 def test_a_result_has_exactly_the_fields_of_its_schema():

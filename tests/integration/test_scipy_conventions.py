@@ -9,15 +9,7 @@ from scipy.optimize import Bounds
 
 import auglag
 from auglag import Budget, Status, minimize
-from helpers.hs14 import (
-    EQ,
-    EQ_HESS,
-    INEQ,
-    START,
-    assert_hs14,
-    fun,
-    grad,
-)
+from helpers.hs14 import EQ, EQ_HESS, INEQ, START, assert_hs14, fun, grad
 
 # --------------------------------------------------------------------------------------------- scipy.optimize.minimize
 

@@ -10,17 +10,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import auglag
 from auglag import minimize
-from helpers.hs14 import (
-    EQ_HESS,
-    START,
-    assert_hs14,
-    disc,
-    disc_hess,
-    disc_jac,
-    fun,
-    grad,
-    hess,
-)
+from helpers.hs14 import EQ_HESS, START, assert_hs14, disc, disc_hess, disc_jac, fun, grad, hess
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,7 @@ from scipy.optimize import Bounds, NonlinearConstraint
 import auglag
 from auglag import Budget, minimize
 from auglag.problems import hock_schittkowski as hs
-from helpers.hs14 import (
-    EQ,
-    INEQ,
-    START,
-    assert_hs14,
-    fun,
-    grad,
-)
+from helpers.hs14 import EQ, INEQ, START, assert_hs14, fun, grad
 
 
 @pytest.mark.parametrize("name", ["HS10", "HS43", "HS71", "HS76", "HS35", "HS113"])

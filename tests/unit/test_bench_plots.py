@@ -144,10 +144,7 @@ def test_looks_are_all_different_and_the_papers_variants_fixed() -> None:
     assert len(looks([f"s{i}" for i in range(100)])) == 100
 
 
-@given(
-    st.lists(st.floats(0, 1), max_size=12),
-    st.floats(0.001, 0.2),
-)
+@given(st.lists(st.floats(0, 1), max_size=12), st.floats(0.001, 0.2))
 def test_spread_keeps_the_order_the_gap_and_the_bounds(wanted: list[float], gap: float) -> None:
     placed = spread(wanted, gap, 0.0, 1.0)
     fits = min(gap, 1.0 / max(len(wanted) - 1, 1))

@@ -43,10 +43,7 @@ def test_solved_at_counts_what_was_counted_by_hand() -> None:
         *("Solver", "1e-3", "1e-6", "1e-8", "median gradients", "common", "CPU s"),
         *("returned", "limit", "timeout", "false claims", "no record"),
     )
-    assert table.rows == (
-        ("A", 3, 2, 2, 20.0, 10.0, 3.3, 3, 0, 1, 1, 0),
-        ("B", 1, 1, 0, 5.0, 5.0, 0.0, 2, 1, 0, 0, 1),
-    )
+    assert table.rows == (("A", 3, 2, 2, 20.0, 10.0, 3.3, 3, 0, 1, 1, 0), ("B", 1, 1, 0, 5.0, 5.0, 0.0, 2, 1, 0, 0, 1))
     assert table.notes[0].startswith("4 problems; medians over those solved at 1e-6, 'common' over the 1 that all 2")
     assert table.notes[-1] == "Versions: A: a 1.2."
 
@@ -118,10 +115,7 @@ def test_table_2_puts_our_numbers_beside_the_papers() -> None:
     table = table2(records)
     rows = {row[0]: row[1:] for row in table.rows}
     assert len(rows) == 10
-    assert rows["BT4"] == (
-        *(1000, 1287, 1e20, 4.49548e21, 200, 275, 100.0, 127.834, 1e18, 3.51665e19),
-        *("yes", "no"),
-    )
+    assert rows["BT4"] == (*(1000, 1287, 1e20, 4.49548e21, 200, 275, 100.0, 127.834, 1e18, 3.51665e19), *("yes", "no"))
     assert rows["CB2"][8] == 0.5
     assert rows["CB2"][-2:] == ("no", "yes")
     assert rows["CB3"][-2:] == ("no record", "no record")

@@ -109,11 +109,7 @@ def right_with_inner_cancellation(rng, fun, grad, x):
 
 def right_at_kinks(rng, fun, grad, x):
     x, slope = np.where(rng.random(x.size) < 0.7, 0.0, x), rng.choice([-1.0, 0.0, 1.0])
-    return (
-        lambda z: fun(z) + 100 * np.abs(z).sum(),
-        lambda z: grad(z) + 100 * np.where(z == 0, slope, np.sign(z)),
-        x,
-    )
+    return (lambda z: fun(z) + 100 * np.abs(z).sum(), lambda z: grad(z) + 100 * np.where(z == 0, slope, np.sign(z)), x)
 
 
 def right_at_kinks_on_bounds(rng, fun, grad, x):

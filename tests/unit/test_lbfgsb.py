@@ -64,10 +64,7 @@ def trace(way, fun, x0, box, memory, iterations):
 BOXES = {
     "free": None,
     "box": (np.full(6, -0.5), np.full(6, 0.8)),
-    "mixed": (
-        np.array([-np.inf, 0.0, -1.0, -np.inf, -2.0, 0.5]),
-        np.array([np.inf, np.inf, 0.3, 0.4, 2.0, 0.5]),
-    ),
+    "mixed": (np.array([-np.inf, 0.0, -1.0, -np.inf, -2.0, 0.5]), np.array([np.inf, np.inf, 0.3, 0.4, 2.0, 0.5])),
 }
 
 

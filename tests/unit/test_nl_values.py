@@ -75,14 +75,8 @@ EXPRESSIONS = {
     "count": (["o2", V, "o59", "3", "o22", V, W, "o29", V, W, "o29", V, "n0"], lambda x: 2 * x[0]),
     "div": (["o55", W, V], lambda x: math.trunc(x[1] / x[0])),
     "round": (["o57", V, "n1"], lambda x: round(x[0], 1)),
-    "piecewise": (
-        ["o64", "3", "n-1", "n0.25", "n2", "n0.5", "n3", V],
-        lambda x: -0.25 + 2 * 0.25 + 3 * (x[0] - 0.5),
-    ),
-    "piecewise left of 0": (
-        ["o64", "2", "n-1", "n-5", "n2", "o16", V],
-        lambda x: -2 * x[0],
-    ),
+    "piecewise": (["o64", "3", "n-1", "n0.25", "n2", "n0.5", "n3", V], lambda x: -0.25 + 2 * 0.25 + 3 * (x[0] - 0.5)),
+    "piecewise left of 0": (["o64", "2", "n-1", "n-5", "n2", "o16", V], lambda x: -2 * x[0]),
     "nested": (
         ["o41", "o2", "o0", V, "o44", "o2", W, X, "o5", "o1", X, V, "n2"],
         lambda x: math.sin((x[0] + math.exp(x[1] * x[2])) * (x[2] - x[0]) ** 2),

@@ -9,12 +9,7 @@ pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'auglag[s
 from sklearn.linear_model import LogisticRegression
 
 from auglag.errors import InputError
-from auglag.sklearn import (
-    FairLogisticRegression,
-    demographic_parity_gap,
-    equal_opportunity_gap,
-    equalized_odds_gap,
-)
+from auglag.sklearn import FairLogisticRegression, demographic_parity_gap, equal_opportunity_gap, equalized_odds_gap
 
 
 def people(n=1500, groups=2, seed=0):

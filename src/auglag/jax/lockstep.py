@@ -17,19 +17,7 @@ from auglag.jax.rules import Rules
 from auglag.jax.state import RUNNING, Options, Pairs, Point, Record, Sides, State
 from auglag.jax.steps import Steps
 from auglag.jax.subproblem import Subproblem
-from auglag.jax.vectors import (
-    Array,
-    Vector,
-    clip,
-    each,
-    largest,
-    maximum,
-    minimum,
-    norm,
-    select,
-    staged,
-    where,
-)
+from auglag.jax.vectors import Array, Vector, clip, each, largest, maximum, minimum, norm, select, staged, where
 
 
 @final

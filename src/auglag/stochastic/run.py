@@ -127,9 +127,7 @@ class Run(Driver[StochasticLagrangian, FullTest]):
         context, settings, start = self.context, self.context.settings, self.state.start
         return self.algorithm1(
             Algorithm1(
-                begin_at(settings.penalty, start.beta),
-                settings.dual,
-                go_on(settings.tolerance, start.eta, context.aim),
+                begin_at(settings.penalty, start.beta), settings.dual, go_on(settings.tolerance, start.eta, context.aim)
             ),
             # With sampled data no R on the fixed sample ends the run: a certificate does, see `enough`.
             tol=context.tol if context.problem.finite_data else 1e-300,

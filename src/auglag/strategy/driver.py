@@ -23,16 +23,7 @@ from auglag.result import Result
 from auglag.strategy import newton, plan, restarts, restoration, unboundedness
 from auglag.strategy.hooks import status_of
 from auglag.strategy.sqp import Candidate
-from auglag.strategy.state import (
-    CLASSES,
-    Between,
-    Context,
-    Newtons,
-    State,
-    Task,
-    restored,
-    scaling_at,
-)
+from auglag.strategy.state import CLASSES, Between, Context, Newtons, State, Task, restored, scaling_at
 
 #: The status of a row of the history that Newton's method ended.
 ACCELERATED = "ACCELERATED"
