@@ -11,6 +11,7 @@ A training loop of a user's own, which solves the subproblem step by step itself
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, final
 
@@ -54,20 +55,10 @@ class Inner(Protocol[S_contra]):
         ...
 
 
-class Stop(Protocol):
-    """Decides after each iteration whether to quit, and why."""
-
-    def __call__(self, history: History, found: InnerResult) -> Status | None:
-        """None to go on."""
-        ...
-
-
-class Watch(Protocol):
-    """Sees every iteration: the one hook for progress, checkpoints, callbacks and the best point."""
-
-    def __call__(self, history: History, x: Vector, y: Vector, y_hat: Vector) -> None:
-        """x = x_{k+1}, y = the multipliers for the next subproblem, y_hat = the estimate that belongs to x."""
-        ...
+#: (history, found): whether to quit after an iteration, and why; None to go on.
+Stop = Callable[[History, InnerResult], Status | None]
+#: (history, x_{k+1}, y for the next subproblem, yhat_{k+1}): sees every iteration, for progress and checkpoints.
+Watch = Callable[[History, Any, Vector, Vector], None]
 
 
 @final
