@@ -1,13 +1,14 @@
-"""What each part of the strategy buys: parts switched off one by one, and ten constants varied tenfold each way.
+"""What each part of the strategy buys: parts switched off one by one, and twelve constants varied each way.
 
-    python benchmarks/ablation.py              # about 25 CPU minutes; resumes; writes results/ablation.md and .csv
+    python benchmarks/ablation.py              # about 30 CPU minutes; resumes; writes results/ablation.md and .csv
     python benchmarks/ablation.py --only "no restarts" "no interior points"
-    python benchmarks/ablation.py --quick      # ten problems
+    python benchmarks/ablation.py --quick      # eight problems; writes results/ablation-quick.md
 
 100 problems: the 50 CUTEst problems of the paper's list that take most gradients and are solved by the default settings
-(easy ones need no strategy), and 5 of each family of `degenerate.py`. Tolerance 1e-8, Hessians given, at most 600
-gradients. A change is worth keeping if problems are lost without it, or the others take more gradients; the last column
-compares CPU seconds on problems that both solve.
+(easy ones need no strategy; and since all are solved, none can be won), and 5 of each family of `degenerate.py`.
+Tolerance 1e-8, Hessians given, at most 600 gradients. A part is worth keeping if problems are lost without it, or the
+others take more gradients; the last column compares CPU seconds on problems that both solve. Constants are varied
+tenfold where that makes sense. A file of runs belongs to one state of the code: remove it after a change.
 """
 # ruff: noqa: E402 - the number of BLAS threads has to be set before NumPy is imported
 

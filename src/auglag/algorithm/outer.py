@@ -5,7 +5,8 @@
 Inequalities reach these lines as equalities c(x) - s = 0 whose slacks s are minimised out inside the subproblem, or are
 part of x. Nothing here looks inside x: it handles y, c and numbers. What the paper leaves open is an object of `rules`.
 
-`Algorithm1` has the lines, `iteration` puts them in order around an inner solver, `augmented_lagrangian` is the loop.
+`Algorithm1` has the lines, `iteration` puts them in order around an inner solver, `augmented_lagrangian` is the loop
+(of `stochastic` and `torch`; `minimize` calls `iteration` from `strategy/driver.py`, with other phases in between).
 A training loop of a user's own, which solves the subproblem step by step itself, calls `ask` and `tell` directly.
 """
 
@@ -23,7 +24,7 @@ from auglag.inner.base import InnerResult
 
 
 class OuterSubproblem(Protocol):
-    """L_beta(., y) + g. What else it can do is between it and the inner solver; x may be a tensor."""
+    """L_beta(., y) + g. An inner solver may need more of its methods; x may be a tensor."""
 
     def constraint(self, x: Any) -> Vector:
         """c(x) (less the minimising slack)."""
@@ -51,7 +52,7 @@ class Inner(Protocol[S_contra]):
     """Line 3: anything that finds an approximate minimiser of a subproblem."""
 
     def solve(self, subproblem: S_contra, x: Any, tol: float, *, limit: int) -> InnerResult:
-        """A point with dist(-grad phi, dg) <= tol, or the best there is, and which of them it is."""
+        """A point with dist(-grad phi, dg) <= tol, or the best point found; its `status` says which."""
         ...
 
 
@@ -89,7 +90,7 @@ class Algorithm1:
     def tell(self, history: History, row: Iteration, y: Vector, c: Vector) -> Vector:
         """The row of iteration k joins the history; line 6: the multipliers for the next subproblem.
 
-        After a subproblem without a usable end they stay as they are, and the penalty rule answers with a larger beta.
+        After a subproblem without a usable end they stay as they are; the penalty rule must answer with a larger beta.
         """
         history.iterations.append(row)
         return self.dual.project(y + self.dual.step(history) * c, history) if row.usable else y
@@ -102,7 +103,7 @@ class Algorithm1:
 @final
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Where one iteration leads."""
+    """The outcome of one iteration."""
 
     x: Vector  #: x_{k+1}
     y: Vector  #: the multipliers for the next subproblem

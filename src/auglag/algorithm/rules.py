@@ -129,7 +129,11 @@ class PenaltyRule(ABC):
 
     @abstractmethod
     def next(self, history: History) -> float:
-        """beta for the iteration to come."""
+        """beta for the iteration to come.
+
+        If `history.last.usable` is False, the subproblem had no lower bound: the answer must be larger than
+        `history.last.beta` (see `after_failure`).
+        """
 
 
 def first_penalty(initial: float | InitialPenalty, history: History) -> float:

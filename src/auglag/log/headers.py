@@ -1,6 +1,6 @@
 """What the first line of a log says of a run of the library: the arguments of `JsonLog.start`.
 
-`settings` are those of `minimize`, of `stochastic.minimize` or of `torch.fit`, which this room does not import: they
+`settings` are those of `minimize`, of `stochastic.minimize` or of `torch.fit`, which this package does not import: they
 describe themselves in words and have the attributes that are named here. `limits` is a dataclass of numbers.
 """
 

@@ -26,7 +26,7 @@ from auglag._typing import Vector
 from auglag.errors import CheckpointError, InputError
 from auglag.persist.files import replacing
 
-#: Raised when a file written by an earlier version can no longer be read.
+#: To be increased when files of the version before can no longer be read.
 FORMAT = 7
 #: What reading a file that was damaged, or that something else wrote, may raise.
 DAMAGE = (
@@ -47,7 +47,7 @@ DAMAGE = (
 def save(path: str | os.PathLike[str], kind: str, fingerprint: Mapping[str, Any], state: Any) -> None:
     """Write a state in place of the one before; a process killed at any moment leaves the old file or the new one.
 
-    `kind` is the front door the run came through, `fingerprint` what must be the same for the state to fit a run.
+    `kind` is the function that was called ("minimize", ...), `fingerprint` what must be the same for a state to fit.
     """
     arrays: dict[str, Any] = {}
     meta = {"format": FORMAT, "kind": kind, "fingerprint": fingerprint, "state": _pack(state, arrays)}
@@ -98,7 +98,7 @@ def digest(*arrays: Vector) -> str:
 
 
 def described(settings: object) -> str:
-    """Settings in words that are the same in every process."""
+    """The repr of settings without memory addresses: the same in every process."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(settings))
 
 

@@ -69,7 +69,7 @@ def solve(task: Task) -> Result:
 
 
 def _shown_infeasible(task: Task, state: State, status: Status) -> bool:
-    """A proof of local infeasibility stands if no restart found a solution, whatever ended the last one."""
+    """Local infeasibility that restoration found is reported if no restart found a solution, whatever ended it."""
     least = state.doubts.least
     if least is None or status not in (*plan.AVOIDABLE, Status.TIME_LIMIT, Status.EVALUATION_LIMIT):
         return False
@@ -131,6 +131,7 @@ class Run:
                 return status
             following = plan.next_attempt(state.attempt, context.restarts, aftermath(context, state, status), tuning)
             if following is None or context.rows_left(state) <= 0:
+                # How the attempt from x0 ended says most, unless it merely ran out of iterations.
                 return state.first_end if state.first_end is not Status.ITERATION_LIMIT else status
             self.context = context = begin_again(context, state, following)
             if not math.isfinite(state.history.objective + state.history.violation):
@@ -158,6 +159,8 @@ def attempt(context: Context, state: State) -> Status:
                 consider(context, state, newton.by_newton(context, state, phase))
             case plan.Subproblem(limit):
                 subproblem(context, state, limit)
+            case phase:
+                raise TypeError(f"driver.attempt has no case for {phase}")
 
 
 def subproblem(context: Context, state: State, limit: int) -> None:
@@ -284,7 +287,10 @@ def restore(context: Context, state: State) -> None:
 @final
 @dataclass(frozen=True, slots=True)
 class Posed:
-    """The problem as Algorithm 1 sees it."""
+    """What `outer.iteration` asks of a run: the subproblem, and the row of the history.
+
+    `record` also notes where an unbounded subproblem went.
+    """
 
     context: Context
     state: State
@@ -321,7 +327,7 @@ class Posed:
 
 
 def watch(context: Context, state: State, y_hat: Vector) -> None:
-    """Keep the best point, save, print, and let the caller look."""
+    """After a row: keep the best point, refine differences, save a checkpoint, print, log, call the callback."""
     task, form, hooks, last = context.task, context.form, context.task.hooks, state.history.last
     if last.usable:
         task.judge.offer(state.best, last.residual, form.user_x(state.x), form.user_y(y_hat))
@@ -331,7 +337,7 @@ def watch(context: Context, state: State, y_hat: Vector) -> None:
     cut_short = last.inner_status in (InnerStatus.BUDGET.name, InnerStatus.INTERRUPTED.name)
     if hooks.checkpoint is not None and not cut_short:  # such an iteration is done again on resuming
         state.counts, state.seconds = task.meter.used(), task.meter.guard.seconds
-        state.memory.layout = Analyses()  # not saved: made anew here as after resuming, to the same last digit
+        state.memory.layout = Analyses()  # not saved; reset here too, so that a resumed run gives the same digits
         checkpoint.save(hooks.checkpoint, "minimize", task.fingerprint(), state)
     if hooks.table is not None:
         hooks.table(state.history)

@@ -15,7 +15,7 @@ from auglag.log import JsonLog
 @final
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """The same for `minimize`, `stochastic.minimize` and `torch.fit`; what they show differs."""
+    """Callback, table, checkpoint files and log of a run of `minimize`, `stochastic.minimize` or `torch.fit`."""
 
     callback: Callable[..., Any] | None = None  #: returns True, or raises StopIteration, to stop the run
     table: Callable[..., None] | None = None  #: prints a row of the progress table
@@ -25,7 +25,7 @@ class Hooks:
     log: JsonLog | None = None
 
     def call(self, *seen: Any) -> None:
-        """Let the caller look; raises `StoppedByCallback` if that is to be the end."""
+        """Call the callback; raises `StoppedByCallback` if that is to be the end."""
         if self.callback is None:
             return
         try:

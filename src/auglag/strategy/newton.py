@@ -54,7 +54,7 @@ def by_interior_points(context: Context, state: State, phase: Interior) -> Arriv
         target=context.target,
         seen=lambda x, y, error: keep(context, state, x, y, error),
     )
-    state.memory.last = None  # the way from here back is no step to learn curvature from
+    state.memory.last = None  # the jump back from here must not be used to learn curvature
     return arrival
 
 
@@ -62,7 +62,7 @@ def keep(context: Context, state: State, x: Vector, y: Vector, error: float) -> 
     """Offer a point on the way as the best so far; whether it meets the tolerance in the user's units."""
     task, tuning, newtons, judge = context.task, context.task.tuning, state.newtons, context.task.judge
     near = error <= tuning.near_tol * task.tol
-    if near and judge.refine(state.best, 1):
+    if near and judge.refine(state.best, 1):  # differences just became central: measure again first
         return False
     if not (near or error <= tuning.kept_error * newtons.kept):
         return False

@@ -25,8 +25,8 @@ from auglag.strategy.tuning import Start, Tuning
 AVOIDABLE = (Status.STUCK, Status.INFEASIBLE, Status.NON_FINITE, Status.ITERATION_LIMIT, Status.UNCERTIFIED)
 #: Verdicts under which the constraints may have no solution.
 DOUBTFUL = (Status.INFEASIBLE, Status.STUCK, Status.ITERATION_LIMIT)
-#: Ends of a subproblem after which the next one is no better, as long as nothing else changes.
-ASTRAY = (InnerStatus.UNBOUNDED.name, InnerStatus.LIMIT.name, InnerStatus.EDGE.name)
+#: Ends of a subproblem that was not solved: interior points are tried next.
+UNSOLVED = (InnerStatus.UNBOUNDED.name, InnerStatus.LIMIT.name, InnerStatus.EDGE.name)
 
 
 @final
@@ -60,7 +60,7 @@ class Standing:
 
     # Newton's method on the KKT conditions
     error: float | None = math.inf  #: at (x, y); None before it was measured
-    failures: int = 0  #: calls in a row that did not help
+    failures: int = 0  #: calls in a row that did not halve the error
     tried_at: float = math.inf  #: the error that the last call began with
     tried: bool = False  #: it was called since the last subproblem
     inside: bool = False  #: interior points were tried in this attempt
@@ -69,7 +69,7 @@ class Standing:
 
 
 class Phase:
-    """What to do next, and how much of it. How it is done is the driver's business."""
+    """What to do next, and how much of it. The driver carries it out."""
 
 
 @final
@@ -99,7 +99,7 @@ class Newton(Phase):
 class Interior(Phase):
     """Interior points, to bring Newton's method near a solution."""
 
-    afresh: bool  #: begin where the attempt began, with multipliers 0, because the current point is no better
+    afresh: bool  #: begin where the attempt began, with multipliers 0, instead of at the current point
     most: int | None = None  #: most steps; None: as many as the settings say
 
 
@@ -124,7 +124,7 @@ class AttemptOver(Phase):
 
 
 def next_phase(s: Standing, t: Tuning) -> Phase:
-    """What an attempt does next. Read from the top: the first line that applies decides."""
+    """What an attempt does next. The first `return` that is reached decides; a doubt that was settled goes on below."""
     # The last subproblem has no lower bound. Check whether the problem has one; if so, subproblems may fall deeper.
     if s.verdict is Status.UNBOUNDED:
         if not s.settled:
@@ -171,7 +171,7 @@ def interior_pays(s: Standing, error: float, t: Tuning) -> bool:
     in_vain = s.failures >= patience.failures
     if s.sparse:
         return not (in_vain if s.models else s.inside) and error > t.interior_error
-    return not s.inside and (in_vain or s.ended in ASTRAY or s.iterations >= patience.iterations)
+    return not s.inside and (in_vain or s.ended in UNSOLVED or s.iterations >= patience.iterations)
 
 
 def effort_left(s: Standing, t: Tuning) -> float:
@@ -205,7 +205,8 @@ def adopts(error: float, before: float, t: Tuning) -> bool:
 
 
 def newton_verdict(error: float, target: float, in_vain: int, t: Tuning, *, solved: bool) -> Status | None:
-    """The verdict on a call that reached tol: the end is at its target, or after calls that got no nearer to it."""
+    """The verdict on a call that reached tol: the end is at its target, or after `newton_finishes` calls that no longer
+    halve the error."""
     over = in_vain >= t.newton_finishes or (solved and error <= target)
     return ended_by_newton(solved=solved) if over else None
 

@@ -56,7 +56,7 @@ def place(start: Start, form: StandardForm, inner: InnerSolver | str, x0: Vector
 
 
 def penalty_of(rule: PenaltyRule, start: Start | None) -> PenaltyRule:
-    """The rule with a larger first penalty, where it has one."""
+    """The rule with its first penalty multiplied by `start.penalty`; only Adaptive and Always can be."""
     if start is None or start.penalty == 1.0 or not isinstance(rule, Adaptive | Always):
         return rule
     return _Raised(rule, start.penalty)

@@ -20,7 +20,7 @@ from auglag.interior import Barrier
 from auglag.kkt import Curvature, Memory, Model, Sets, Step, solve
 from auglag.kkt import tuning as kkt_tuning
 from auglag.problems.standard_form import StandardForm
-from auglag.strategy.tuning import TUNING, Tuning
+from auglag.strategy.tuning import Tuning
 
 
 @final
@@ -67,7 +67,7 @@ class SQP:
         target: float,
         patience: int,
         seen: Callable[[Vector, Vector, float], bool],
-        tuning: Tuning = TUNING,
+        tuning: Tuning,
     ) -> Candidate:
         """Steps from (x, y) until the error is at most `target` and `seen` agrees, or no longer falls."""
         curvature = curvature_for(form.traits)

@@ -143,8 +143,8 @@ class State:
     earlier: list[Iteration] = field(default_factory=list)  #: the rows of earlier attempts
     first_end: Status | None = None  #: how attempt 0 ended
     refined_now: bool = False  #: the last iteration raised the accuracy of differences
-    counts: Counts = field(default_factory=Counts)  #: calls made so far; up to date in a checkpoint only, as is
-    seconds: float = 0.0  #: the time taken
+    counts: Counts = field(default_factory=Counts)  #: calls so far; only updated when a checkpoint is saved
+    seconds: float = 0.0  #: time so far; only updated when a checkpoint is saved
     between: Between = field(default_factory=Between, metadata={"saved": False})
 
     @staticmethod
@@ -175,14 +175,14 @@ class Context:
     form: StandardForm
     inner: InnerSolver
     rules: Algorithm1
-    newton: bool  #: Newton's method is tried between subproblems, and other starts after them
-    models: bool  #: the inner solver's steps are Newton's too, so that high accuracy costs little
+    newton: bool  #: Newton's method is tried between subproblems
+    models: bool  #: the inner solver is "qp": high accuracy costs little, and restarts are allowed
     curvature: Curvature
     aim: float  #: the fraction of tol that the loop aims at
 
     @staticmethod
     def of(task: Task, state: State) -> Context:
-        """For the state's scaling and attempt, with matrices as the problem returns them at the start."""
+        """The context of the state's attempt. The Jacobian at x0 says whether matrices are dense or sparse."""
         problem, settings, x = task.problem, task.settings, state.start_x
         form = StandardForm(problem, state.scaling, slacks=settings.slacks)
         if problem.m:
@@ -235,7 +235,7 @@ class Context:
         return self.task.budget.outer_limit - len(state.iterations)
 
     def user_y(self, z: Vector, y: Vector, *, known: bool = True) -> Vector:
-        """The user's multipliers of all rows; of those that are kept alone, where derivatives may not be known yet."""
+        """The user's multipliers of all rows; with `known=False` of those presolve kept (others need derivatives)."""
         own, problem = self.form.user_y(y), self.task.problem
         return problem.user_y(self.form.user_x(z), own) if known and isinstance(problem, Presolved) else own
 

@@ -1,7 +1,7 @@
 """Every constant that steers a run of `minimize`: what it is, in which unit, why this value, where it comes from.
 
-"Chosen by trial" means: on the CUTEst problems of `benchmarks/ablation.py`, whose table shows what a factor of ten each
-way costs (`benchmarks/results/ablation.md`). Errors are KKT errors in the user's units (`StandardForm.error`).
+"Chosen by trial" means: on problems of CUTEst; `benchmarks/ablation.py` varies the ones that matter most, and
+`benchmarks/results/ablation.md` is what it found. Errors are KKT errors in the user's units (`StandardForm.error`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ class Start:
     """One way to begin again after an attempt that found no solution."""
 
     name: str
-    near: bool = False  #: begin at the best point so far, if it is near a solution; else there is no such start
+    near: bool = False  #: begin at the best point so far; skipped if its residual is above `near_residual`
     spread: float = 0.0  #: standard deviation of the random displacement of x0, relative to max(1, |x0|)
     feasible: bool = False  #: begin at the least violated point near there
     penalty: float = 1.0  #: multiplies the first penalty
 
 
-#: How starts are named that go on from where the run has come.
+#: The name of the starts that go on from the best point.
 BEST = "the best point so far"
 
 #: The starts after x0, in the order in which they are tried; the last of all goes on from the best point, near or not.
