@@ -129,10 +129,9 @@ PARTS = {
     "Newton's candidates never adopted": tuned(adopted_error=0.0),
     "no points kept far from tol": tuned(kept_error=0.0),
     "no aim below tol": tuned(newton_aim=1.0),
-    "no steps without the proximal term": tuned(newton_close=0.0),
+    "no steps without the proximal term, no second look": tuned(newton_close=0.0),
     "no second look at sudden steps": tuned(newton_leap=math.inf),
     "no softer model for sudden multipliers": tuned(newton_sudden=math.inf),
-    "no limit on a solve before interior points": tuned(longest_solve=10**6),
     "no proximal term in the model": tuned("kkt", prox=0.0),
 }
 BASE = strategy_tuning.TUNING

@@ -55,6 +55,7 @@ class Problem:
     outer: int = 6  #: iterations to run
     failures: int = 0  #: subproblems without a lower bound among them
     compared: int = 4  #: iterations that must at least be compared
+    tolerance: PowerLaw = TOLERANCE
 
 
 INF = math.inf
@@ -126,6 +127,10 @@ PROBLEMS = {
     "a quartic, unbounded at first": Problem(
         lambda x: -0.25 * x[0] ** 4 + (x[1] - 1) ** 2, lambda x: (x[0] ** 2 + 0.1 * x[1],), (-INF,), (4.0,),
         (1.0, 0.0), Adaptive(0.1, 10.0, 0.25), failures=1, compared=3,
+    ),
+    "a stiff penalty, whose reciprocal is the inner tolerance": Problem(
+        lambda x: 100 * (x[0] - 1) ** 2 + 200 * x[1] ** 2, lambda x: (x[0] + x[1],), (3.0,), (3.0,), (0.5, 0.2),
+        Always(2e4, 2.0), outer=3, compared=2, tolerance=PowerLaw(1e-3, 1.0),
     ),
     "infeasible: two parallel lines": Problem(
         lambda x: (x[0] - 1) ** 2 + x[1] ** 2, lambda x: (x[0] + x[1], x[0] + x[1]), (1.0, 3.0), (1.0, 3.0),
@@ -199,7 +204,7 @@ def numpy_engine(p: Problem) -> list[Row]:
     auglag.minimize(
         lambda x: float(d.f(x)), np.array(p.x0), jac=d.grad, tol=TOL, penalty=p.penalty, dual=dual,
         constraints=NonlinearConstraint(d.c, np.array(p.lower), np.array(p.upper), jac=d.jac),
-        tolerance=TOLERANCE, inner="lbfgsb", scaling=False, presolve=False, restoration=False, acceleration=False,
+        tolerance=p.tolerance, inner="lbfgsb", scaling=False, presolve=False, restoration=False, acceleration=False,
         restarts=0, budget=auglag.Budget(outer=p.outer),
     )  # fmt: skip
     return dual.sequence()
@@ -213,7 +218,7 @@ def stochastic_engine(p: Problem) -> list[Row]:
     )  # fmt: skip
     auglag.stochastic.minimize(
         problem, np.array(p.x0), method="lbfgs", slacks="closed", tol=TOL, penalty=p.penalty, dual=dual,
-        tolerance=TOLERANCE, max_outer=p.outer, max_epochs=None,
+        tolerance=p.tolerance, max_outer=p.outer, max_epochs=None,
     )  # fmt: skip
     return dual.sequence()
 
@@ -240,7 +245,7 @@ def torch_engine(p: Problem) -> list[Row]:
     (evaluate, constraints), dual = torch_functions(p), Recorded(p.dual, len(p.lower))
     auglag.torch.fit(
         Point(p.x0), evaluate, constraints, torch.zeros(1, 1), method="lbfgs", tol=TOL, penalty=p.penalty, dual=dual,
-        tolerance=TOLERANCE, max_outer=p.outer, max_epochs=None,
+        tolerance=p.tolerance, max_outer=p.outer, max_epochs=None,
     )  # fmt: skip
     return dual.sequence()
 
@@ -270,7 +275,7 @@ def own_loop_engine(p: Problem) -> list[Row]:
     (evaluate, constraints), dual = torch_functions(p), Recorded(p.dual, len(p.lower))
     model, d = Point(p.x0), Derivatives(p)
     al = auglag.torch.AugmentedLagrangian(
-        model, constraints, tol=TOL, penalty=p.penalty, dual=dual, tolerance=TOLERANCE
+        model, constraints, tol=TOL, penalty=p.penalty, dual=dual, tolerance=p.tolerance
     )
     al.test(evaluate, torch.zeros(1, 1))  # where it starts
     for _ in range(p.outer):
@@ -287,7 +292,7 @@ def own_loop_engine(p: Problem) -> list[Row]:
 def jax_engine(p: Problem) -> list[Row]:
     found = auglag.jax.solve(
         p.f, np.array(p.x0), constraints=[(lambda x: jnp.stack(p.rows(x)), np.array(p.lower), np.array(p.upper))],
-        tol=TOL, penalty=p.penalty, dual=p.dual, tolerance=TOLERANCE, accelerate=False, scaling=False,
+        tol=TOL, penalty=p.penalty, dual=p.dual, tolerance=p.tolerance, accelerate=False, scaling=False,
         max_outer=p.outer, record=p.outer,
     )  # fmt: skip
     rows = [

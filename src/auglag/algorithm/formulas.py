@@ -13,7 +13,7 @@ from typing import Any
 
 #: Max norm to which larger gradients of f and of rows at x0 are scaled down (Waechter & Biegler 2006, section 3.8).
 LARGEST_GRADIENT = 100.0
-#: Smallest scale factor (the same section): a gradient of 1e12 must not make a row vanish.
+#: Smallest scale factor, IPOPT's default of nlp_scaling_min_value: a gradient of 1e12 must not make a row vanish.
 SMALLEST_SCALE = 1e-8
 #: After a subproblem without a lower bound beta grows at least by this factor. The paper has no such case.
 FAILURE_GROWTH = 10.0
@@ -27,7 +27,8 @@ LARGEST_PENALTY = 1e20
 HARDLY_LESS = 0.9
 #: Outer iterations in a row without progress, the inner solver failing in each, after which a run is stuck.
 STUCK_AFTER = 6
-#: Increases of beta in a row without less violation that raise the question whether the problem is infeasible.
+#: Outer iterations in a row without less violation, the penalty larger after them than before, that raise the question
+#: whether the problem is infeasible.
 VAIN_INCREASES = 4
 #: A violation above this multiple of tol (user's units) is too large for a point that is feasible up to rounding.
 CLEARLY_VIOLATED = 10.0

@@ -16,7 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, final
 
+import numpy as np
+
 from auglag._typing import Vector
+from auglag.algorithm import formulas
 from auglag.algorithm.rules import DualRule, History, Iteration, PenaltyRule, ToleranceRule
 from auglag.algorithm.status import Status
 from auglag.errors import require_positive
@@ -85,7 +88,7 @@ class Algorithm1:
         """Line 5 (of iteration k - 1; beta_1 at the start) and line 2: the penalty and the inner tolerance."""
         beta = require_positive(self.penalty.next(history), f"{type(self.penalty).__name__}.next(history)")
         eta = require_positive(self.tolerance.next(history), f"{type(self.tolerance).__name__}.next(history)")
-        return Ask(history.k, beta, min(1.0 / beta, eta))
+        return Ask(history.k, beta, float(formulas.inner_tolerance(np, beta, eta)))
 
     def tell(self, history: History, row: Iteration, y: Vector, c: Vector) -> Vector:
         """The row of iteration k joins the history; line 6: the multipliers for the next subproblem.
@@ -112,10 +115,18 @@ class Turn:
 
 
 def iteration(
-    rules: Algorithm1, problem: OuterProblem[S], inner: Inner[S], x: Any, y: Vector, history: History, *, limit: int
+    rules: Algorithm1,
+    problem: OuterProblem[S],
+    inner: Inner[S],
+    x: Any,
+    y: Vector,
+    history: History,
+    *,
+    limit: int,
+    asked: Ask | None = None,
 ) -> Turn:
-    """One iteration of Algorithm 1 from (x_k, y_k), with at most `limit` inner iterations."""
-    asked = rules.ask(history)  # lines 5 and 2
+    """One iteration of Algorithm 1 from (x_k, y_k), with at most `limit` inner iterations; `asked` if it is known."""
+    asked = rules.ask(history) if asked is None else asked  # lines 5 and 2
     subproblem = problem.subproblem(y, asked.beta)
     found = inner.solve(subproblem, x, asked.eta, limit=limit)  # line 3
     c = subproblem.constraint(found.x)

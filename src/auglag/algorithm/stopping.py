@@ -24,7 +24,7 @@ class Stopping:
     aim: float = 1.0
     largest_penalty: float = formulas.LARGEST_PENALTY
     by_newton: bool = False  #: the inner solver's last steps are Newton's, so that going on from tol costs little
-    #: Penalty increases in a row without less violation that call for a feasibility check.
+    #: Iterations in a row without less violation, though the penalty grew, that call for a feasibility check.
     suspicion: int | None = formulas.VAIN_INCREASES
 
     def __call__(self, history: History, status: InnerStatus, limit: str = "") -> Status | None:
@@ -79,7 +79,7 @@ class Stopping:
         return in_a_row % formulas.UNBOUNDED_IN_A_ROW == 0
 
     def _looks_infeasible(self, history: History, times: int) -> bool:
-        """The last `times` increases of beta did not reduce the violation, which is not small."""
+        """The violation, which is not small, did not fall for `times` iterations, though the penalty grew."""
         if not (history.last.usable and formulas.clearly_violated(history.last.user_violation, self.tol)):
             return False
         violations, betas = history.violations(), [it.beta for it in history.iterations if it.usable]

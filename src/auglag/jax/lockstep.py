@@ -123,7 +123,7 @@ class Lockstep:
             before=where(update, now, s.before),
             best=minimum(s.best, where(finite, residual, jnp.inf)),
             length=where(update, 1.0, s.length),
-            k=k,
+            k=minimum(k, options.max_outer),
             idle=where(update, 0, s.idle),
             stalls=stalls,
             vain=vain,

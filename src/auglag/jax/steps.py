@@ -148,7 +148,7 @@ class Steps:
             beta=where(endless, beta, new.beta),
             eta=where(endless, self.rules.eta(k, beta, self.sub.target(s)), new.eta),
             length=where(endless, 1.0, new.length),
-            k=where(endless, k, new.k),
+            k=where(endless, minimum(k, self.options.max_outer), new.k),
             idle=where(endless, 0, new.idle),
             status=where(hopeless, int(Status.UNBOUNDED), status),
             pairs=None if new.pairs is None else new.pairs.without(endless),

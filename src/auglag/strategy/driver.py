@@ -106,6 +106,7 @@ class Run:
         if task.hooks.resume is not None:
             saved = checkpoint.load(task.hooks.resume, "minimize", task.fingerprint(), CLASSES)
             self.context, self.state = restored(task, saved)
+            task.original.guard = task.meter.guard
             self.state.between.verdict = verdict_on_saved(self.context, self.state)
         else:
             x = restarts.defined_near(task.problem, task.start.x)
@@ -165,7 +166,8 @@ def attempt(context: Context, state: State) -> Status:
 
 def subproblem(context: Context, state: State, limit: int) -> None:
     """Algorithm 1's next iteration, and the stopping test."""
-    turn = iteration(context.rules, Posed(context, state), context.inner, state.x, state.y, state.history, limit=limit)
+    posed, asked = Posed(context, state), state.between.asked
+    turn = iteration(context.rules, posed, context.inner, state.x, state.y, state.history, limit=limit, asked=asked)
     state.between = Between()
     state.x, state.y = turn.x, turn.y
     watch(context, state, turn.y_hat)
@@ -175,7 +177,7 @@ def subproblem(context: Context, state: State, limit: int) -> None:
 def measure(context: Context, state: State) -> None:
     """The KKT error at (x, y), on which the plan decides whether Newton's method or interior points are tried."""
     newtons = state.newtons
-    context.rules.ask(state.history)  # a rule of the user's that returns nonsense is named before anything is done
+    state.between.asked = context.rules.ask(state.history)  # a rule that returns nonsense is named before all else
     newtons.steps = 0
     newtons.origin = state.x if newtons.origin is None else newtons.origin
     state.between.error = context.form.error(state.x, state.y)
@@ -408,8 +410,6 @@ def aftermath(context: Context, state: State, status: Status) -> plan.Aftermath:
 def begin_again(context: Context, state: State, attempt: int) -> Context:
     """Begin the next attempt: x, multipliers and scaling. Of the attempts before only the best point is kept."""
     task, tuning, settings = context.task, context.task.tuning, context.task.settings
-    state.earlier += state.history.iterations
-    state.attempt = attempt
     start = tuning.start_of(attempt, settings.restarts)
     if start is None or start.near:
         x, onwards = state.best.x, True
@@ -417,6 +417,9 @@ def begin_again(context: Context, state: State, attempt: int) -> Context:
         x, onwards = restarts.place(start, context.form, settings.inner, state.start_x, attempt, tuning), False
     if not restarts.defined(task.problem, x):
         x = state.start_x
+    state.earlier += state.history.iterations  # only now: a limit may end the run while a start is looked for
+    state.attempt, history = attempt, state.history
+    state.history = History(history.objective, history.violation, history.negligible)
     if settings.scaling:  # where f has fallen far, its gradient at x0 says nothing any more
         state.scaling = scaling_at(task, x if onwards else state.start_x)
     context = context.again(state)

@@ -20,6 +20,7 @@ from auglag.interior import Barrier
 from auglag.kkt import Curvature, Memory, Model, Sets, Step, solve
 from auglag.kkt import tuning as kkt_tuning
 from auglag.problems.standard_form import StandardForm
+from auglag.strategy import tuning as tunings
 from auglag.strategy.tuning import Tuning
 
 
@@ -67,9 +68,10 @@ class SQP:
         target: float,
         patience: int,
         seen: Callable[[Vector, Vector, float], bool],
-        tuning: Tuning,
+        tuning: Tuning | None = None,
     ) -> Candidate:
         """Steps from (x, y) until the error is at most `target` and `seen` agrees, or no longer falls."""
+        tuning = tunings.TUNING if tuning is None else tuning
         curvature = curvature_for(form.traits)
         first = form.error(x, y)
         best = Candidate(x, y, first, 0)

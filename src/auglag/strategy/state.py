@@ -10,7 +10,7 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.algorithm import formulas
-from auglag.algorithm.outer import Algorithm1
+from auglag.algorithm.outer import Algorithm1, Ask
 from auglag.algorithm.rules import Constant, Geometric, History, Iteration, ToleranceRule
 from auglag.algorithm.status import Status
 from auglag.algorithm.stopping import Stopping
@@ -123,6 +123,7 @@ class Between:
     error: float | None = None  #: the KKT error at (x, y), once it was measured
     arrival: Arrival | None = None  #: where interior points ended
     tried: bool = False  #: Newton's method was called
+    asked: Ask | None = None  #: penalty and tolerance of the subproblem to come, once they were asked for
 
 
 @final

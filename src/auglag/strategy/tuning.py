@@ -142,7 +142,8 @@ class Tuning:
 
     # Restoration: is there a feasible point?
 
-    #: Penalty increases in a row without less violation that call for restoration: the first and the second time.
+    #: Iterations in a row without less violation, though the penalty grew, that call for restoration: the first and the
+    #: second time.
     suspicions: tuple[int, ...] = (4, 8)
     #: Tolerance of the least-violation problem, in its scaled gradient (rows have gradients of size 1).
     restoration_tol: float = 1e-9

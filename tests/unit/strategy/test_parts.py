@@ -281,3 +281,32 @@ def ending(status: Status, **changes: Any) -> Ending:
 def test_the_last_words_name_what_matters_and_what_to_try(end: Ending, words: str, tip: str) -> None:
     assert words in message(end)
     assert tip in " ".join(advice(end))
+
+
+def test_rows_are_there_once_when_the_budget_ends_while_a_start_is_looked_for() -> None:
+    rows = [
+        NonlinearConstraint(lambda x: x @ x, 1.0, 1.0, jac=lambda x: 2 * x[None, :]),
+        NonlinearConstraint(lambda x: x[0] * x[1], 2.0, 2.0, jac=lambda x: x[None, ::-1]),
+    ]
+    for limit in range(30, 60, 3):
+        result = auglag.minimize(
+            lambda x: x[0] + x[1],
+            [1.0, 1.0],
+            jac=lambda x: np.ones(2),
+            constraints=rows,
+            budget=Budget(evaluations=limit),
+        )
+        numbers = [(row["attempt"], row["k"]) for row in result.history]
+        assert len(numbers) == len(set(numbers)) == result.nit
+
+
+def test_a_rule_is_asked_once_for_each_subproblem() -> None:
+    class Counting(auglag.PenaltyRule):
+        calls = 0
+
+        def next(self, history: auglag.History) -> float:
+            Counting.calls += 1
+            return 10.0
+
+    result = auglag.minimize(circle(), penalty=Counting(), acceleration=False, tol=1e-6)
+    assert Counting.calls == result.nit
