@@ -80,19 +80,23 @@ class Certificate:
 
 
 def certificate(problem: AbstractProblem, x: Vector, y: Vector | None = None, *, enough: float = 0.0) -> Certificate:
-    """Measure x with the multipliers y; with y=None the best multipliers are found by (signed) least squares.
+    """Measure x with the multipliers y; with y=None those with the smallest residual are found by least squares.
 
-    What counts as active at a point of unknown accuracy? Several answers are tried, until R <= enough.
+    A multiplier at a side that c(x) or x does not quite touch costs its gap, so it is not known beforehand which sides
+    count as touched. Gaps up to eps do, eps = 1e-10, 1e-8, ..., until R <= eps: then no multipliers at sides farther
+    away could make R smaller, and none at nearer ones make it 100 times smaller. R <= enough also ends the search.
     """
     point = problem.at(x)
     if y is not None:
         return _measure(point, y)
-    first, *others = TUNING.activity if problem.m else TUNING.activity[:1]
+    first, *others = TUNING.activity
     best = _measure(point, best_multipliers(point, first))
-    for active in others:
-        if best.residual <= enough:
+    reached = first
+    for eps in others if problem.m else ():
+        if best.residual <= max(reached, enough, TUNING.only_violation * best.violation):
             break
-        check = _measure(point, best_multipliers(point, active))
+        reached = eps
+        check = _measure(point, best_multipliers(point, eps, best.multipliers))
         if not math.isfinite(best.residual) or check.residual < best.residual:
             best = check
     return best
