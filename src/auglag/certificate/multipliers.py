@@ -22,15 +22,18 @@ from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.jacobians import dense
 from auglag.prox import SeparableTerm, Zero
 
+#: A pair of vectors: lower and upper.
+Sides = tuple[Vector, Vector]
+
 
 def best_multipliers(point: Point, eps: float, guess: Vector | None = None) -> Vector:
     """min over y of ||(grad f + J'y + s + z, y_inactive)||, s in dg(x), z the multipliers of the bounds.
 
     A row within eps of a side carries any multiplier of that side's sign, an equality any. A row at no side may carry
-    one at the price of its size, which is the stationarity in its slack. A bound within eps carries a multiplier as far
-    as gap * |z| <= eps. So every multiplier is allowed that R <= eps allows, and none whose own part of R is above eps,
-    but for those that R counts by their size. With a separable g the set of s is a box and the whole a bounded
-    least-squares problem; with another g, y and s are improved in turn.
+    one at the price of its size, which is the stationarity in its slack. A bound within eps carries one at the price
+    gap * |z|. Where multipliers with R <= eps exist these prices are at most R^2 in all, so those found have the same,
+    and their R is larger by the gaps up to eps that they use. With a separable g the set of s is a box and the whole a
+    bounded least-squares problem; with another g, y and s are improved in turn.
     """
     problem = point.problem
     nothing = np.zeros(problem.m)
@@ -42,9 +45,10 @@ def best_multipliers(point: Point, eps: float, guess: Vector | None = None) -> V
     y = np.clip(nothing if guess is None else guess, low, high)
     g = problem.g if problem.g is not None else Zero()
     if isinstance(g, SeparableTerm):
-        lo, hi = _subgradients(problem, g, point.x, eps)
-        fit = Fit(gradient, jac, (low, high), (np.concatenate([lo, more]), np.concatenate([hi, more])))
-        return fit.nearest(y, eps)
+        (lo, hi), prices = _subgradients(problem, g, point.x, eps)
+        z = np.concatenate([lo, more]), np.concatenate([hi, more])
+        below, above = (np.concatenate([price, more + 1.0]) for price in prices)
+        return Fit(gradient, jac, (low, high), z, (below, above)).nearest(y, eps)
     for _ in range(TUNING.alternations):
         s = np.concatenate([g.project_subdiff(point.x, -(point.grad + point.vjp(y))), more])
         new = Fit(gradient, jac, (low, high), (s, s)).nearest(y, eps)
@@ -71,15 +75,13 @@ def _row_signs(problem: AbstractProblem, c: Vector, eps: float) -> tuple[Vector,
     return low, high, np.flatnonzero(inactive)
 
 
-def _subgradients(problem: AbstractProblem, g: SeparableTerm, x: Vector, eps: float) -> tuple[Vector, Vector]:
-    """The intervals of dg(x) + the multipliers that bounds may carry."""
-
-    def reach(gap: Vector) -> Vector:
-        """How large a multiplier may be at this distance from its bound."""
-        return np.where(gap > 0, np.where(gap <= eps, eps / np.where(gap > 0, gap, 1.0), 0.0), np.inf)
-
+def _subgradients(problem: AbstractProblem, g: SeparableTerm, x: Vector, eps: float) -> tuple[Sides, Sides]:
+    """The intervals of dg(x) + the multipliers of the bounds that x touches; the prices of what is below and above."""
     lo, hi = g.subdiff_interval(x)
-    return lo - reach(x - problem.lower), hi + reach(problem.upper - x)
+    below, above = x - problem.lower, problem.upper - x
+    sides = np.where(below > 0, lo, -np.inf), np.where(above > 0, hi, np.inf)
+    near_below, near_above = (np.where(gap <= eps, np.clip(gap, 0.0, 1.0), 1.0) for gap in (below, above))
+    return sides, (near_below, near_above)
 
 
 def _with_prices(jac: Any, problem: AbstractProblem, inactive: NDArray[np.intp]) -> Any:
@@ -93,20 +95,30 @@ def _with_prices(jac: Any, problem: AbstractProblem, inactive: NDArray[np.intp])
 
 @final
 class Fit:
-    """min over low <= y <= high of || dist(-(gradient + J'y), [z_low, z_high]) ||, in the 2-norm or the inf-norm."""
+    """min over low <= y <= high of || dist(-(gradient + J'y), [z_low, z_high]) ||, in the 2-norm or the inf-norm.
 
-    def __init__(self, gradient: Vector, jac: Any, rows: tuple[Vector, Vector], z: tuple[Vector, Vector]) -> None:
+    With prices (below, above) what sticks out of [z_low, z_high] at a side counts with that factor.
+    """
+
+    def __init__(self, gradient: Vector, jac: Any, rows: Sides, z: Sides, prices: Sides | None = None) -> None:
         large = sparse.issparse(jac) and jac.shape[0] * jac.shape[1] > TUNING.largest_dense
         self.gradient = gradient
         self.jac = sparse.csr_array(jac) if large else np.asarray(dense(jac))
         self.transposed = sparse.csr_array(self.jac.T) if large else np.ascontiguousarray(self.jac.T)
-        (self.low, self.high), (self.z_low, self.z_high) = rows, z
+        (self.low, self.high), (self.z_low, self.z_high), self.prices = rows, z, prices
 
     def excess(self, y: Vector) -> Vector:
-        """What no z can take up of gradient + J'y."""
+        """What no z can take up of gradient + J'y, at its price."""
+        excess, price = self._priced(y)
+        return excess * price
+
+    def _priced(self, y: Vector) -> Sides:
         with np.errstate(all="ignore"):
             found = self.gradient + self.transposed @ y
-            return np.asarray(found + np.clip(-found, self.z_low, self.z_high))
+            excess = np.asarray(found + np.clip(-found, self.z_low, self.z_high))
+        if self.prices is None:
+            return excess, np.ones(excess.size)
+        return excess, np.where(excess > 0, *self.prices)
 
     def distance(self, y: Vector, order: float = 2) -> float:
         """The norm of it; infinite where it is not a number."""
@@ -123,7 +135,7 @@ class Fit:
         y = min((y, self.least_squares(others[1])[0], *others), key=self.distance)
         if self.distance(y) <= TUNING.negligible * enough:
             return y
-        rough = self.linear_program(y)
+        rough = self.linear_program(y, enough)
         return min((y, rough, self.least_squares(rough)[0]), key=self.distance)
 
     def flattest(self, guess: Vector, enough: float) -> Vector:
@@ -138,7 +150,7 @@ class Fit:
         starts = (y, np.clip(np.zeros_like(y), self.low, self.high))
         y = min((*starts, *(self.least_squares(start)[0] for start in starts)), key=measure)
         if measure(y) > enough:
-            rough = self.linear_program(y)
+            rough = self.linear_program(y, enough)
             y = min((y, rough, self.least_squares(rough)[0]), key=measure)
         return y
 
@@ -150,37 +162,39 @@ class Fit:
         """
         if not self.distance(y) < TUNING.overflow:
             return y, False
-        excess = self.excess(y)
-        value = float(excess @ excess)
+        excess, price = self._priced(y)
+        value = float(np.sum((excess * price) ** 2))
         for _ in range(TUNING.newton_steps):
-            slope = np.asarray(self.jac @ excess)
+            slope = np.asarray(self.jac @ (excess * price**2))
             held = ((y <= self.low) & (slope >= 0)) | ((y >= self.high) & (slope <= 0))
             free, counted = np.flatnonzero(~held), np.flatnonzero(excess)
             if not free.size or not counted.size:
                 return y, True
             step = np.zeros_like(y)
-            step[free], left = self._solve(free, counted, -excess[counted])
+            step[free], left = self._solve(free, counted, -excess[counted], price[counted])
             if not left < (1 - TUNING.settled) * value:
                 return y, True
             fraction = 1.0
             while fraction > TUNING.shortest:
                 trial = np.clip(y + fraction * step, self.low, self.high)
-                new = self.excess(trial)
-                if float(new @ new) < value - TUNING.armijo * fraction * (value - left):
+                excess, price = self._priced(trial)
+                new = float(np.sum((excess * price) ** 2))
+                if new < value - TUNING.armijo * fraction * (value - left):
                     break
                 fraction *= TUNING.shorter
             else:
                 return y, False
-            y, excess, value = trial, new, float(new @ new)
+            y, value = trial, new
         return y, False
 
-    def _solve(self, free: Any, counted: Any, target: Vector) -> tuple[Vector, float]:
-        """(p, ||A p - target||^2) of the smallest p that minimises it; A is J' with some rows and columns."""
+    def _solve(self, free: Any, counted: Any, target: Vector, price: Vector) -> tuple[Vector, float]:
+        """(p, ||price * (A p - target)||^2) of the p that minimises it; A is J' with some rows and columns."""
+        target = price * target
         if isinstance(self.jac, np.ndarray):
-            matrix = self.transposed[np.ix_(counted, free)]
+            matrix = price[:, None] * self.transposed[np.ix_(counted, free)]
             size = np.linalg.norm(matrix, axis=0)
         else:
-            matrix = self.transposed[counted][:, free]
+            matrix = sparse.diags_array(price) @ self.transposed[counted][:, free]
             size = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=0)).ravel())
         size[size == 0.0] = 1.0
         if isinstance(matrix, np.ndarray):
@@ -190,8 +204,11 @@ class Fit:
         rest = matrix @ p - target
         return p, float(rest @ rest)
 
-    def linear_program(self, y: Vector) -> Vector:
-        """The smallest inf-norm: min t with -t <= gradient + J'y + z <= t; y unchanged where the program fails."""
+    def linear_program(self, y: Vector, enough: float) -> Vector:
+        """The smallest inf-norm: min t with -t <= gradient + J'y + z <= t; y unchanged where the program fails.
+
+        Where there are prices z may stick out as far as that costs `enough`.
+        """
         n, m = self.gradient.size, y.size
         ones, eye = sparse.csr_array(np.ones((n, 1))), sparse.eye_array(n, format="csr")
         transposed = sparse.csr_array(self.transposed)
@@ -200,7 +217,11 @@ class Fit:
         matrix = sparse.vstack([upper, lower], format="csr")
         cost = np.zeros(m + n + 1)
         cost[-1] = 1.0
-        bounds = np.column_stack([np.r_[self.low, self.z_low, 0.0], np.r_[self.high, self.z_high, np.inf]])
+        z_low, z_high = self.z_low, self.z_high
+        if self.prices is not None:
+            below, above = (np.where(p < 1.0, enough / np.maximum(p, 1e-300), 0.0) for p in self.prices)
+            z_low, z_high = z_low - below, z_high + above
+        bounds = np.column_stack([np.r_[self.low, z_low, 0.0], np.r_[self.high, z_high, np.inf]])
         sides = np.concatenate([-self.gradient, self.gradient])
         for tolerance, presolve in TUNING.programs:
             options = {"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance}

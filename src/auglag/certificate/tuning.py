@@ -13,7 +13,9 @@ class Tuning:
 
     #: A row or variable this near to a side may carry a multiplier of that side's sign, in the units of R. Ascending:
     #: a larger one is tried only where R is above the one before, as then multipliers with R <= that do not exist.
-    activity: tuple[float, ...] = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0)
+    activity: tuple[float, ...] = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0, 1e2, 1e4)
+    #: So many values between the last two are tried where R consists of gaps: each halves the ratio's logarithm.
+    halvings: int = 3
     #: R this near to the violation, which no multipliers change, is as good as the best.
     only_violation: float = 1.01
     #: Violated rows that a certificate names, the worst ones: more would only fill the memory.
