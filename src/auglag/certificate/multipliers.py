@@ -13,6 +13,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import lstsq
 from scipy.optimize import linprog
 from scipy.sparse.linalg import lsmr, splu
 
@@ -173,7 +174,8 @@ class Fit:
             step = np.zeros_like(y)
             step[free], left = self._solve(free, counted, -excess[counted], price[counted])
             if not left < (1 - TUNING.settled) * value:
-                return y, True
+                last = np.clip(y + step, self.low, self.high)
+                return min((y, last), key=self.distance), True
             fraction = 1.0
             while fraction > TUNING.shortest:
                 trial = np.clip(y + fraction * step, self.low, self.high)
@@ -183,23 +185,31 @@ class Fit:
                     break
                 fraction *= TUNING.shorter
             else:
-                return y, False
+                return y, math.sqrt(value) <= self._rounding(y)
             y, value = trial, new
         return y, False
+
+    def _rounding(self, y: Vector) -> float:
+        """What rounding may leave of an excess that is zero."""
+        terms = np.abs(self.gradient) + abs(self.transposed) @ np.abs(y)
+        return TUNING.rounding * float(np.linalg.norm(terms))
 
     def _solve(self, free: Any, counted: Any, target: Vector, price: Vector) -> tuple[Vector, float]:
         """(p, ||price * (A p - target)||^2) of the p that minimises it; A is J' with some rows and columns."""
         target = price * target
+        # Columns get the length 1 without their prices: what is cheap must not move y far.
         if isinstance(self.jac, np.ndarray):
-            matrix = price[:, None] * self.transposed[np.ix_(counted, free)]
+            matrix = self.transposed[np.ix_(counted, free)]
             size = np.linalg.norm(matrix, axis=0)
         else:
-            matrix = sparse.diags_array(price) @ self.transposed[counted][:, free]
+            matrix = self.transposed[counted][:, free]
             size = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=0)).ravel())
         size[size == 0.0] = 1.0
         if isinstance(matrix, np.ndarray):
-            p = np.linalg.lstsq(matrix / size, target, rcond=TUNING.rank)[0] / size
+            matrix = price[:, None] * matrix
+            p = lstsq(matrix / size, target, cond=TUNING.rank, lapack_driver="gelsy", check_finite=False)[0] / size
         else:
+            matrix = sparse.diags_array(price) @ matrix
             p = _sparse_least_squares(matrix @ sparse.diags_array(1.0 / size), target) / size
         rest = matrix @ p - target
         return p, float(rest @ rest)

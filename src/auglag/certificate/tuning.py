@@ -27,11 +27,13 @@ class Tuning:
     #: Most Newton steps of a least-squares fit, ...
     newton_steps: int = 60
     #: ... which has ended where a step promises less than this part of the square; ...
-    settled: float = 1e-9
+    settled: float = 1e-4
     #: ... a step is taken if it brings this part of its promise, else made shorter, by this factor, down to this part.
     armijo: float = 1e-4
     shorter: float = 0.3
     shortest: float = 1e-6
+    #: An excess below this part of its terms is rounding.
+    rounding: float = 1e-14
     #: Norms whose squares would not be numbers.
     overflow: float = 1e150
     #: Singular values below this part of the largest are taken as zero, ...
