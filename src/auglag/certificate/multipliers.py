@@ -248,12 +248,14 @@ def _sparse_least_squares(matrix: Any, target: Vector) -> Vector:
     Each refinement takes delta's error off by the factor delta / (delta + sigma^2) for a singular value sigma.
     """
     rows, columns = matrix.shape
+    symmetric = {"SymmetricMode": True}
     corner = sparse.eye_array(columns, format="csc")
     blocks = [[sparse.eye_array(rows, format="csc"), matrix], [matrix.T, -TUNING.delta * corner]]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", sparse.linalg.MatrixRankWarning)
-            factor = splu(sparse.csc_array(sparse.block_array(blocks)), permc_spec="MMD_AT_PLUS_A")
+            whole = sparse.csc_array(sparse.block_array(blocks))
+            factor = splu(whole, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=TUNING.pivot, options=symmetric)
     except (RuntimeError, MemoryError, sparse.linalg.MatrixRankWarning):
         return np.asarray(lsmr(matrix, target, atol=1e-14, btol=1e-14, maxiter=2000)[0])
     p, rest = np.zeros(columns), target

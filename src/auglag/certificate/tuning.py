@@ -41,6 +41,8 @@ class Tuning:
     #: ... and sparse matrices regularised by this, so many times at most.
     delta: float = 1e-12
     refinements: int = 5
+    #: Diagonal pivots of the factor down to this part of the largest are kept, which keeps it sparse.
+    pivot: float = 1e-3
     #: The linear program is tried with these (tolerance, presolve) one after the other, so many seconds each at most.
     programs: tuple[tuple[float, bool], ...] = ((1e-10, True), (1e-7, True), (1e-7, False))
     program_seconds: float = 5.0
