@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import numbers
 from typing import Any
@@ -26,8 +27,8 @@ class DerivativeError(InputError):
 class EvaluationError(AuglagError):
     """Raise this in your own functions to say "not defined at this x".
 
-    The solver treats the point as if the value there were +inf and steps back. Any other exception raised by user
-    code propagates untouched.
+    The solver treats the point as if the value there were +inf and steps back. Any other exception raised by user code
+    propagates: the same object, with a note (`note_point`) and, where a run had begun, its result so far in `.best`.
     """
 
 
@@ -49,6 +50,21 @@ class OutOfBudget(AuglagError):
     def __init__(self, limit: str) -> None:
         super().__init__(limit)
         self.limit = limit
+
+
+#: The first words of the note that `note_point` leaves.
+_RAISED_AT = "raised by a function at x = "
+
+
+def note_point(error: Exception, x: Any) -> None:
+    """Note in an exception of user code the x at which it was raised, once, and what to do where nothing is defined."""
+    if isinstance(error, AuglagError) or any(note.startswith(_RAISED_AT) for note in getattr(error, "__notes__", ())):
+        return
+    with contextlib.suppress(Exception):  # an exception that cannot be changed stays as it is
+        error.add_note(
+            f"{_RAISED_AT}{x!r}; if the function is not defined there, let it return NaN or raise "
+            "auglag.EvaluationError, and the solver steps back"
+        )
 
 
 def require_positive(value: Any, what: str) -> float:

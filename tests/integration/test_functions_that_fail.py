@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import NonlinearConstraint
 
+import auglag
 from auglag import EvaluationError, Status, minimize
 from helpers.line_problem import LINE, X0, assert_solved, on_line, solve, square, square_grad
 
@@ -168,3 +169,137 @@ def test_holes_met_on_the_way_are_stepped_around(bad, where):
     assert res.success, res.explain()
     assert res.x[0] > 0
     assert con(res.x) >= -1e-6
+
+
+# ------------------------------------------------------------ what such an exception carries
+
+
+def failing_after(calls, error, fun):
+    """`fun`, which raises from some call on."""
+    count = [0]
+
+    def wrapped(x):
+        count[0] += 1
+        if count[0] > calls:
+            raise error
+        return fun(x)
+
+    return wrapped
+
+
+@pytest.mark.parametrize("jac", [None, "cs", lambda x: 2 * (x - 3)], ids=["differences", "complex step", "exact"])
+@pytest.mark.parametrize("calls", [0, 1, 3, 5])
+def test_a_note_says_at_which_x_and_what_to_do(jac, calls):
+    seen = []
+    error = HomeMade("no solution of the inner model")
+
+    def fun(x):
+        seen.append(x.copy())
+        if len(seen) == calls + 1:
+            raise error
+        return ((x - 3) ** 2).sum()
+
+    with pytest.raises(HomeMade) as caught:
+        minimize(fun, X0, jac=jac, constraints=LINE, acceleration=False)
+    assert caught.value is error
+    (note,) = error.__notes__
+    assert note.startswith(f"raised by a function at x = {seen[calls]!r};")
+    assert "return NaN or raise auglag.EvaluationError" in note
+
+
+@pytest.mark.parametrize("where", ["fun", "jac", "con", "con jac", "hess"])
+def test_a_note_is_left_by_every_function(where):
+    def fails(name, fun):
+        return failing_after(2, HomeMade(name), fun) if name == where else fun
+
+    con = NonlinearConstraint(
+        fails("con", lambda x: x[0] ** 2 + x[1] - 1), 0, 0, jac=fails("con jac", lambda x: np.array([[2 * x[0], 1.0]])),
+        hess=lambda x, v: v[0] * np.diag([2.0, 0.0]),
+    )  # fmt: skip
+    with pytest.raises(HomeMade) as caught:
+        minimize(fails("fun", lambda x: square(x - 3)), X0, jac=fails("jac", lambda x: 2 * (x - 3)),
+                 hess=fails("hess", lambda x: 2 * np.eye(2)), constraints=con)  # fmt: skip
+    assert sum(note.startswith("raised by a function at x = array([") for note in caught.value.__notes__) == 1
+
+
+def quartic(x):
+    return (x[0] - 3) ** 4 + x[1] ** 2
+
+
+def test_the_best_point_so_far_comes_with_the_exception():
+    whole = minimize(quartic, X0, constraints=LINE, acceleration=False)
+    error = HomeMade("out of licences")
+    with pytest.raises(HomeMade) as caught:
+        minimize(failing_after(whole.nfev // 2, error, quartic), X0, constraints=LINE, acceleration=False)
+    best = caught.value.best
+    assert best.status is Status.STOPPED
+    assert not best.success
+    assert best.message.startswith("Stopped by an exception (HomeMade: out of licences).")
+    assert np.isfinite(best.x).all()
+    assert 0 < best.nit < whole.nit
+    assert best.fun == pytest.approx(quartic(best.x))
+    assert best.nfev == whole.nfev // 2 + 1
+    again = minimize(quartic, warm_start=best, constraints=LINE)
+    assert again.success
+
+
+def test_the_best_point_is_measured_where_the_functions_still_work():
+    """Undefined for x0 > 1, which the way to (3, 0) needs; around the best point all is well."""
+
+    def fun(x):
+        if x[0] > 1:
+            raise HomeMade("x0 > 1")
+        return quartic(x)
+
+    row = {"type": "ineq", "fun": lambda x: 20 - x @ x}
+    with pytest.raises(HomeMade) as caught:
+        minimize(fun, [0.0, 2.0], constraints=row, acceleration=False)
+    best = caught.value.best
+    assert best.x[0] <= 1
+    assert best.certificate.residual > 0
+    assert best.fun == quartic(best.x)
+
+
+def test_without_a_point_there_is_no_best_one():
+    with pytest.raises(HomeMade) as caught:
+        minimize(failing_after(0, HomeMade(), square), X0, constraints=LINE)
+    assert not hasattr(caught.value, "best")
+
+
+def test_a_problem_is_not_spoilt_by_a_run_that_failed():
+    broken = [True]
+
+    def fun(x):
+        if broken and len(broken) > 12:
+            raise HomeMade("down")
+        broken.append(True)
+        return quartic(x)
+
+    problem = auglag.Problem(fun, X0, constraints=LINE)
+    with pytest.raises(HomeMade):
+        minimize(problem, acceleration=False)
+    broken.clear()
+    broken_since = problem.at(np.array(X0, dtype=float)).f
+    assert np.isfinite(broken_since)
+
+
+def test_errors_of_the_library_get_no_note():
+    calls = []
+
+    def fun(x):
+        calls.append(1)
+        return square(x) if len(calls) < 6 else np.ones(3)
+
+    with pytest.raises(auglag.InputError) as caught:
+        minimize(fun, X0, constraints=LINE, acceleration=False)
+    assert not getattr(caught.value, "__notes__", [])
+    assert caught.value.best.x.size == 2
+
+
+def test_an_exception_that_takes_no_attributes_propagates_all_the_same():
+    class Frozen(Exception):
+        def __setattr__(self, name, value):
+            raise TypeError("frozen")
+
+    with pytest.raises(Frozen):
+        minimize(failing_after(8, Frozen(), quartic), X0, constraints=LINE, acceleration=False)

@@ -104,7 +104,7 @@ def test_no_least_squares_fit_is_started_when_a_limit_has_been_reached(monkeypat
     def never(*args, **options):
         raise AssertionError("a fit of multipliers after the limit")
 
-    monkeypatch.setattr(auglag.certificate.multipliers, "lsq_linear", never)
+    monkeypatch.setattr(auglag.certificate.multipliers.Fit, "least_squares", never)
     a = np.random.default_rng(0).standard_normal((80, 40))
     rows = {"type": "ineq", "fun": lambda x: a @ x + 1, "jac": lambda x: a}
     budget = Budget(evaluations=10)

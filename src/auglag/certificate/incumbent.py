@@ -9,7 +9,6 @@ from typing import final
 from auglag._typing import Vector
 from auglag.algorithm.status import Status
 from auglag.certificate.kkt import Certificate, certificate
-from auglag.certificate.multipliers import best_multipliers
 from auglag.certificate.tuning import TUNING
 from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.presolved import Presolved
@@ -62,7 +61,7 @@ class Judge:
     def replace(self, best: Best, x: Vector) -> None:
         """Take a point for another reason than its residual, with the multipliers that fit it best."""
         best.x, best.point = x, None
-        best.y = best_multipliers(self.problem.at(x))
+        best.y = certificate(self.problem, x, enough=self.tol).multipliers
 
     def refine(self, best: Best, level: int) -> bool:
         """Ask for more accurate derivatives; what was measured without them is not to stand in the way afterwards."""

@@ -80,21 +80,39 @@ class Certificate:
 
 
 def certificate(problem: AbstractProblem, x: Vector, y: Vector | None = None, *, enough: float = 0.0) -> Certificate:
-    """Measure x with the multipliers y; with y=None the best multipliers are found by (signed) least squares.
-
-    What counts as active at a point of unknown accuracy? Several answers are tried, until R <= enough.
-    """
+    """Measure x with the multipliers y; with y=None those with the smallest residual are found by least squares."""
     point = problem.at(x)
     if y is not None:
         return _measure(point, y)
-    first, *others = TUNING.activity if problem.m else TUNING.activity[:1]
-    best = _measure(point, best_multipliers(point, first))
-    for active in others:
-        if best.residual <= enough:
+    return _best(point, enough) if problem.m else _measure(point, np.zeros(0))
+
+
+def _best(point: Point, enough: float) -> Certificate:
+    """The certificate with multipliers whose R is near the smallest, or at most `enough`.
+
+    A multiplier at a side that c(x) or x does not quite touch costs its gap, so it is not known beforehand which sides
+    count as touched. Gaps up to eps do, eps = 1e-10, 1e-8, ..., until R <= eps: multipliers at sides farther away
+    cannot make R smaller then, and the eps before was too small for the smallest R. Where R consists of gaps, values
+    between the two are tried.
+    """
+    below, eps = 0.0, TUNING.activity[0]
+    best = _measure(point, best_multipliers(point, eps))
+    for larger in TUNING.activity[1:]:
+        if best.residual <= max(eps, enough, TUNING.only_violation * best.violation):
             break
-        check = _measure(point, best_multipliers(point, active))
+        below, eps = eps, larger
+        check = _measure(point, best_multipliers(point, eps, best.multipliers))
         if not math.isfinite(best.residual) or check.residual < best.residual:
             best = check
+    for _ in range(TUNING.halvings):
+        if not below or best.residual <= enough or best.complementarity <= best.residual / 2:
+            break
+        between = math.sqrt(below * eps)
+        check = _measure(point, best_multipliers(point, between, best.multipliers))
+        if check.residual < best.residual:
+            best, eps = check, between
+        else:
+            below = between
     return best
 
 

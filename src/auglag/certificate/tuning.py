@@ -11,16 +11,41 @@ from typing import final
 class Tuning:
     """All of them were chosen by trial."""
 
-    #: A row or variable this near to a side (relative to max(1, |side|)) may carry a multiplier of that side's sign.
-    #: The first is what solvers usually reach; where R is then too large the others are tried, in this order.
-    activity: tuple[float, ...] = (1e-6, 1e-8, 1e-4, 1e-2)
+    #: A row or variable this near to a side may carry a multiplier of that side's sign, in the units of R. Ascending:
+    #: a larger one is tried only where R is above the one before, as then multipliers with R <= that do not exist.
+    activity: tuple[float, ...] = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0, 1e2, 1e4)
+    #: So many values between the last two are tried where R consists of gaps: each halves the ratio's logarithm.
+    halvings: int = 3
+    #: R this near to the violation, which no multipliers change, is as good as the best.
+    only_violation: float = 1.01
     #: Violated rows that a certificate names, the worst ones: more would only fill the memory.
     most_named: int = 1000
-    #: Up to so many columns the least-squares problem is solved by an active-set method, which is exact but takes time
-    #: of the order of columns^3; beyond, by an interior one (both are `scipy.optimize.lsq_linear`'s).
-    exact_columns: int = 150
-    #: Tolerance of that solver on the relative change of its objective: near rounding error.
-    least_squares_tol: float = 1e-14
+    #: Sparse Jacobians with more entries than this, zeros included, are factored as sparse matrices.
+    largest_dense: int = 40_000
+    #: A fit this part of what is enough is not improved.
+    negligible: float = 1e-3
+    #: Most Newton steps of a least-squares fit, ...
+    newton_steps: int = 60
+    #: ... which has ended where a step promises less than this part of the square; ...
+    settled: float = 1e-4
+    #: ... a step is taken if it brings this part of its promise, else made shorter, by this factor, down to this part.
+    armijo: float = 1e-4
+    shorter: float = 0.3
+    shortest: float = 1e-6
+    #: An excess below this part of its terms is rounding.
+    rounding: float = 1e-14
+    #: Norms whose squares would not be numbers.
+    overflow: float = 1e150
+    #: Singular values below this part of the largest are taken as zero, ...
+    rank: float = 1e-13
+    #: ... and sparse matrices regularised by this, so many times at most.
+    delta: float = 1e-12
+    refinements: int = 5
+    #: Diagonal pivots of the factor down to this part of the largest are kept, which keeps it sparse.
+    pivot: float = 1e-3
+    #: The linear program is tried with these (tolerance, presolve) one after the other, so many seconds each at most.
+    programs: tuple[tuple[float, bool], ...] = ((1e-10, True), (1e-7, True), (1e-7, False))
+    program_seconds: float = 5.0
     #: With a g that is not separable, y and the subgradient are improved in turn: so many times at most, ...
     alternations: int = 50
     #: ... and until y changes by no more than this, relative to max(1, |y|).

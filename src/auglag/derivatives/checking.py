@@ -26,7 +26,7 @@ from scipy.sparse.linalg import LinearOperator
 from auglag._typing import Matrix, Vector
 from auglag.derivatives.differences import jacobian
 from auglag.derivatives.tuning import EPS, TUNING
-from auglag.errors import DerivativeError, EvaluationError
+from auglag.errors import DerivativeError, EvaluationError, note_point
 
 _Operator: TypeAlias = Any  # ndarray, csr_array or LinearOperator of shape (m, n)
 
@@ -227,6 +227,9 @@ class _Check:
                 return np.array(self.fun(x.copy()), dtype=np.float64).reshape(-1)
         except EvaluationError:
             return np.full(m, np.nan)
+        except Exception as error:
+            note_point(error, x)
+            raise
 
     def _operator(self, box: _Box, name: str, what: str) -> _Operator | None:
         try:
@@ -234,6 +237,9 @@ class _Check:
                 jac: Any = self.jac(box.x.copy())
         except EvaluationError:
             return None
+        except Exception as error:
+            note_point(error, box.x)
+            raise
         if isinstance(jac, LinearOperator):
             matrix: _Operator = jac
         elif sparse.issparse(jac):

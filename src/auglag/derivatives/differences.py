@@ -18,7 +18,7 @@ from scipy import sparse
 from auglag._typing import Matrix, Vector
 from auglag.derivatives.colouring import structure
 from auglag.derivatives.tuning import TUNING
-from auglag.errors import EvaluationError, InputError
+from auglag.errors import EvaluationError, InputError, note_point
 
 SCHEMES = ("2-point", "3-point", "cs")
 
@@ -125,9 +125,10 @@ class _Guarded:
             value = self.fun(x)
         except EvaluationError:
             return np.full(self.size, np.nan)
-        except (TypeError, np.exceptions.ComplexWarning) as error:
-            if self.scheme == "cs":
+        except Exception as error:
+            if self.scheme == "cs" and isinstance(error, TypeError | np.exceptions.ComplexWarning):
                 raise InputError(f"{self._demand}; it raised {type(error).__name__}: {error}") from error
+            note_point(error, x)
             raise
         if self.scheme == "cs" and not np.iscomplexobj(value):
             raise InputError(f"{self._demand}; it returned {np.asarray(value).dtype} values")

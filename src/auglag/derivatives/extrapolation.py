@@ -17,7 +17,7 @@ from scipy import sparse
 from auglag._typing import Matrix, Vector
 from auglag.derivatives.differences import jacobian, steps
 from auglag.derivatives.tuning import EPS, TUNING
-from auglag.errors import EvaluationError
+from auglag.errors import EvaluationError, note_point
 
 Function = Callable[[Any], Any]
 
@@ -109,3 +109,6 @@ def _values(fun: Function, x: Vector, size: int) -> Vector:
         return np.array(fun(x), dtype=np.float64).reshape(-1)
     except EvaluationError:
         return np.full(size, np.nan)
+    except Exception as error:
+        note_point(error, x)
+        raise

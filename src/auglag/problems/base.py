@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from auglag._typing import Jacobian, Vector
-from auglag.errors import EvaluationError
+from auglag.errors import EvaluationError, note_point
 from auglag.problems.jacobians import product, transposed_product
 from auglag.problems.tuning import TUNING
 from auglag.prox.base import ProxTerm
@@ -224,6 +224,11 @@ class AbstractProblem(ABC):
             self.guard()
 
     @final
+    def forget(self, x: Vector) -> None:
+        """Take a point out of the cache."""
+        self._points.pop(x.tobytes(), None)
+
+    @final
     def remember(self, point: Point) -> None:
         """Put a point of this problem, with what is known there, back into the cache."""
         self._points[point.x.tobytes()] = point
@@ -287,6 +292,9 @@ class Point:
             fill(self)
         except EvaluationError:
             return False
+        except Exception as error:
+            note_point(error, self.x)
+            raise
         return True
 
     @property
@@ -331,11 +339,19 @@ class Point:
 
     def hessp(self, w: Vector, v: Vector) -> Vector:
         """Hess(f + w'c)(x) v."""
-        return self.problem.hessp(self.x, w, v)
+        try:
+            return self.problem.hessp(self.x, w, v)
+        except Exception as error:
+            note_point(error, self.x)
+            raise
 
     def hess(self, w: Vector) -> Any:
         """Hess(f + w'c)(x)."""
-        return self.problem.hess(self.x, w)
+        try:
+            return self.problem.hess(self.x, w)
+        except Exception as error:
+            note_point(error, self.x)
+            raise
 
     def lagrangian_gradient(self, w: Vector) -> Vector:
         """grad f(x) + J(x)'w."""
@@ -354,6 +370,16 @@ class Point:
         self._grad = self._jac = self._grad_error = self._jac_error = None
         if self.source is not None:
             self.source.forget_derivatives()
+
+    def give_up(self) -> None:
+        """Take what is not known yet as undefined: nothing is evaluated here any more."""
+        n, m = self.problem.n, self.problem.m
+        self._f = math.nan if self._f is None else self._f
+        self._grad = np.full(n, math.nan) if self._grad is None else self._grad
+        self._c = np.full(m, math.nan) if self._c is None else self._c
+        self._jac = np.full((m, n), math.nan) if self._jac is None else self._jac
+        if self.source is not None:
+            self.source.give_up()
 
     def finite(self) -> bool:
         """Whether f and c are finite here."""

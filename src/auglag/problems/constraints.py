@@ -16,7 +16,7 @@ from auglag._typing import Jacobian, Vector
 from auglag.derivatives import differences
 from auglag.derivatives.colouring import colour
 from auglag.derivatives.extrapolation import extrapolated
-from auglag.errors import EvaluationError, InputError, OptionError
+from auglag.errors import EvaluationError, InputError, OptionError, note_point
 from auglag.problems.base import Counts
 from auglag.problems.jacobians import as_jacobian, real_array, transposed_product
 from auglag.problems.tuning import TUNING
@@ -269,6 +269,9 @@ def first_value(fun: Callable[[Vector], Any], x0: Vector, box: Sides, what: str)
             return fun(x.copy())
         except EvaluationError:
             continue
+        except Exception as error:
+            note_point(error, x)
+            raise
     raise InputError(f"{what} must be defined at x0 or near it, got EvaluationError at every point tried")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import final
@@ -13,6 +14,7 @@ from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.algorithm.outer import Ask, iteration
 from auglag.algorithm.rules import History, Iteration
 from auglag.algorithm.status import Status
+from auglag.certificate import Certificate
 from auglag.certificate.incumbent import objective
 from auglag.inner import InnerResult, InnerStatus
 from auglag.kkt import Memory
@@ -34,14 +36,48 @@ def solve(task: Task) -> Result:
     run = Run(task, State.at_start(task))
     try:
         status = status_of(run.course)
+    except Exception as error:
+        _give_best(error, run)
+        raise
     finally:
         task.original.guard = None
-    state, judge = run.state, task.judge
+    state = run.state
     if _shown_infeasible(task, state, status):
         status = Status.INFEASIBLE
-    check = judge.final(state.best, status)
-    status = status.certified(check.meets(task.tol))
-    result = result_of(
+    check = task.judge.final(state.best, status)
+    result = _result(run, status.certified(check.meets(task.tol)), check)
+    if task.hooks.say is not None:
+        task.hooks.say(result.message)
+    return result
+
+
+def _give_best(error: Exception, run: Run) -> None:
+    """Hang the result so far on an exception of user code as `best`, if there is a point to show.
+
+    It is never called solved: a success would have to be certified with the best derivatives there are. Where the
+    functions fail once more the certificate says NaN. Nothing that goes wrong here may hide the exception.
+    """
+    task, best = run.task, run.state.best
+    task.original.guard = None
+    if math.isnan(run.state.history.objective):  # nothing had begun
+        return
+    with contextlib.suppress(Exception):
+        try:
+            check = task.judge.check(best)
+        except Exception:
+            task.problem.at(best.x).give_up()
+            check = task.judge.check(best)
+        result = _result(run, Status.STOPPED, check)
+        task.original.forget(best.x)  # another run may know more
+        cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        result.message = result.message.replace(Status.STOPPED.message, f"Stopped by an exception ({cause}).")
+        error.best = result  # type: ignore[attr-defined]
+
+
+def _result(run: Run, status: Status, check: Certificate) -> Result:
+    """Everything about the best point, with this certificate."""
+    task, state = run.task, run.state
+    return result_of(
         Ending(
             problem=task.original,
             settings=task.settings,
@@ -63,9 +99,6 @@ def solve(task: Task) -> Result:
             tuning=task.tuning,
         )
     )
-    if task.hooks.say is not None:
-        task.hooks.say(result.message)
-    return result
 
 
 def _shown_infeasible(task: Task, state: State, status: Status) -> bool:
