@@ -4,10 +4,11 @@
     python benchmarks/ablation.py --only "no restarts" "no interior points"
     python benchmarks/ablation.py --quick      # eight problems; writes results/ablation-quick.md
 
-100 problems: the 50 CUTEst problems of the paper's list that take most gradients and are solved by the default settings
-(easy ones need no strategy; and since all are solved, none can be won), and 5 of each family of `degenerate.py`.
-Tolerance 1e-8, Hessians given, at most 600 gradients. A part is worth keeping if problems are lost without it, or the
-others take more gradients. Constants are varied tenfold where that makes sense. A file of runs belongs to one state of the code: remove it after a change.
+100 problems: the 50 CUTEst problems of the paper's list that take most gradients and are solved by the default
+settings (easy ones need no strategy; and since all are solved, none can be won), and 5 of each family of
+`degenerate.py`. Tolerance 1e-8, Hessians given, at most 600 gradients. A part is worth keeping if problems are lost
+without it, or the others take more gradients. Constants are varied tenfold where that makes sense. A file of runs
+belongs to one state of the code: remove it after a change.
 """
 # ruff: noqa: E402 - the number of BLAS threads has to be set before NumPy is imported
 
@@ -134,15 +135,16 @@ PARTS = {
     "no proximal term in the model": tuned("kkt", prox=0.0),
 }
 REMARKS = """
-ACOPR14, ALLINITA, LEWISPOL and MSS1 are lost by many changes: their paths are long, and every change makes another one.
+ACOPR14, ALLINITA, LEWISPOL and MSS1 are lost by many changes: their paths are long, and every change makes another
+one.
 
-Parts without which none of these problems is lost stay for other reasons. Restoration, the suspicion before it and the
-look for an endless fall give the verdicts INFEASIBLE and UNBOUNDED, and all problems here have solutions. The starts from
-the least violated point and with a larger penalty solve SINROSNB, SPINOP, LUKVLE18, LUKVLI4C and S365 with more gradients
-than are allowed here (docs/results/solvers). The last random start is one of the two that stand between a local minimum
-of the violation and the claim INFEASIBLE. The second look at sudden steps solves ACOPR14 with first derivatives. Presolve
-serves degenerate models and the message that names rows which exclude each other. The aim below tol and the points kept
-far from tol make what is returned better, not the number of problems solved.
+Parts without which none of these problems is lost stay for other reasons. Restoration, the suspicion before it and
+the look for an endless fall give the verdicts INFEASIBLE and UNBOUNDED, and all problems here have solutions. The
+starts from the least violated point and with a larger penalty solve SINROSNB, SPINOP, LUKVLE18, LUKVLI4C and S365
+with more gradients than are allowed here (docs/results/solvers). The last random start is one of the two that stand
+between a local minimum of the violation and the claim INFEASIBLE. The second look at sudden steps solves ACOPR14 with
+first derivatives. Presolve serves degenerate models and the message that names rows which exclude each other. The aim
+below tol and the points kept far from tol make what is returned better, not the number of problems solved.
 """.strip().splitlines()
 CONSTANTS = {
     "first penalty, highest (100)": [options(penalty=Adaptive(initial=FromScale(highest=v))) for v in (10.0, 1000.0)],
