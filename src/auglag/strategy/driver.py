@@ -22,6 +22,7 @@ from auglag.report.messages import Ending, result_of
 from auglag.result import Result
 from auglag.strategy import newton, plan, restarts, restoration, unboundedness
 from auglag.strategy.hooks import status_of
+from auglag.strategy.presolve import presolved
 from auglag.strategy.sqp import Candidate
 from auglag.strategy.state import CLASSES, Between, Context, Newtons, State, Task, restored, scaling_at
 
@@ -30,13 +31,22 @@ ACCELERATED = "ACCELERATED"
 
 
 def solve(task: Task) -> Result:
-    """From the start to the result."""
+    """From the start to the result, which Ctrl-C at any moment brings about earlier."""
     run = Run(task, State.at_start(task))
     try:
         status = status_of(run.course)
-    finally:
-        task.original.guard = None
-    state, judge = run.state, task.judge
+        if status is not Status.INTERRUPTED:
+            return _ended(run, status)
+    except KeyboardInterrupt:  # while the result was made ready
+        status = Status.INTERRUPTED
+    return _ended(run, status)  # one more Ctrl-C passes
+
+
+def _ended(run: Run, status: Status) -> Result:
+    """The result of a run that ended so, with the certificate of its best point."""
+    task, state = run.task, run.state
+    judge = task.judge
+    task.original.workspace.guard = None
     if _shown_infeasible(task, state, status):
         status = Status.INFEASIBLE
     check = judge.final(state.best, status)
@@ -100,7 +110,10 @@ class Run:
 
     def course(self) -> Status:
         """Begin or resume, then attempt after attempt."""
-        task = self.task
+        task = presolved(self.task)
+        self.task, self.state = task, State.at_start(task)
+        if task.check_derivatives and task.hooks.resume is None:
+            task.problem.check_derivatives(task.start.x)
         if task.conflict:
             return Status.INFEASIBLE
         if task.hooks.resume is not None:
@@ -118,7 +131,7 @@ class Run:
             if starts_solved(context, self.state, z, y):
                 return Status.SOLVED
             begin(context, self.state, z, y, task.settings.negligible * task.tol)
-        task.original.guard = task.meter.guard
+        task.original.workspace.guard = task.meter.guard
         return self.attempts(self.context)
 
     def attempts(self, context: Context) -> Status:
@@ -402,7 +415,8 @@ def aftermath(context: Context, state: State, status: Status) -> plan.Aftermath:
 def begin_again(context: Context, state: State, attempt: int) -> Context:
     """Begin the next attempt: x, multipliers and scaling. Of the attempts before only the best point is kept."""
     task, tuning, settings = context.task, context.task.tuning, context.task.settings
-    state.earlier += state.history.iterations
+    done = state.history
+    state.earlier, state.history = state.iterations, History(done.objective, done.violation, done.negligible)
     state.attempt = attempt
     start = tuning.start_of(attempt, settings.restarts)
     if start is None or start.near:

@@ -60,6 +60,7 @@ class Task:
     hooks: Hooks
     meter: Meter
     conflict: str = ""  #: why no point satisfies all rows, where that is obvious
+    check_derivatives: bool = False  #: compare those that the user supplied with differences at the start
     tuning: Tuning = field(default_factory=lambda: tunings.TUNING)
 
     @property
