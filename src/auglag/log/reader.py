@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, final
 
 from auglag.log.schema import FORMAT, VERSION, LogError
+from auglag.persist.files import is_alive
 
 #: A first line longer than this is not one of ours.
 LONGEST_LINE = 16 << 20
@@ -173,12 +174,6 @@ def _place(row: Mapping[str, Any]) -> tuple[int, int]:
 def _alive(start: Mapping[str, Any]) -> bool:
     """Whether the process may still run: false only if it is of this machine and not there."""
     pid = start.get("pid")
-    if start.get("host") != platform.node() or not isinstance(pid, int) or pid <= 0 or os.name != "posix":
+    if start.get("host") != platform.node() or not isinstance(pid, int) or pid <= 0:
         return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # another user's
-        return True
-    return True
+    return is_alive(pid)

@@ -178,7 +178,10 @@ class JsonLog:
         except BaseException as error:
             self.end(status="EXCEPTION", success=False, message=f"{type(error).__name__}: {error}")
             raise
-        self.result(result)
+        try:
+            self.result(result)
+        except KeyboardInterrupt:  # the result is there, and must not be lost
+            self.result(result)
         return result
 
     def outer(self, it: Iteration, y: Vector, seconds: float, work: Mapping[str, float]) -> None:

@@ -183,10 +183,10 @@ class Driver(ABC, Generic[S, T]):
 
     def save(self) -> None:
         """The state to the checkpoint, where one is wanted."""
-        path, state = self.frame.hooks.checkpoint, self.state
-        if path is not None:
+        hooks, state = self.frame.hooks, self.state
+        if hooks.checkpoint is not None:
             state.inner, state.seconds = self.inner.memory, self.meter.seconds
-            checkpoint.save(path, self.frame.kind, self.frame.fingerprint, state)
+            hooks.save(self.frame.kind, self.frame.fingerprint, state)
 
     # -------------------------------------------------------------------------------------------------------- the end
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -21,7 +22,7 @@ from auglag.persist import checkpoint
 from auglag.report.messages import Ending, result_of
 from auglag.result import Result
 from auglag.strategy import newton, plan, restarts, restoration, unboundedness
-from auglag.strategy.hooks import status_of
+from auglag.strategy.hooks import result_of_run
 from auglag.strategy.presolve import presolved
 from auglag.strategy.sqp import Candidate
 from auglag.strategy.state import CLASSES, Between, Context, Newtons, State, Task, restored, scaling_at
@@ -33,13 +34,7 @@ ACCELERATED = "ACCELERATED"
 def solve(task: Task) -> Result:
     """From the start to the result, which Ctrl-C at any moment brings about earlier."""
     run = Run(task, State.at_start(task))
-    try:
-        status = status_of(run.course)
-        if status is not Status.INTERRUPTED:
-            return _ended(run, status)
-    except KeyboardInterrupt:  # while the result was made ready
-        status = Status.INTERRUPTED
-    return _ended(run, status)  # one more Ctrl-C passes
+    return result_of_run(run.course, partial(_ended, run))
 
 
 def _ended(run: Run, status: Status) -> Result:
@@ -345,7 +340,7 @@ def watch(context: Context, state: State, y_hat: Vector) -> None:
     if hooks.checkpoint is not None and not cut_short:  # such an iteration is done again on resuming
         state.counts, state.seconds = task.meter.used(), task.meter.guard.seconds
         state.memory.layout = Analyses()  # not saved: made anew here as after resuming, to the same last digit
-        checkpoint.save(hooks.checkpoint, "minimize", task.fingerprint(), state)
+        hooks.save("minimize", task.fingerprint(), state)
     if hooks.table is not None:
         hooks.table(state.history)
     if hooks.log is not None:
