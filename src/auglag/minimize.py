@@ -184,14 +184,21 @@ def minimize(
     if start.beta is not None:
         settings = replace(settings, penalty=warm_penalty(settings.penalty, start.beta))
     limits = budget or Budget()
-    with problem.running():
-        before = problem.counts.copy() if problem is fun else Counts()  # making the problem is part of the run
-        meter = Meter(problem.counts, limits, before)
-        task = Task(problem, settings, start, tol, limits, hooks, meter, check_derivatives=bool(check_derivatives))
-        if log is None:
-            return driver.solve(task)
-        header = headers.deterministic(problem, settings, limits, tol=tol, resumed=resume is not None)
-        return log.around(lambda: driver.solve(task), header)
+    found: list[Result] = []
+    try:
+        with problem.running():
+            before = problem.counts.copy() if problem is fun else Counts()  # making the problem is part of the run
+            meter = Meter(problem.counts, limits, before)
+            task = Task(problem, settings, start, tol, limits, hooks, meter, check_derivatives=bool(check_derivatives))
+            if log is None:
+                found.append(driver.solve(task))
+            else:
+                header = headers.deterministic(problem, settings, limits, tol=tol, resumed=resume is not None)
+                found.append(log.around(lambda: driver.solve(task), header))
+    except KeyboardInterrupt:  # after the result was there, it must not be lost
+        if not found:
+            raise
+    return found[0]
 
 
 def certify(

@@ -46,10 +46,21 @@ def save(path: str | os.PathLike[str], kind: str, fingerprint: Mapping[str, Any]
     """
     arrays: dict[str, Any] = {}
     meta = {"format": FORMAT, "kind": kind, "fingerprint": fingerprint, "state": _pack(state, arrays)}
-    with replacing(Path(path)) as file, zipfile.ZipFile(file, "w") as archive:  # as np.savez, and it closes on errors
-        for name, array in {"meta": np.array(json.dumps(meta)), **arrays}.items():
+    with replacing(Path(path)) as file:
+        _write(file, {"meta": np.array(json.dumps(meta)), **arrays})
+
+
+def _write(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
+    """As `np.savez`, whose archive is still written to when it is collected, long after an error closed the file."""
+    archive = zipfile.ZipFile(file, "w")
+    try:
+        for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+        archive.close()
+    except BaseException:
+        archive.fp = None  # it counts as closed then
+        raise
 
 
 def load(
@@ -58,9 +69,10 @@ def load(
     fingerprint: Mapping[str, Any],
     classes: Iterable[type] = (),
     *,
+    state: type = object,
     device: Any = None,
 ) -> Any:
-    """The state that was saved by a run of this kind and fingerprint; tensors on `device`."""
+    """What was saved by a run of this kind and fingerprint, which must be a `state`; tensors on `device`."""
     target = Path(path)
     try:
         with _regular(target) as file, zipfile.ZipFile(file) as archive:
@@ -70,7 +82,10 @@ def load(
                 if meta.get(name) != demand:
                     raise CheckpointError(f"{target} must have checkpoint {name} {demand}, got {meta.get(name)!r}")
             require_same(dict(meta["fingerprint"]), json.loads(json.dumps(fingerprint)), path)
-            return _unpack(meta["state"], data, {cls.__name__: cls for cls in classes}, device)
+            found = _unpack(meta["state"], data, {cls.__name__: cls for cls in classes}, device)
+            if not isinstance(found, state):
+                raise TypeError(f"it must hold a state, got {found!r:.60}")
+            return found
     except CheckpointError:
         raise
     except FileNotFoundError:
@@ -263,7 +278,7 @@ def fits(value: Any, hint: Any) -> bool:
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return isinstance(value, dict) and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
     if hint in (int, float):
-        return isinstance(value, (int, float) if hint is float else int) and not isinstance(value, bool)
+        return type(value) is int or (hint is float and type(value) is float)
     if hint is None:
         return value is None
     expected = origin if isinstance(origin, type) else hint

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -65,6 +64,7 @@ class Workspace:
     guard: Callable[[], None] | None = None  #: called before each new point; raises to end a run
     points: dict[bytes, Point] = field(default_factory=dict)  #: the last points, oldest first
     level: int = 0  #: accuracy of finite differences: 0 as asked for, 1 central, 2 extrapolated
+    ended: list[Counts] = field(default_factory=list)  #: of runs that ended, to be added when `counts` is asked for
     kept: dict[Any, Any] = field(default_factory=dict)  #: what a source keeps of its last evaluation, by its own keys
 
     def ask_guard(self) -> None:
@@ -82,7 +82,6 @@ class Workspace:
 
 #: id of a problem -> the workspace of the innermost run on it. Every thread has a value of its own.
 _WORKSPACES: ContextVar[Mapping[int, Workspace]] = ContextVar("workspaces", default=MappingProxyType({}))
-_ADDING = threading.Lock()
 
 
 @final
@@ -159,7 +158,10 @@ class AbstractProblem(ABC):
     @property
     def counts(self) -> Counts:
         """Calls made by the run which asks; outside of runs, by all that have ended and in between."""
-        return self.workspace.counts
+        work = self.workspace
+        while work.ended:
+            work.counts.add(work.ended.pop())
+        return work.counts
 
     @final
     @contextmanager
@@ -170,7 +172,7 @@ class AbstractProblem(ABC):
         calls that a run makes do not depend on runs before it or beside it.
         """
         outer = self.workspace
-        before = outer.counts.copy()
+        before = outer.counts.copy()  # what the run itself counts is the difference
         points = {key: point.copy() for key, point in list(outer.points.items())}
         own = Workspace(before.copy(), None, points, outer.level)
         token = _WORKSPACES.set({**_WORKSPACES.get(), id(self): own})
@@ -178,8 +180,7 @@ class AbstractProblem(ABC):
             yield
         finally:
             _WORKSPACES.reset(token)
-            with _ADDING:
-                outer.counts.add(own.counts.since(before))
+            outer.ended.append(own.counts.since(before))
 
     @abstractmethod
     def f(self, x: Vector) -> float:

@@ -25,10 +25,7 @@ from auglag.strategy import newton, plan, restarts, restoration, unboundedness
 from auglag.strategy.hooks import result_of_run
 from auglag.strategy.presolve import presolved
 from auglag.strategy.sqp import Candidate
-from auglag.strategy.state import CLASSES, Between, Context, Newtons, State, Task, restored, scaling_at
-
-#: The status of a row of the history that Newton's method ended.
-ACCELERATED = "ACCELERATED"
+from auglag.strategy.state import ACCELERATED, CLASSES, Between, Context, Newtons, State, Task, restored, scaling_at
 
 
 def solve(task: Task) -> Result:
@@ -112,7 +109,7 @@ class Run:
         if task.conflict:
             return Status.INFEASIBLE
         if task.hooks.resume is not None:
-            saved = checkpoint.load(task.hooks.resume, "minimize", task.fingerprint(), CLASSES)
+            saved = checkpoint.load(task.hooks.resume, "minimize", task.fingerprint(), CLASSES, state=State)
             self.context, self.state = restored(task, saved)
             self.state.between.verdict = verdict_on_saved(self.context, self.state)
         else:
