@@ -6,6 +6,7 @@ Hessian of the Lagrangian are CasADi's, exact and sparse.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any, final
 
@@ -103,14 +104,10 @@ class CasadiProblem(AbstractProblem):
         by_parameter = casadi.densify(casadi.gradient(lagrangian, parameters))
         self._by_parameter = casadi.Function("by_parameter", [x, parameters, y], [by_parameter])
         self._jac_pattern, self._hess_pattern = _Pattern(jac.sparsity()), _Pattern(hessian.sparsity())
-        self._last: tuple[bytes, float, Vector] = (b"", np.nan, np.zeros(0))
 
     def _both(self, x: Vector) -> tuple[float, Vector]:
-        key = x.tobytes()
-        if self._last[0] != key:
-            f, g = self._values(x, self.p)
-            self._last = (key, float(f[0]), g)
-        return self._last[1:]
+        f, g = self.workspace.last("values", x.tobytes(), lambda: self._values(x, self.p))
+        return float(f[0]), g
 
     def linear(self) -> LinearRows | None:
         """The rows whose second derivatives are zero by their sparsity."""
@@ -177,6 +174,7 @@ class _Evaluated:
         self._function = casadi.Function(name, inputs, outputs)
         buffer: tuple[Any, Any] = self._function.buffer()
         self._buffer, self._run = buffer
+        self._lock = threading.Lock()  # of the arrays, which runs in several threads would otherwise share
         self._in = [np.zeros(self._function.nnz_in(i)) for i in range(len(inputs))]
         self._out = [np.zeros(self._function.nnz_out(i)) for i in range(len(outputs))]
         for i, array in enumerate(self._in):
@@ -187,12 +185,13 @@ class _Evaluated:
                 self._buffer.set_res(i, array.data)
 
     def __call__(self, *arguments: Vector) -> list[Vector]:
-        for array, argument in zip(self._in, arguments, strict=True):
-            array[:] = argument
-        self._run()
-        if self._buffer.ret():
-            raise RuntimeError(f"CasADi could not evaluate {self._function.name()}: error {self._buffer.ret()}")
-        return [array.copy() for array in self._out]
+        with self._lock:
+            for array, argument in zip(self._in, arguments, strict=True):
+                array[:] = argument
+            self._run()
+            if self._buffer.ret():
+                raise RuntimeError(f"CasADi could not evaluate {self._function.name()}: error {self._buffer.ret()}")
+            return [array.copy() for array in self._out]
 
 
 @final

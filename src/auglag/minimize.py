@@ -30,7 +30,6 @@ from auglag.report.progress import Table
 from auglag.result import Result
 from auglag.strategy import driver
 from auglag.strategy.hooks import Hooks
-from auglag.strategy.presolve import presolved
 from auglag.strategy.settings import resolve, row_weights
 from auglag.strategy.sqp import SQP
 from auglag.strategy.state import Task, WarmStart
@@ -172,7 +171,6 @@ def minimize(
     if check_derivatives not in ("first", True, False):
         raise InputError(f"check_derivatives must be 'first' or False, got {check_derivatives!r}")
     checkpoint, resume = usable_path(checkpoint, "checkpoint"), usable_path(resume, "resume")
-    counts = fun.counts.copy() if isinstance(fun, AbstractProblem) else Counts()
     given = {"jac": jac, "hess": hess, "hessp": hessp, "bounds": bounds, "g": g}
     first = x0
     if x0 is None and warm_start is not None and not isinstance(fun, AbstractProblem):
@@ -180,20 +178,27 @@ def minimize(
     problem = _as_problem(fun, first, args, given, constraints, finite_diff_rel_step)
     settings = replace(settings, weights=row_weights(penalty_weights, problem.m))
     start = _start(problem, x0, warm_start)
-    problem, settings, start, conflict = presolved(problem, settings, start, tol)
-    if check_derivatives and resume is None:
-        problem.check_derivatives(start.x)
     table = Table() if progress else None
     log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
     hooks = Hooks(_wrap(callback), table, table.end if table else None, checkpoint, resume, log)
     if start.beta is not None:
         settings = replace(settings, penalty=warm_penalty(settings.penalty, start.beta))
     limits = budget or Budget()
-    task = Task(problem, settings, start, tol, limits, hooks, Meter(problem.counts, limits, counts), conflict)
-    if log is None:
-        return driver.solve(task)
-    header = headers.deterministic(task.original, settings, limits, tol=tol, resumed=resume is not None)
-    return log.around(lambda: driver.solve(task), header)
+    found: list[Result] = []
+    try:
+        with problem.running():
+            before = problem.counts.copy() if problem is fun else Counts()  # making the problem is part of the run
+            meter = Meter(problem.counts, limits, before)
+            task = Task(problem, settings, start, tol, limits, hooks, meter, check_derivatives=bool(check_derivatives))
+            if log is None:
+                found.append(driver.solve(task))
+            else:
+                header = headers.deterministic(problem, settings, limits, tol=tol, resumed=resume is not None)
+                found.append(log.around(lambda: driver.solve(task), header))
+    except KeyboardInterrupt:  # after the result was there, it must not be lost
+        if not found:
+            raise
+    return found[0]
 
 
 def certify(
@@ -218,17 +223,17 @@ def certify(
     problem = _as_problem(fun, None if isinstance(fun, AbstractProblem) else point, args, given, constraints, None)
     if point.size != problem.n:
         raise InputError(f"x must have {problem.n} entries, got {point.size}")
-    changed = problem.refine(2)  # a certificate deserves the best derivatives there are
     y = None if multipliers is None else flat_multipliers(multipliers, problem.m)
-    check = certificate(problem, point, y)
-    if y is not None and certificate(problem, point, -y).residual < 0.1 * check.residual:
+    with problem.running():
+        problem.refine(2)  # a certificate deserves the best derivatives there are
+        check = certificate(problem, point, y)
+        other_sign = y is not None and certificate(problem, point, -y).residual < 0.1 * check.residual
+    if other_sign:
         warnings.warn(
             "the multipliers look like those of L = f - y'c, the sign of SciPy's SLSQP; here L = f + y'c: pass "
             "-multipliers, or leave them out",
             stacklevel=2,
         )
-    if changed:
-        problem.refine(0)
     return check
 
 

@@ -200,3 +200,35 @@ def test_what_a_killed_compilation_left_behind_is_removed_once_it_is_old(cache: 
     compilation.load("int answer(void) { return 42; }")
     assert not old.exists()
     assert new.exists()
+
+
+@needs_compiler
+@pytest.mark.skipif(os.name != "posix", reason="owners and modes of POSIX")
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777])
+def test_a_folder_that_others_may_write_to_is_neither_read_nor_written(cache: Path, mode: int) -> None:
+    assert compilation.load(SOURCE).answer() == 42
+    (entry,) = entries(cache)
+    wrong = "int answer(void) { return 13; }\n"
+    planted = tempfile.mkdtemp(dir=cache.parent)
+    compilation._build(Path(planted), wrong, compilation.compiler())
+    for name in (compilation._LIBRARY, compilation._DIGEST):
+        (entry / name).unlink()
+        (Path(planted) / name).rename(entry / name)
+    cache.chmod(mode)
+    compilation._loaded.clear()
+    with pytest.warns(UserWarning, match="nobody else may write to it; nothing is kept there"):
+        assert compilation.load(SOURCE).answer() == 42
+
+
+@needs_compiler
+@pytest.mark.skipif(os.name != "posix", reason="owners and modes of POSIX")
+def test_an_entry_that_others_may_write_to_is_not_loaded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert compilation.load(SOURCE).answer() == 42
+    (entry,) = entries(cache)
+    assert cache.stat().st_mode & 0o777 == 0o700
+    entry.chmod(0o777)
+    assert not compilation._private(entry)
+    entry.chmod(0o700)
+    assert compilation._private(entry)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert not compilation._private(entry)

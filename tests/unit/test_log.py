@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -305,3 +306,73 @@ def test_lines_that_are_no_rows_are_counted_and_passed_over(path):
 @pytest.mark.parametrize(("seconds", "text"), [(3.21, "3.2 s"), (245, "4:05"), (3723, "1:02:03")])
 def test_durations(seconds, text):
     assert duration(seconds) == text
+
+
+# ------------------------------------------------------------------------------------------ logs made by somebody else
+
+
+def spoilt(path, line):
+    """A log of a run with one line more before its end."""
+    solve(path)
+    *rest, end = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([*rest, line, end, b""]))
+
+
+@pytest.mark.parametrize("line", [b"[" * 100_000, b'{"event":' * 100_000, b'{"event":"iteration","k":Infinity}'])
+def test_a_line_that_cannot_be_read_is_counted_and_passed_over(path, line):
+    spoilt(path, line)
+    reader = read(path)
+    assert reader.bad == 1
+    assert reader.state == "finished"
+
+
+def test_a_line_without_measure_is_not_kept_in_memory(path):
+    spoilt(path, b'{"event":"iteration","x":"' + b"x" * 30_000_000 + b'"}')
+    tracemalloc.start()
+    reader = read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert reader.bad == 1
+    assert reader.state == "finished"
+    assert peak < 20_000_000
+
+
+def test_a_first_line_without_end_is_no_log(path):
+    path.write_bytes(b"x" * 10_000_000)
+    with pytest.raises(LogError, match="its first line has no end"):
+        read(path)
+
+
+def test_what_a_terminal_would_obey_is_taken_out(path):
+    log = JsonLog(path)
+    log.start(n=1, m=0, tol=1e-6, problem="\x1b]0;owned\x07 \x1b[2J \u202e")
+    log.end(status="SOLVED", success=True, message="fine\x1b[31m\nand \x9b31m", advice=["\r\x08"])
+    run = read(path).run
+    assert run.name == "?]0;owned? ?[2J ?"
+    assert run.end["message"] == "fine?[31m\nand ?31m"
+    assert run.end["advice"] == ["??"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="symbolic links")
+@pytest.mark.parametrize("append", [False, True])
+def test_a_log_does_not_follow_a_symbolic_link(tmp_path, path, append):
+    precious = tmp_path / "precious"
+    precious.write_text("mine\n")
+    path.symlink_to(precious)
+    with pytest.raises(InputError, match=r"JsonLog.path must be writable"):
+        solve(path, log=JsonLog(path, append=append))
+    assert precious.read_text() == "mine\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="symbolic links")
+def test_a_link_put_in_the_place_of_a_log_ends_the_log_and_not_the_run(tmp_path, path):
+    precious = tmp_path / "precious"
+    precious.write_text("mine\n")
+
+    def swap(xk):
+        path.unlink(missing_ok=True)
+        path.symlink_to(precious)
+
+    with pytest.warns(UserWarning, match="the log .* ends here"):
+        assert solve(path, log=JsonLog(path, callback=swap)).success
+    assert precious.read_text() == "mine\n"

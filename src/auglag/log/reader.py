@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any, final
 
 from auglag.log.schema import FORMAT, VERSION, LogError
+from auglag.persist.files import is_alive
 
-#: A first line longer than this is not one of ours.
-LONGEST_LINE = 16 << 20
+#: Bytes of the longest line that is read; a longer one counts as damaged.
+LONGEST_LINE = 4 << 20
+#: Bytes that are read at once.
+CHUNK = 1 << 20
 Row = dict[str, Any]
 
 
@@ -75,7 +78,7 @@ class LogReader:
         self.generation = self.bad = 0
         self.changed = 0.0  #: when the file last grew, by its own clock
         self._offset, self._identity = 0, (-1, -1)
-        self._rest = b""
+        self._rest, self._skipping = b"", False  #: the line that has no end yet; it is too long to be kept
 
     def poll(self) -> bool:
         """Read on; whether anything came. Raises `LogError` if the file is not a log."""
@@ -86,20 +89,29 @@ class LogReader:
                 if identity != self._identity or facts.st_size < self._offset:
                     self._forget(identity)
                 file.seek(self._offset)
-                new = file.read()
+                came = False
+                while new := file.read(CHUNK):
+                    self._offset, self.changed = self._offset + len(new), facts.st_mtime
+                    came |= self._split(new)
         except FileNotFoundError:
             return False
         except OSError as error:
             raise LogError(f"{self.path} cannot be read ({error.strerror})") from None
-        if not new:
-            return False
-        self._offset, self.changed = self._offset + len(new), facts.st_mtime
+        return came
+
+    def _split(self, new: bytes) -> bool:
+        """Take the lines that end here; whether there were any. Of a line that is too long nothing is kept."""
         *lines, self._rest = (self._rest + new).split(b"\n")
         for line in lines:
-            if line.strip():
+            if self._skipping:
+                self._skipping = False
+                self.bad += 1
+            elif line.strip():
                 self._take(line)
-        if self.run is None and len(self._rest) > LONGEST_LINE:
-            raise LogError(f"{self.path} is not a log of auglag: its first line has no end")
+        if len(self._rest) > LONGEST_LINE or self._skipping:
+            if self.run is None:
+                raise LogError(f"{self.path} is not a log of auglag: its first line has no end")
+            self._rest, self._skipping = b"", True
         return bool(lines)
 
     @property
@@ -120,11 +132,12 @@ class LogReader:
         if self.run is not None:
             self.generation += 1
         self.run, self._offset, self._rest, self.bad, self._identity = None, 0, b"", 0, identity
+        self._skipping = False
 
     def _take(self, line: bytes) -> None:
         try:
-            row = json.loads(line)
-        except ValueError:
+            row = _printable(json.loads(line))
+        except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict) or not isinstance(row.get("event"), str):
             if self.run is None:
@@ -137,7 +150,7 @@ class LogReader:
         else:
             try:
                 self.generation += self.run.add(row)
-            except (KeyError, TypeError, ValueError):
+            except (KeyError, TypeError, ValueError, OverflowError):
                 self.bad += 1
 
     def _begin(self, row: Row) -> None:
@@ -151,6 +164,15 @@ class LogReader:
             self.run = LoggedRun(row, self.run.iterations, self.run.tests)
         else:
             self.run = LoggedRun(row)
+
+
+def _printable(value: Any) -> Any:
+    """The same with a question mark for every control character: a terminal would obey them."""
+    if isinstance(value, str):
+        return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in value)
+    if isinstance(value, dict):
+        return {_printable(key): _printable(inside) for key, inside in value.items()}
+    return [_printable(inside) for inside in value] if isinstance(value, list) else value
 
 
 def _replace(rows: list[Row], row: Row, superseded: Callable[[Row], bool]) -> bool:
@@ -173,12 +195,6 @@ def _place(row: Mapping[str, Any]) -> tuple[int, int]:
 def _alive(start: Mapping[str, Any]) -> bool:
     """Whether the process may still run: false only if it is of this machine and not there."""
     pid = start.get("pid")
-    if start.get("host") != platform.node() or not isinstance(pid, int) or pid <= 0 or os.name != "posix":
+    if start.get("host") != platform.node() or not isinstance(pid, int) or pid <= 0:
         return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # another user's
-        return True
-    return True
+    return is_alive(pid)

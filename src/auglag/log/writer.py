@@ -32,7 +32,7 @@ class JsonLog:
 
     `append` keeps what is in the file, as a resumed run needs it. `callback` is called as well, as if it had
     been given itself. Up to `multipliers` rows each line has their multipliers. A line that cannot be written (the disk
-    is full) is a warning, and the last one; the run goes on.
+    is full) is a warning, and the last one; the run goes on. A symbolic link, which could lead to any file, is refused.
     """
 
     def __init__(
@@ -178,7 +178,10 @@ class JsonLog:
         except BaseException as error:
             self.end(status="EXCEPTION", success=False, message=f"{type(error).__name__}: {error}")
             raise
-        self.result(result)
+        try:
+            self.result(result)
+        except KeyboardInterrupt:  # the result is there, and must not be lost
+            self.result(result)
         return result
 
     def outer(self, it: Iteration, y: Vector, seconds: float, work: Mapping[str, float]) -> None:
@@ -233,7 +236,7 @@ class JsonLog:
         """Begin: an empty file, or one whose last line is whole."""
         try:
             torn = self.append and self.path.exists() and self.path.read_bytes()[-1:] not in (b"", b"\n")
-            with open(self.path, "a" if self.append else "w", encoding="utf-8") as file:
+            with open(self.path, "a" if self.append else "w", encoding="utf-8", opener=_no_link) as file:
                 file.write("\n" if torn else "")  # the run before was killed while it wrote
         except OSError as error:
             raise InputError(f"JsonLog.path must be writable, got {str(self.path)!r} ({error.strerror})") from None
@@ -246,11 +249,16 @@ class JsonLog:
             return
         line = json.dumps(plain({"event": event, **content}), separators=(",", ":"), allow_nan=False)
         try:
-            with open(self.path, "a", encoding="utf-8") as file:
+            with open(self.path, "a", encoding="utf-8", opener=_no_link) as file:
                 file.write(line + "\n")
         except OSError as error:
             self._going = False
             warnings.warn(f"the log {self.path} ends here: {error.strerror}", stacklevel=2)
+
+
+def _no_link(path: str, flags: int) -> int:
+    """Open the file itself: a symbolic link is refused."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def _on_host(x: Any) -> Any:

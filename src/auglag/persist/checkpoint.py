@@ -2,22 +2,29 @@
 
 A state is a dataclass. It is saved field by field, whatever its fields hold: numbers, strings, enumerations, arrays,
 sparse arrays, PyTorch tensors, other dataclasses, and lists, tuples and dictionaries of these. A field that need not be
-saved says so: `field(metadata={"saved": False})`, and has a default. Only classes that the reader names are made.
+saved says so: `field(metadata={"saved": False})`, and has a default.
+
+A file that is read may be damaged, or made by somebody else: only classes that the reader names are made, fields must
+hold what their annotations say, and arrays take no more memory than the file has bytes. Every fault is a
+`CheckpointError`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
-import tokenize
+import stat
+import types
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Union, final, get_args, get_origin, get_type_hints
 
 import numpy as np
 from scipy import sparse
@@ -28,20 +35,8 @@ from auglag.persist.files import replacing
 
 #: To be increased when files of the version before can no longer be read.
 FORMAT = 7
-#: What reading a file that was damaged, or that something else wrote, may raise.
-DAMAGE = (
-    zipfile.BadZipFile,
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    EOFError,
-    OSError,
-    RecursionError,
-    MemoryError,
-    tokenize.TokenError,
-    SyntaxError,
-)
+#: Kinds of NumPy's types that a state may have: no objects, which would be pickled.
+KINDS = "biufcU"
 
 
 def save(path: str | os.PathLike[str], kind: str, fingerprint: Mapping[str, Any], state: Any) -> None:
@@ -52,7 +47,20 @@ def save(path: str | os.PathLike[str], kind: str, fingerprint: Mapping[str, Any]
     arrays: dict[str, Any] = {}
     meta = {"format": FORMAT, "kind": kind, "fingerprint": fingerprint, "state": _pack(state, arrays)}
     with replacing(Path(path)) as file:
-        np.savez(file, meta=np.array(json.dumps(meta)), **arrays)
+        _write(file, {"meta": np.array(json.dumps(meta)), **arrays})
+
+
+def _write(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
+    """As `np.savez`, whose archive is still written to when it is collected, long after an error closed the file."""
+    archive = zipfile.ZipFile(file, "w")
+    try:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+        archive.close()
+    except BaseException:
+        archive.fp = None  # it counts as closed then
+        raise
 
 
 def load(
@@ -61,23 +69,65 @@ def load(
     fingerprint: Mapping[str, Any],
     classes: Iterable[type] = (),
     *,
+    state: type = object,
     device: Any = None,
 ) -> Any:
-    """The state that was saved by a run of this kind and fingerprint; tensors on `device`."""
+    """What was saved by a run of this kind and fingerprint, which must be a `state`; tensors on `device`."""
     target = Path(path)
-    if not target.exists():
-        raise CheckpointError(f"resume must name an existing checkpoint, got {str(target)!r}, which does not exist")
     try:
-        with open(target, "rb") as file, np.load(file, allow_pickle=False) as data:
+        with _regular(target) as file, zipfile.ZipFile(file) as archive:
+            data = _Members(archive, os.fstat(file.fileno()).st_size)
             meta = json.loads(str(data["meta"]))
             for name, demand in (("format", FORMAT), ("kind", kind)):
                 if meta.get(name) != demand:
                     raise CheckpointError(f"{target} must have checkpoint {name} {demand}, got {meta.get(name)!r}")
             require_same(dict(meta["fingerprint"]), json.loads(json.dumps(fingerprint)), path)
-            return _unpack(meta["state"], data, {cls.__name__: cls for cls in classes}, device)
-    except DAMAGE as error:
-        reason = "not a file written by auglag" if "pickle" in str(error) else f"{type(error).__name__}: {error}"
-        raise CheckpointError(f"{target} is not a usable checkpoint ({reason})") from None
+            found = _unpack(meta["state"], data, {cls.__name__: cls for cls in classes}, device)
+            if not isinstance(found, state):
+                raise TypeError(f"it must hold a state, got {found!r:.60}")
+            return found
+    except CheckpointError:
+        raise
+    except FileNotFoundError:
+        text = f"resume must name an existing checkpoint, got {str(target)!r}, which does not exist"
+        raise CheckpointError(text) from None
+    except Exception as error:  # whatever a damaged file may lead to
+        raise CheckpointError(f"{target} is not a usable checkpoint ({type(error).__name__}: {error})") from None
+
+
+def _regular(path: Path) -> IO[bytes]:
+    """The file, opened; anything else that has a name is refused, without waiting for it."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError("it is not a regular file")
+    return os.fdopen(descriptor, "rb")
+
+
+@final
+class _Members:
+    """The arrays of a file. Sizes are checked before anything is read, and each array can be had once.
+
+    The file is not compressed, so that all arrays together have fewer bytes than it has.
+    """
+
+    def __init__(self, archive: zipfile.ZipFile, size: int) -> None:
+        infos = archive.infolist()
+        if any(info.compress_type != zipfile.ZIP_STORED for info in infos) or sum(i.file_size for i in infos) > size:
+            raise ValueError("its arrays must not be compressed")
+        self._archive, self._left = archive, {info.filename: info for info in infos}
+
+    def __getitem__(self, name: str) -> Any:
+        info = self._left.pop(f"{name}.npy")
+        form = np.lib.format
+        with self._archive.open(info) as member:
+            version = form.read_magic(member)
+            header = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
+            shape, _, dtype = header(member)
+            if dtype.kind not in KINDS or math.prod(shape) * dtype.itemsize != info.file_size - member.tell():
+                raise ValueError(f"array {name} must have numbers, as many as its shape says, got {dtype} {shape}")
+        with self._archive.open(info) as member:
+            return form.read_array(member, allow_pickle=False)
 
 
 def require_same(saved: Mapping[str, Any], now: Mapping[str, Any], path: object) -> None:
@@ -170,17 +220,23 @@ def _unpack(value: Any, data: Any, classes: Mapping[str, type], device: Any) -> 
     if kind == "dict":
         return {_unpack(k, data, classes, device): _unpack(v, data, classes, device) for k, v in content}
     if kind == "array":
-        return np.array(data[content])
+        return data[content]
     if kind == "class":
         name, kept = content
-        return classes[name](**{key: _unpack(v, data, classes, device) for key, v in kept.items()})
+        values = {key: _unpack(v, data, classes, device) for key, v in kept.items()}
+        for key, hint in _hints(classes[name]).items():
+            if key in values and not fits(values[key], hint):
+                raise TypeError(f"{name}.{key} must be {hint}, got {values[key]!r:.60}")
+        return classes[name](**values)
     if kind == "enum":
         name, member = content
         family: Any = classes[name]
         return family[member]
     if kind == "sparse":
         *parts, shape = content
-        return sparse.csr_array(tuple(np.array(data[part]) for part in parts), shape=tuple(shape))
+        rows = sparse.csr_array(tuple(data[part] for part in parts), shape=tuple(shape))
+        rows.check_format(full_check=True)
+        return rows
     if kind == "tensor":
         key, dtype, shape = content
         return _tensor(key, dtype, shape, data, device)
@@ -191,6 +247,39 @@ def _tensor(key: str, dtype: str, shape: list[int], data: Any, device: Any) -> A
     import torch
 
     kind, raw = getattr(torch, dtype), data[key]
+    if not isinstance(kind, torch.dtype) or math.prod(shape) * kind.itemsize != raw.nbytes:
+        raise ValueError(f"a tensor must have a type and as many numbers as its shape says, got {dtype} {shape}")
     if raw.size == 0:
         return torch.zeros(shape, dtype=kind, device=device)
     return torch.from_numpy(raw.copy()).view(kind).reshape(shape).to(device)
+
+
+# ---------------------------------------------------------------------------------------------- values and their types
+
+
+@cache
+def _hints(cls: type) -> Mapping[str, Any]:
+    return get_type_hints(cls)
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value that was read is what the annotation of its field says; a whole number is a float, too."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray) and value.dtype == np.dtype(get_args(parts[1])[0])
+    if origin in (Union, types.UnionType):
+        return any(fits(value, part) for part in parts)
+    if origin is tuple and parts and parts[-1] is not Ellipsis:
+        return isinstance(value, tuple) and len(value) == len(parts) and all(map(fits, value, parts))
+    if origin in (list, tuple):
+        return isinstance(value, origin) and all(fits(entry, parts[0]) for entry in value)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return isinstance(value, dict) and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
+    if hint in (int, float):
+        return type(value) is int or (hint is float and type(value) is float)
+    if hint is None:
+        return value is None
+    expected = origin if isinstance(origin, type) else hint
+    return not isinstance(expected, type) or isinstance(value, expected)

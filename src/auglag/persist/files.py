@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
+import re
 import secrets
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
+
+#: Seconds after which an unfinished file belongs to a process that was killed, wherever that ran.
+ABANDONED = 3600.0
 
 
 @contextmanager
@@ -15,9 +22,11 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
     """A file to write, which takes the place of `target` at the end.
 
     A process killed at any moment leaves the old file or the new one, never a broken one; so does an exception, which
-    passes through.
+    passes through. A symbolic link at `target` is replaced itself: the file that it points to is not written to. What
+    a killed process left behind of the same target is removed.
     """
-    scratch = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    _sweep(target)
+    scratch = target.with_name(f".{target.name}.{_machine()}-{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         with open(scratch, "xb") as file:
             yield file
@@ -25,5 +34,37 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         scratch.replace(target)
     except BaseException:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.unlink()
         raise
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this machine may still run."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # another user's
+        return True
+    return True
+
+
+def _machine() -> str:
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:6]
+
+
+def _sweep(target: Path) -> None:
+    """Remove unfinished files of this target whose process is gone."""
+    ours = re.compile(rf"\.{re.escape(target.name)}\.(?:([0-9a-f]{{6}})-([0-9]+)-)?[0-9a-f]{{8}}\.part")
+    with suppress(OSError):
+        for left in target.parent.iterdir():
+            found = ours.fullmatch(left.name)
+            if found is None:
+                continue
+            with suppress(OSError):  # another process may be faster
+                gone = found[1] == _machine() and not is_alive(int(found[2]))
+                if gone or time.time() - left.lstat().st_mtime > ABANDONED:
+                    left.unlink()

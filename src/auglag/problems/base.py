@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any, final
 
 import numpy as np
@@ -42,9 +45,43 @@ class Counts:
         """The sum of two counts."""
         return Counts(**{k: v + getattr(other, k) for k, v in self.as_dict().items()})
 
+    def add(self, other: Counts) -> None:
+        """Count these calls, too."""
+        for name, value in other.as_dict().items():
+            setattr(self, name, getattr(self, name) + value)
+
     def as_dict(self) -> dict[str, int]:
         """Field name -> count."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+
+@final
+@dataclass(slots=True)
+class Workspace:
+    """What belongs to one run on a problem and not to the problem, so that runs in several threads do not meet."""
+
+    counts: Counts = field(default_factory=Counts)
+    guard: Callable[[], None] | None = None  #: called before each new point; raises to end a run
+    points: dict[bytes, Point] = field(default_factory=dict)  #: the last points, oldest first
+    level: int = 0  #: accuracy of finite differences: 0 as asked for, 1 central, 2 extrapolated
+    ended: list[Counts] = field(default_factory=list)  #: of runs that ended, to be added when `counts` is asked for
+    kept: dict[Any, Any] = field(default_factory=dict)  #: what a source keeps of its last evaluation, by its own keys
+
+    def ask_guard(self) -> None:
+        """Let a limit end the run."""
+        if self.guard is not None:
+            self.guard()
+
+    def last(self, name: Any, key: bytes, make: Callable[[], Any]) -> Any:
+        """What was made under this name for the same key the last time, else what `make` makes now."""
+        known = self.kept.get(name)
+        if known is None or known[0] != key:
+            known = self.kept[name] = (key, make())
+        return known[1]
+
+
+#: id of a problem -> the workspace of the innermost run on it. Every thread has a value of its own.
+_WORKSPACES: ContextVar[Mapping[int, Workspace]] = ContextVar("workspaces", default=MappingProxyType({}))
 
 
 @final
@@ -81,6 +118,9 @@ class AbstractProblem(ABC):
     A source of problems (user functions, CUTEst, JAX, an .nl file) subclasses this and implements `f`, `grad`, `c` and
     `jac`; what it knows beyond that (products, Hessians) by overriding the rest. Values may be NaN or infinite, or an
     `EvaluationError` may be raised, where a function is not defined. Solvers look at a problem through `at(x)`.
+
+    One problem may be solved in several threads at once, if `f`, `grad`, `c` and `jac` may be called so: each run has
+    its own cache of points, counts, limits and accuracy of differences (`running`).
     """
 
     name: str = ""
@@ -98,9 +138,7 @@ class AbstractProblem(ABC):
     ) -> None:
         self.x0, self.lower, self.upper, self.cl, self.cu, self.g = x0, lower, upper, cl, cu, g
         self.groups = groups if groups is not None else (Group("c", 0, cl.size),) if cl.size else ()
-        self.counts = Counts()
-        self.guard: Callable[[], None] | None = None  #: called before each new point; raises to end a run
-        self._points: dict[bytes, Point] = {}
+        self._outside_runs = Workspace()
 
     @property
     def n(self) -> int:
@@ -111,6 +149,38 @@ class AbstractProblem(ABC):
     def m(self) -> int:
         """Number of constraint rows."""
         return self.cl.size
+
+    @property
+    def workspace(self) -> Workspace:
+        """That of the run which asks; one of the problem's own outside of runs."""
+        return _WORKSPACES.get().get(id(self), self._outside_runs)
+
+    @property
+    def counts(self) -> Counts:
+        """Calls made by the run which asks; outside of runs, by all that have ended and in between."""
+        work = self.workspace
+        while work.ended:
+            work.counts.add(work.ended.pop())
+        return work.counts
+
+    @final
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """A run: until it ends, what this thread does has a workspace of its own.
+
+        It begins with what is known of the problem outside of runs, and leaves nothing behind but its counts: so the
+        calls that a run makes do not depend on runs before it or beside it.
+        """
+        outer = self.workspace
+        before = outer.counts.copy()  # what the run itself counts is the difference
+        points = {key: point.copy() for key, point in list(outer.points.items())}
+        own = Workspace(before.copy(), None, points, outer.level)
+        token = _WORKSPACES.set({**_WORKSPACES.get(), id(self): own})
+        try:
+            yield
+        finally:
+            _WORKSPACES.reset(token)
+            outer.ended.append(own.counts.since(before))
 
     @abstractmethod
     def f(self, x: Vector) -> float:
@@ -198,40 +268,33 @@ class AbstractProblem(ABC):
     @final
     def at(self, x: Vector) -> Point:
         """The point x with its values, each computed once, when first asked for."""
-        key = x.tobytes()
-        point = self._points.get(key)
+        key, work = x.tobytes(), self.workspace
+        points = work.points
+        point = points.pop(key, None)
         if point is None:
-            if self.guard is not None:
-                self.guard()
+            work.ask_guard()
             point = Point(self, x.copy())
-            if len(self._points) >= TUNING.cached_points:
-                del self._points[next(iter(self._points))]  # the one not used for longest
-        else:
-            del self._points[key]
-        self._points[key] = point
+            if len(points) >= TUNING.cached_points:
+                points.pop(next(iter(points)), None)  # the one not used for longest
+        points[key] = point
         return point
 
     @final
     def count_hessian(self) -> None:
         """One more Hessian of the Lagrangian, or one product with it, where f and c come together."""
-        self.counts.nhev += 1
-        self.counts.constr_nhev += self.m > 0
-
-    @final
-    def ask_guard(self) -> None:
-        """Let a limit end the run, between two calls of a long series such as finite differences."""
-        if self.guard is not None:
-            self.guard()
+        counts = self.counts
+        counts.nhev += 1
+        counts.constr_nhev += self.m > 0
 
     @final
     def forget(self, x: Vector) -> None:
         """Take a point out of the cache."""
-        self._points.pop(x.tobytes(), None)
+        self.workspace.points.pop(x.tobytes(), None)
 
     @final
     def remember(self, point: Point) -> None:
         """Put a point of this problem, with what is known there, back into the cache."""
-        self._points[point.x.tobytes()] = point
+        self.workspace.points[point.x.tobytes()] = point
 
 
 class PointwiseProblem(AbstractProblem):
@@ -286,6 +349,13 @@ class Point:
         self._grad_error: Vector | None = None  # estimates of the errors of finite differences; None: not estimated
         self._jac_error: Any = None
         self.source: Point | None = None  # the point that values are taken from, where another problem lies behind
+
+    def copy(self) -> Point:
+        """The same values, for another run."""
+        twin = Point(self.problem, self.x)
+        twin._f, twin._grad, twin._c, twin._jac = self._f, self._grad, self._c, self._jac
+        twin._grad_error, twin._jac_error = self._grad_error, self._jac_error
+        return twin
 
     def _filled(self, fill: Callable[[Point], None]) -> bool:
         try:

@@ -17,11 +17,12 @@ from auglag.derivatives import differences
 from auglag.derivatives.colouring import colour
 from auglag.derivatives.extrapolation import extrapolated
 from auglag.errors import EvaluationError, InputError, OptionError, note_point
-from auglag.problems.base import Counts
+from auglag.problems.base import Workspace
 from auglag.problems.jacobians import as_jacobian, real_array, transposed_product
 from auglag.problems.tuning import TUNING
 
 Sides = tuple[Vector, Vector]
+Work = Callable[[], Workspace]
 
 _DICT_KEYS = ("type", "fun", "jac", "args", "hess", "name")
 
@@ -42,17 +43,13 @@ class Block:
     matrix: Jacobian | None  #: the constant Jacobian of a linear constraint
     rel_step: Any
     sparsity: Any  #: (pattern of the Jacobian, group of each column), or None
-    counts: Counts
-    error: Jacobian | None = None  #: estimated error of the last Jacobian by differences; None: not estimated, or exact
-    last_hessian: tuple[bytes, Jacobian] | None = None
-    ask_guard: Callable[[], None] | None = None  #: lets a limit end a long series of differences
-    level: int = 0  #: accuracy of finite differences: 0 as asked for, 1 central, 2 extrapolated
+    work: Work  #: the workspace of the run that asks
 
     def value(self, x: Vector) -> Vector:
         """fun(x) as a float vector of the right length."""
         if self.matrix is not None:
             return np.asarray(self.matrix @ x)
-        self.counts.constr_nfev += 1
+        self.work().counts.constr_nfev += 1
         raw = self.fun(x.copy())
         if isinstance(raw, float) and self.size == 1:
             return np.array((raw,))
@@ -61,23 +58,23 @@ class Block:
             raise InputError(f"{self.name}: fun(x) must return {self.size} values as it did at x0, got {value.size}")
         return value
 
-    def jacobian(self, x: Vector, value: Vector, lower: Vector, upper: Vector) -> Jacobian:
-        """The Jacobian at x, differences staying inside [lower, upper]."""
+    def jacobian(self, x: Vector, value: Vector, lower: Vector, upper: Vector) -> tuple[Jacobian, Jacobian | None]:
+        """The Jacobian at x, differences staying inside [lower, upper], and their estimated error, if any."""
         if self.matrix is not None:
-            return self.matrix
+            return self.matrix, None
         if isinstance(self.jac, str):
             lower, upper = np.minimum(lower, x), np.maximum(upper, x)  # x may lie outside in a certificate only
-            jac, self.error = by_differences(
-                self._for_differences, x, value, self.jac, self.level, lower, upper, self.rel_step, self.sparsity
+            level = self.work().level
+            return by_differences(
+                self._for_differences, x, value, self.jac, level, lower, upper, self.rel_step, self.sparsity
             )
-            return cast("Jacobian", jac)
-        self.counts.constr_njev += 1
-        return as_jacobian(self.jac(x.copy()), self.size, x.size, f"{self.name}: jac(x)")
+        self.work().counts.constr_njev += 1
+        return as_jacobian(self.jac(x.copy()), self.size, x.size, f"{self.name}: jac(x)"), None
 
     def _for_differences(self, x: Any) -> Any:
-        if self.ask_guard is not None:
-            self.ask_guard()
-        self.counts.constr_nfev += 1
+        work = self.work()
+        work.ask_guard()
+        work.counts.constr_nfev += 1
         return np.atleast_1d(np.asarray(self.fun(x))).ravel()
 
     def hessp(self, x: Vector, y: Vector, v: Vector, lower: Vector, upper: Vector) -> Vector:
@@ -89,18 +86,17 @@ class Block:
     def hessian(self, x: Vector, y: Vector, lower: Vector, upper: Vector) -> Jacobian:
         """Hess(y'fun)(x) of a nonlinear constraint, kept for the last x and y."""
         key = x.tobytes() + y.tobytes()
-        if self.last_hessian is None or self.last_hessian[0] != key:
-            self.last_hessian = (key, self._hessian(x, y, lower, upper))
-        return self.last_hessian[1]
+        hessian: Jacobian = self.work().last(("hess", self.name), key, lambda: self._hessian(x, y, lower, upper))
+        return hessian
 
     def _hessian(self, x: Vector, y: Vector, lower: Vector, upper: Vector) -> Jacobian:
         if callable(self.hess):
-            self.counts.constr_nhev += 1
+            self.work().counts.constr_nhev += 1
             return as_jacobian(self.hess(x.copy(), y), x.size, x.size, f"{self.name}: hess(x, v)")
         jac: Any = self.jac  # a function, as `_block` has checked
 
         def gradient(z: Any) -> Any:
-            self.counts.constr_njev += 1
+            self.work().counts.constr_njev += 1
             return transposed_product(as_jacobian(jac(z), self.size, x.size, f"{self.name}: jac(x)"), y)
 
         scheme = str(self.hess)
@@ -127,7 +123,7 @@ def by_differences(
     return differences.jacobian(fun, x, value, scheme=scheme, rel_step=rel_step, **where), None
 
 
-def parse_constraints(constraints: Any, x0: Vector, lower: Vector, upper: Vector, counts: Counts) -> list[Block]:
+def parse_constraints(constraints: Any, x0: Vector, lower: Vector, upper: Vector, work: Work) -> list[Block]:
     """Blocks in the user's order from one constraint or a list of them."""
     single = (Mapping, NonlinearConstraint, LinearConstraint, Bounds)
     if constraints is None:
@@ -146,7 +142,7 @@ def parse_constraints(constraints: Any, x0: Vector, lower: Vector, upper: Vector
         if name in names:
             raise InputError(f"constraints[{i}]: the name {name!r} is used twice; names must differ")
         names.add(name)
-        blocks.append(_parse_one(constraint, name, i, x0, (lower, upper), counts))
+        blocks.append(_parse_one(constraint, name, i, x0, (lower, upper), work))
     return blocks
 
 
@@ -155,13 +151,13 @@ def _name(constraint: Any, i: int) -> str:
     return f"constraints[{i}]" if given is None else str(given)
 
 
-def _parse_one(constraint: Any, name: str, i: int, x0: Vector, box: Sides, counts: Counts) -> Block:
+def _parse_one(constraint: Any, name: str, i: int, x0: Vector, box: Sides, work: Work) -> Block:
     if isinstance(constraint, Mapping):
-        return _from_dict(constraint, name, i, x0, box, counts)
+        return _from_dict(constraint, name, i, x0, box, work)
     if isinstance(constraint, NonlinearConstraint):
-        return _from_nonlinear(constraint, name, i, x0, box, counts)
+        return _from_nonlinear(constraint, name, i, x0, box, work)
     if isinstance(constraint, LinearConstraint):
-        return _from_linear(constraint, name, i, x0.size, counts)
+        return _from_linear(constraint, name, i, x0.size, work)
     if isinstance(constraint, Bounds):
         raise InputError(f"constraints[{i}] is a Bounds object; pass it as bounds=")
     raise InputError(
@@ -169,7 +165,7 @@ def _parse_one(constraint: Any, name: str, i: int, x0: Vector, box: Sides, count
     )
 
 
-def _from_dict(constraint: Mapping[str, Any], name: str, i: int, x0: Vector, box: Sides, counts: Counts) -> Block:
+def _from_dict(constraint: Mapping[str, Any], name: str, i: int, x0: Vector, box: Sides, work: Work) -> Block:
     for key in constraint:
         if key not in _DICT_KEYS:
             raise OptionError(f"constraints[{i}] has the unknown key {key!r}{nearest(key, _DICT_KEYS)}")
@@ -185,22 +181,20 @@ def _from_dict(constraint: Mapping[str, Any], name: str, i: int, x0: Vector, box
     hess = parse_hess(constraint.get("hess"), f"constraints[{i}]['hess']")
     upper = 0.0 if kind.lower() == "eq" else math.inf
     fun, jac, hess = (with_args(part, args) for part in (fun, jac, hess))
-    return _block(name, i, fun, jac, hess, 0.0, upper, x0, box, counts)
+    return _block(name, i, fun, jac, hess, 0.0, upper, x0, box, work)
 
 
-def _from_nonlinear(
-    constraint: NonlinearConstraint, name: str, i: int, x0: Vector, box: Sides, counts: Counts
-) -> Block:
+def _from_nonlinear(constraint: NonlinearConstraint, name: str, i: int, x0: Vector, box: Sides, work: Work) -> Block:
     if not callable(constraint.fun):
         raise InputError(f"constraints[{i}].fun must be callable, got {constraint.fun!r:.80}")
     _no_keep_feasible(constraint, i)
     jac = _scheme_or_callable(constraint.jac, f"constraints[{i}].jac")
     hess = parse_hess(constraint.hess, f"constraints[{i}].hess")
     by_steps = (constraint.finite_diff_rel_step, constraint.finite_diff_jac_sparsity)
-    return _block(name, i, constraint.fun, jac, hess, constraint.lb, constraint.ub, x0, box, counts, *by_steps)
+    return _block(name, i, constraint.fun, jac, hess, constraint.lb, constraint.ub, x0, box, work, *by_steps)
 
 
-def _from_linear(constraint: LinearConstraint, name: str, i: int, n: int, counts: Counts) -> Block:
+def _from_linear(constraint: LinearConstraint, name: str, i: int, n: int, work: Work) -> Block:
     _no_keep_feasible(constraint, i)
     a = constraint.A
     matrix: Jacobian
@@ -218,7 +212,7 @@ def _from_linear(constraint: LinearConstraint, name: str, i: int, n: int, counts
     size = matrix.shape[0]
     lower, upper = interval(constraint.lb, constraint.ub, size, f"constraints[{i}]")
     return Block(
-        name, lambda x: matrix @ x, lower, upper, size, False, lambda x: matrix, None, matrix, None, None, counts
+        name, lambda x: matrix @ x, lower, upper, size, False, lambda x: matrix, None, matrix, None, None, work
     )
 
 
@@ -232,7 +226,7 @@ def _block(
     ub: Any,
     x0: Vector,
     box: Sides,
-    counts: Counts,
+    work: Work,
     rel_step: Any = None,
     sparsity: Any = None,
 ) -> Block:
@@ -240,7 +234,7 @@ def _block(
     what = f"{name}: fun(x)"
 
     def call(x: Vector) -> Any:
-        counts.constr_nfev += 1
+        work().counts.constr_nfev += 1
         return fun(x)
 
     if isinstance(hess, str) and not callable(jac):
@@ -259,7 +253,7 @@ def _block(
                 f"got {sparsity.shape}"
             )
         sparsity = (sparsity, colour(sparsity))  # here, and not anew for every Jacobian
-    return Block(name, fun, lower, upper, value.size, value.ndim == 0, jac, hess, None, rel_step, sparsity, counts)
+    return Block(name, fun, lower, upper, value.size, value.ndim == 0, jac, hess, None, rel_step, sparsity, work)
 
 
 def first_value(fun: Callable[[Vector], Any], x0: Vector, box: Sides, what: str) -> Any:

@@ -14,7 +14,7 @@ from auglag._typing import Jacobian, Vector
 from auglag.derivatives import checking, differences
 from auglag.errors import InputError
 from auglag.problems.arguments import check_term, check_x0, pair, parse_bounds, scalar
-from auglag.problems.base import Group, LinearRows, Point, PointwiseProblem
+from auglag.problems.base import Group, LinearRows, Point, PointwiseProblem, Workspace
 from auglag.problems.constraints import (
     Block,
     by_differences,
@@ -74,12 +74,9 @@ class Problem(PointwiseProblem):
         self._joint: Any = with_args(fun_and_con, args)
         self._fun = with_args(fun, args)
         self._with_gradient = jac is True
-        self._level = 0
         self._jac = self._parse_jac(jac, args)
         self._hess: Any = parse_hess(hess, "hess")
         self._hess_args = args
-        self._last_hessian: tuple[bytes, Jacobian] | None = None
-        self._matrices: bool | None = None  # whether Hessians are; not known before one was seen
         if hessp is not None and not callable(hessp):
             raise InputError(f"hessp must be callable, got {hessp!r:.80}")
         self._hessp = hessp
@@ -89,12 +86,13 @@ class Problem(PointwiseProblem):
         if self._joint is not None:
             self._set_up_joint(fun, constraints, con_lower, con_upper)
         else:
-            self.blocks = parse_constraints(constraints, start, lower, upper, self.counts)
-            for block in self.blocks:
-                block.ask_guard = self.ask_guard
+            self.blocks = parse_constraints(constraints, start, lower, upper, self._workspace)
             self._set_up_rows()
 
     # ------------------------------------------------------------------------------------------------ construction
+
+    def _workspace(self) -> Workspace:
+        return self.workspace
 
     def _parse_jac(self, jac: Any, args: tuple[Any, ...]) -> Any:
         if jac is True:
@@ -122,7 +120,7 @@ class Problem(PointwiseProblem):
         size = first_value(call, self.x0, (self.lower, self.upper), "fun_and_con(x)").c.size
         self.cl, self.cu = interval(con_lower, con_upper, size, "con_lower/con_upper")
         self.groups = (Group("c", 0, size),)
-        self._points[point.x.tobytes()] = point
+        self.remember(point)
 
     def _set_up_rows(self) -> None:
         empty = [np.zeros(0)]
@@ -195,7 +193,7 @@ class Problem(PointwiseProblem):
 
     def _difference(self, fun: Callable[[Any], Any], x: Vector, value: Vector) -> tuple[Any, Any]:
         lower, upper = np.minimum(self.lower, x), np.maximum(self.upper, x)  # x may lie outside in a certificate only
-        return by_differences(fun, x, value, self._jac, self._level, lower, upper, self._rel_step)
+        return by_differences(fun, x, value, self._jac, self.workspace.level, lower, upper, self._rel_step)
 
     def _schemes(self) -> set[str]:
         """The finite-difference schemes in use."""
@@ -210,19 +208,19 @@ class Problem(PointwiseProblem):
 
     def refine(self, level: int) -> bool:
         """Carry out finite differences with this level of accuracy; see `by_differences`."""
-        affected = {"2-point"} if max(level, self._level) == 1 else {"2-point", "3-point"}
-        if level == self._level or not affected & self._schemes():
+        work = self.workspace
+        affected = {"2-point"} if max(level, work.level) == 1 else {"2-point", "3-point"}
+        if level == work.level or not affected & self._schemes():
             return False
-        self._level = level
-        for block in self.blocks:
-            block.level = level
-        for point in self._points.values():
+        work.level = level
+        for point in work.points.values():
             point.forget_derivatives()
         return True
 
     def _for_differences(self, x: Any) -> Any:
-        self.ask_guard()
-        self.counts.nfev += 1
+        work = self.workspace
+        work.ask_guard()
+        work.counts.nfev += 1
         value = self._fun(x)
         return value if np.ndim(value) == 0 else np.asarray(value).reshape(-1)[0]
 
@@ -242,14 +240,18 @@ class Problem(PointwiseProblem):
         if len(self.blocks) == 1:
             block = self.blocks[0]
             value = point.c if isinstance(block.jac, str) else point.x
-            point._jac = block.jacobian(point.x, value, self.lower, self.upper)
+            point._jac, error = block.jacobian(point.x, value, self.lower, self.upper)
+            errors = [error]
         else:
-            point._jac = stack(self._jacobians(point), self.n)
-        if self._level >= 2:
-            errors = [b.error if b.error is not None else sparse.csr_array((b.size, self.n)) for b in self.blocks]
-            point._jac_error = stack(errors, self.n)
+            found = self._jacobians(point)
+            errors = [error for _, error in found]
+            point._jac = stack([jac for jac, _ in found], self.n)
+        if self.workspace.level >= 2:
+            known = zip(self.blocks, errors, strict=True)
+            filled = [error if error is not None else sparse.csr_array((b.size, self.n)) for b, error in known]
+            point._jac_error = stack(filled, self.n)
 
-    def _jacobians(self, point: Point) -> list[Jacobian]:
+    def _jacobians(self, point: Point) -> list[tuple[Jacobian, Jacobian | None]]:
         parts = []
         for block, group in zip(self.blocks, self.groups, strict=True):
             value = point.c[group.start : group.stop] if isinstance(block.jac, str) else np.zeros(0)
@@ -272,9 +274,10 @@ class Problem(PointwiseProblem):
             point._grad_error, point._jac_error = error[0], error[1:]
 
     def _joint_for_differences(self, x: Any) -> Any:
-        self.ask_guard()
-        self.counts.nfev += 1
-        self.counts.constr_nfev += 1
+        work = self.workspace
+        work.ask_guard()
+        work.counts.nfev += 1
+        work.counts.constr_nfev += 1
         f, c = self._joint(x)
         return np.concatenate([np.atleast_1d(f).ravel()[:1], np.atleast_1d(c).ravel()])
 
@@ -338,7 +341,7 @@ class Problem(PointwiseProblem):
 
     def _part_at(self, k: int, x: Vector) -> Jacobian:
         block = self.blocks[k]
-        return block.jacobian(x, np.zeros(0), self.lower, self.upper)
+        return block.jacobian(x, np.zeros(0), self.lower, self.upper)[0]
 
     # -------------------------------------------------------------------------------------------- second derivatives
 
@@ -351,17 +354,17 @@ class Problem(PointwiseProblem):
 
     def _hessian(self, x: Vector) -> Jacobian:
         """Hess f(x), by the user's function or by differences of the gradient; kept for the last x."""
-        key = x.tobytes()
-        if self._last_hessian is None or self._last_hessian[0] != key:
+
+        def make() -> Jacobian:
             if isinstance(self._hess, str):
-                hessian = differences.hessian_from_gradient(
+                return differences.hessian_from_gradient(
                     self._gradient_at, x, self.at(x).grad, lower=self.lower, upper=self.upper, scheme=self._hess
                 )
-            else:
-                self.counts.nhev += 1
-                hessian = as_jacobian(self._hess(x.copy(), *self._hess_args), self.n, self.n, "hess(x)")
-            self._last_hessian = (key, hessian)
-        return self._last_hessian[1]
+            self.counts.nhev += 1
+            return as_jacobian(self._hess(x.copy(), *self._hess_args), self.n, self.n, "hess(x)")
+
+        hessian: Jacobian = self.workspace.last("hess", x.tobytes(), make)
+        return hessian
 
     def _gradient_at(self, x: Any) -> Any:
         if self._with_gradient:
@@ -390,9 +393,7 @@ class Problem(PointwiseProblem):
             return False
         if self.n <= TUNING.small_hessian:  # an operator can be applied to the unit vectors
             return True
-        if self._matrices is None:
-            self._matrices = self._hessians_are_matrices()
-        return self._matrices
+        return bool(self.workspace.last("hessians are matrices", b"", self._hessians_are_matrices))
 
     def _hessians_are_matrices(self) -> bool:
         """What the functions return at x0; asked once, since it costs their evaluation."""

@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Jacobian, Vector
-from auglag.problems.base import AbstractProblem, Point, PointwiseProblem
+from auglag.problems.base import AbstractProblem, Counts, Point, PointwiseProblem
 from auglag.problems.jacobians import transposed_product
 from auglag.problems.presolve import Reduction
 from auglag.prox import SeparableTerm, Zero
@@ -27,9 +27,13 @@ class Presolved(PointwiseProblem):
         super().__init__(
             np.clip(original.x0, lower, upper), lower=lower, upper=upper, cl=found.cl, cu=found.cu, g=original.g
         )
-        self.name, self.counts = original.name, original.counts
+        self.name = original.name
         self._singletons = bool(narrowed_low.any() or narrowed_high.any())
         self._last: tuple[Any, Any] = (None, None)  #: the last Jacobian, and its rows that are kept
+
+    @property
+    def counts(self) -> Counts:
+        return self.original.counts
 
     def row_name(self, i: int) -> str:
         return self.original.row_name(int(self.keep[i]))
@@ -151,6 +155,6 @@ class Presolved(PointwiseProblem):
         """Of the original, at all points that are known."""
         changed = self.original.refine(level)
         if changed:
-            for point in self._points.values():
+            for point in self.workspace.points.values():
                 point.forget_derivatives()
         return changed

@@ -11,7 +11,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, final
+from typing import Any, Generic, TypeVar, final
 
 from auglag._typing import Vector
 from auglag.algorithm.outer import Algorithm1, augmented_lagrangian
@@ -19,6 +19,7 @@ from auglag.algorithm.rules import History, Iteration
 from auglag.algorithm.status import Status
 from auglag.algorithm.stopping import Stopping
 from auglag.budget import Budget
+from auglag.errors import CheckpointError
 from auglag.inner.base import InnerResult, InnerStatus
 from auglag.persist import checkpoint
 from auglag.result import row
@@ -31,6 +32,7 @@ CUT_SHORT = (InnerStatus.BUDGET.name, InnerStatus.INTERRUPTED.name)
 #: Inner iterations have no limit of their own: passes, gradients and seconds limit the run.
 NO_LIMIT = 10**9
 UNSAVED = {"saved": False}
+A = TypeVar("A", bound="RunState")
 
 
 @final
@@ -45,10 +47,14 @@ class Frame:
     hooks: Hooks
     fingerprint: Mapping[str, Any]  #: what must be the same for a checkpoint to fit
 
-    def load(self, path: str | os.PathLike[str], *classes: type, device: Any = None) -> Any:
+    def load(self, path: str | os.PathLike[str], state: type[A], *classes: type, device: Any = None) -> A:
         """The state that was saved there; `classes` are those it has beside the common ones."""
         known = (*classes, Best, History, Iteration, Ledger)
-        return checkpoint.load(path, self.kind, self.fingerprint, known, device=device)
+        found: A = checkpoint.load(path, self.kind, self.fingerprint, (state, *known), state=state, device=device)
+        for it in found.history.iterations:
+            if not 0.0 < it.beta < math.inf or it.inner_status not in InnerStatus.__members__:
+                raise CheckpointError(f"{path} is not a usable checkpoint: its history has {it!r:.200}")
+        return found
 
 
 @final
@@ -183,10 +189,10 @@ class Driver(ABC, Generic[S, T]):
 
     def save(self) -> None:
         """The state to the checkpoint, where one is wanted."""
-        path, state = self.frame.hooks.checkpoint, self.state
-        if path is not None:
+        hooks, state = self.frame.hooks, self.state
+        if hooks.checkpoint is not None:
             state.inner, state.seconds = self.inner.memory, self.meter.seconds
-            checkpoint.save(path, self.frame.kind, self.frame.fingerprint, state)
+            hooks.save(self.frame.kind, self.frame.fingerprint, state)
 
     # -------------------------------------------------------------------------------------------------------- the end
 

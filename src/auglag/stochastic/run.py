@@ -30,7 +30,7 @@ from auglag.stochastic.reporting import Ending, advice, message
 from auglag.stochastic.result import StochasticResult
 from auglag.stochastic.stage import Stage
 from auglag.stochastic.tuning import TUNING
-from auglag.strategy.hooks import status_of
+from auglag.strategy.hooks import result_of_run
 
 
 @final
@@ -82,7 +82,7 @@ class Run(Driver[StochasticLagrangian, FullTest]):
 
     def solve(self) -> StochasticResult:
         """From the start to the result."""
-        return self._finish(status_of(self._course))
+        return result_of_run(self._course, self._finish)
 
     def _course(self) -> Status:
         context, state = self.context, self.state

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -23,25 +24,26 @@ from auglag.persist import checkpoint
 from auglag.report.messages import Ending, result_of
 from auglag.result import Result
 from auglag.strategy import newton, plan, restarts, restoration, unboundedness
-from auglag.strategy.hooks import status_of
+from auglag.strategy.hooks import result_of_run
+from auglag.strategy.presolve import presolved
 from auglag.strategy.sqp import Candidate
-from auglag.strategy.state import CLASSES, Between, Context, Newtons, State, Task, restored, scaling_at
-
-#: The status of a row of the history that Newton's method ended.
-ACCELERATED = "ACCELERATED"
+from auglag.strategy.state import ACCELERATED, CLASSES, Between, Context, Newtons, State, Task, restored, scaling_at
 
 
 def solve(task: Task) -> Result:
-    """From the start to the result."""
+    """From the start to the result, which Ctrl-C at any moment brings about earlier."""
     run = Run(task, State.at_start(task))
     try:
-        status = status_of(run.course)
+        return result_of_run(run.course, partial(_ended, run))
     except Exception as error:
         _give_best(error, run)
         raise
-    finally:
-        task.original.guard = None
-    state = run.state
+
+
+def _ended(run: Run, status: Status) -> Result:
+    """The result of a run that ended so, with the certificate of its best point."""
+    task, state = run.task, run.state
+    task.original.workspace.guard = None
     if _shown_infeasible(task, state, status):
         status = Status.INFEASIBLE
     check = task.judge.final(state.best, status)
@@ -58,7 +60,7 @@ def _give_best(error: Exception, run: Run) -> None:
     functions fail once more the certificate says NaN. Nothing that goes wrong here may hide the exception.
     """
     task, best = run.task, run.state.best
-    task.original.guard = None
+    task.original.workspace.guard = None
     if math.isnan(run.state.history.objective):  # nothing had begun
         return
     with contextlib.suppress(Exception):
@@ -133,13 +135,16 @@ class Run:
 
     def course(self) -> Status:
         """Begin or resume, then attempt after attempt."""
-        task = self.task
+        task = presolved(self.task)
+        self.task, self.state = task, State.at_start(task)
+        if task.check_derivatives and task.hooks.resume is None:
+            task.problem.check_derivatives(task.start.x)
         if task.conflict:
             return Status.INFEASIBLE
         if task.hooks.resume is not None:
-            saved = checkpoint.load(task.hooks.resume, "minimize", task.fingerprint(), CLASSES)
+            saved = checkpoint.load(task.hooks.resume, "minimize", task.fingerprint(), CLASSES, state=State)
             self.context, self.state = restored(task, saved)
-            task.original.guard = task.meter.guard
+            task.original.workspace.guard = task.meter.guard
             self.state.between.verdict = verdict_on_saved(self.context, self.state)
         else:
             x = restarts.defined_near(task.problem, task.start.x)
@@ -152,7 +157,7 @@ class Run:
             if starts_solved(context, self.state, z, y):
                 return Status.SOLVED
             begin(context, self.state, z, y, task.settings.negligible * task.tol)
-        task.original.guard = task.meter.guard
+        task.original.workspace.guard = task.meter.guard
         return self.attempts(self.context)
 
     def attempts(self, context: Context) -> Status:
@@ -373,7 +378,7 @@ def watch(context: Context, state: State, y_hat: Vector) -> None:
     if hooks.checkpoint is not None and not cut_short:  # such an iteration is done again on resuming
         state.counts, state.seconds = task.meter.used(), task.meter.guard.seconds
         state.memory.layout = Analyses()  # not saved; reset here too, so that a resumed run gives the same digits
-        checkpoint.save(hooks.checkpoint, "minimize", task.fingerprint(), state)
+        hooks.save("minimize", task.fingerprint(), state)
     if hooks.table is not None:
         hooks.table(state.history)
     if hooks.log is not None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, final
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, final
 
 from auglag.algorithm.status import Status
 from auglag.errors import OutOfBudget, StoppedByCallback
 from auglag.log import JsonLog
+from auglag.persist import checkpoint
+
+R = TypeVar("R")
 
 
 @final
@@ -23,6 +27,7 @@ class Hooks:
     checkpoint: str | os.PathLike[str] | None = None  #: the file that the state is saved to
     resume: str | os.PathLike[str] | None = None  #: the file of a state to go on from
     log: JsonLog | None = None
+    failed: list[OSError] = field(default_factory=list)  #: why the state could not be saved, the first time
 
     def call(self, *seen: Any) -> None:
         """Call the callback; raises `StoppedByCallback` if that is to be the end."""
@@ -34,6 +39,37 @@ class Hooks:
             stop = True
         if stop is True:
             raise StoppedByCallback
+
+    def save(self, kind: str, fingerprint: Mapping[str, Any], state: Any) -> None:
+        """The state to the checkpoint, where one is wanted.
+
+        Where it cannot be written (the disk is full, the folder is gone), the run goes on, with one warning; later
+        states are tried again.
+        """
+        if self.checkpoint is None:
+            return
+        try:
+            checkpoint.save(self.checkpoint, kind, fingerprint, state)
+        except OSError as error:
+            if not self.failed:
+                self.failed.append(error)
+                text = f"the checkpoint {self.checkpoint} could not be written, and the run goes on: {error.strerror}"
+                warnings.warn(text, stacklevel=2)
+
+
+def result_of_run(course: Callable[[], Status], finish: Callable[[Status], R]) -> R:
+    """What `finish` makes of the end of `course`, whatever cuts that short.
+
+    Ctrl-C at any moment ends a run as INTERRUPTED, also while its result is made ready. While that of a run that was
+    interrupted is made ready, one more Ctrl-C passes.
+    """
+    try:
+        status = status_of(course)
+        if status is not Status.INTERRUPTED:
+            return finish(status)
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    return finish(status)
 
 
 def status_of(course: Callable[[], Status]) -> Status:

@@ -6,22 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from auglag.problems.base import AbstractProblem
 from auglag.problems.presolve import reduction
 from auglag.problems.presolved import Presolved
-from auglag.strategy.settings import Settings
-from auglag.strategy.state import WarmStart
+from auglag.strategy.state import Task, WarmStart
 
 
-def presolved(
-    problem: AbstractProblem, settings: Settings, start: WarmStart, tol: float
-) -> tuple[AbstractProblem, Settings, WarmStart, str]:
-    """(problem, settings, start, why there is no solution); unchanged if there is nothing to take off."""
-    found = reduction(problem, tol) if settings.presolve else None
+def presolved(task: Task) -> Task:
+    """The task without the rows it does not need, or with the reason why it has no solution."""
+    problem, settings, start = task.problem, task.settings, task.start
+    found = reduction(problem, task.tol) if settings.presolve else None
     if found is None or found.conflict:
-        return problem, settings, start, found.conflict if found is not None else ""
+        return replace(task, conflict=found.conflict) if found is not None else task
     reduced = Presolved(problem, found)
     weights = settings.weights and tuple(settings.weights[i] for i in found.keep)
     y = None if start.y is None else reduced.own_y(start.y)
     start = WarmStart(np.clip(start.x, reduced.lower, reduced.upper), y, start.beta)
-    return reduced, replace(settings, weights=weights), start, ""
+    return replace(task, problem=reduced, settings=replace(settings, weights=weights), start=start)

@@ -17,7 +17,7 @@ from auglag.algorithm.stopping import Stopping
 from auglag.budget import Budget, Meter
 from auglag.certificate.incumbent import Best, Judge
 from auglag.errors import CheckpointError
-from auglag.inner import LBFGSB, InnerSolver, QPModel, accelerated, choose
+from auglag.inner import LBFGSB, InnerSolver, InnerStatus, QPModel, accelerated, choose
 from auglag.inner import tuning as inner_tuning
 from auglag.inner.qp import curvature_for
 from auglag.interior import Arrival, Barrier
@@ -60,6 +60,7 @@ class Task:
     hooks: Hooks
     meter: Meter
     conflict: str = ""  #: why no point satisfies all rows, where that is obvious
+    check_derivatives: bool = False  #: compare those that the user supplied with differences at the start
     tuning: Tuning = field(default_factory=lambda: tunings.TUNING)
 
     @property
@@ -161,6 +162,8 @@ class State:
         return self.earlier + self.history.iterations
 
 
+#: The status of a row of the history that Newton's method ended.
+ACCELERATED = "ACCELERATED"
 #: What a checkpoint may hold.
 CLASSES = (
     Best, Counts, Doubts, History, Iteration, Memory, Newtons, Restoration, Scaling, Sets, State, Status,
@@ -323,6 +326,11 @@ def restored(task: Task, saved: State) -> tuple[Context, State]:
     sizes = (("start_x", saved.start_x, n), ("best.x", saved.best.x, n), ("scaling", saved.scaling.sc, m))
     for name, values, size in sizes:
         _require_size(task, name, values, size)
+    if not (saved.scaling.sf > 0.0 and (saved.scaling.sc > 0.0).all()):
+        raise CheckpointError(f"{task.hooks.resume} is not a usable checkpoint: scaling must be positive")
+    for it in saved.iterations:
+        if not 0.0 < it.beta < math.inf or it.inner_status not in (ACCELERATED, *InnerStatus.__members__):
+            raise CheckpointError(f"{task.hooks.resume} is not a usable checkpoint: its history has {it!r:.200}")
     context = Context.of(task, saved)
     form, problem, best = context.form, task.problem, saved.best
     for name, values, size in (("x", saved.x, form.n), ("y", saved.y, form.m), ("best.y", best.y, form.m)):

@@ -19,7 +19,7 @@ from auglag.stochastic.algorithm2 import InnerState
 from auglag.stochastic.course import Best, Driver, Frame
 from auglag.stochastic.limits import Ledger, Meter
 from auglag.stochastic.stage import InnerLoop, Stage
-from auglag.strategy.hooks import status_of
+from auglag.strategy.hooks import result_of_run
 from auglag.torch.certify import certify_point
 from auglag.torch.context import Context, State
 from auglag.torch.full_batch import FullBatch, Values
@@ -155,7 +155,7 @@ class Run(Driver[Subproblem, Test]):
 
     def solve(self) -> TrainingResult:
         """From the first test to the result."""
-        return self._finish(status_of(self._course))
+        return result_of_run(self._course, self._finish)
 
     def _course(self) -> Status:
         context, settings = self.context, self.context.settings

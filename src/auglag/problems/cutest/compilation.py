@@ -4,7 +4,8 @@ An entry of the cache is a folder named by a hash of the source, the compiler, i
 library and the SHA-256 of its bytes. It is built in a temporary folder beside its place and renamed into it, so
 that a reader sees a whole entry or none, and of several writers one wins. The bytes are compared with the hash before
 they are loaded: a damaged entry (a full disk, a copy cut short) is moved away and built again. Where the cache cannot
-be written, the library is built in a temporary folder that lives as long as the process.
+be written, the library is built in a temporary folder that lives as long as the process; so it is where the cache or
+the entry is not the user's own, or others may write to it: what they put there would be run.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from pathlib import Path
 
 _FLAGS = ("-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off")
@@ -70,13 +72,13 @@ def load(source: str) -> ctypes.CDLL:
 
 def _load(key: str, source: str, command: str) -> ctypes.CDLL:
     entry = cache_folder() / key
-    if _sound(entry):
+    if _private(entry.parent) and _private(entry) and _sound(entry):
         try:
             return ctypes.CDLL(str(entry / _LIBRARY))
         except OSError:  # whole, but not for this system: a newer libc, a file system without execution
             pass
     try:
-        entry.parent.mkdir(parents=True, exist_ok=True)
+        _own_folder(entry.parent)
         _sweep(entry.parent)
         built = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=entry.parent))
     except OSError:
@@ -91,6 +93,27 @@ def _load(key: str, source: str, command: str) -> ctypes.CDLL:
     finally:
         shutil.rmtree(built, ignore_errors=True)
     return library
+
+
+def _own_folder(folder: Path) -> None:
+    """Make the folder, for this user alone; raises `PermissionError` if it is there and others may write to it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if not _private(folder):
+        text = f"{folder} must belong to you, and nobody else may write to it; nothing is kept there (chmod go-w)"
+        warnings.warn(text, stacklevel=2)
+        raise PermissionError(text)
+
+
+def _private(folder: Path) -> bool:
+    """Whether the folder is this user's, and nobody else may write to it."""
+    if os.name != "posix":
+        return True
+    try:
+        facts = folder.stat()
+    except OSError:
+        return False
+    return facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
 
 
 def _sweep(folder: Path) -> None:

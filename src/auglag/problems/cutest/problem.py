@@ -43,8 +43,8 @@ class S2mpjProblem(AbstractProblem):
     S2MPJ itself raises at some of these points, and returns a gradient of NaN only at others.
 
     `backend` is "c" or "numpy"; `backend_reason` says why. Values are fresh arrays at each call, except for the
-    indices of Jacobians, which are shared and read-only. Evaluators may be called from several threads, but the
-    cache of points and the counts of a problem may not: use one problem for each thread.
+    indices of Jacobians, which are shared and read-only. One problem may be solved in several threads at once;
+    evaluations wait for each other.
     """
 
     has_hessp = has_hess = True

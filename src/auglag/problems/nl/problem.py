@@ -67,7 +67,6 @@ class NlProblem(AbstractProblem):
             raise NlError(f"{name}: {error}") from None
         self._second: SecondOrder | FillError | None = None
         self._lay_out()
-        self._last = _Evaluated(np.full(self.n, np.nan), np.zeros(0))
 
     def _lay_out(self) -> None:
         """Where the Jacobian and the gradient lie among the entries of the gradients of the roots, which come last."""
@@ -180,11 +179,12 @@ class NlProblem(AbstractProblem):
     # --------------------------------------------------------------------------------------------------------- caching
 
     def _at(self, x: Vector) -> _Evaluated:
-        x = vector(x, self.n, "x")
-        if not np.array_equal(x, self._last.x):
+        x, kept = vector(x, self.n, "x"), self.workspace.kept
+        last: _Evaluated | None = kept.get("last")
+        if last is None or not np.array_equal(x, last.x):
             with np.errstate(all="ignore"):
-                self._last = _Evaluated(x.copy(), self._tape.values(x))
-        return self._last
+                last = kept["last"] = _Evaluated(x.copy(), self._tape.values(x))
+        return last
 
     def _rows(self, x: Vector) -> Vector:
         at = self._at(x)
