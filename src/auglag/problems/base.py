@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
@@ -164,23 +163,13 @@ class AbstractProblem(ABC):
         return work.counts
 
     @final
-    @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self) -> _Running:
         """A run: until it ends, what this thread does has a workspace of its own.
 
         It begins with what is known of the problem outside of runs, and leaves nothing behind but its counts: so the
         calls that a run makes do not depend on runs before it or beside it.
         """
-        outer = self.workspace
-        before = outer.counts.copy()  # what the run itself counts is the difference
-        points = {key: point.copy() for key, point in list(outer.points.items())}
-        own = Workspace(before.copy(), None, points, outer.level)
-        token = _WORKSPACES.set({**_WORKSPACES.get(), id(self): own})
-        try:
-            yield
-        finally:
-            _WORKSPACES.reset(token)
-            outer.ended.append(own.counts.since(before))
+        return _Running(self)
 
     @abstractmethod
     def f(self, x: Vector) -> float:
@@ -295,6 +284,25 @@ class AbstractProblem(ABC):
     def remember(self, point: Point) -> None:
         """Put a point of this problem, with what is known there, back into the cache."""
         self.workspace.points[point.x.tobytes()] = point
+
+
+@final
+class _Running:
+    """See `AbstractProblem.running`. A class: `contextmanager` writes to exceptions that pass through it."""
+
+    def __init__(self, problem: AbstractProblem) -> None:
+        self._problem = problem
+
+    def __enter__(self) -> None:
+        self._outer = outer = self._problem.workspace
+        self._before = outer.counts.copy()  # what the run itself counts is the difference
+        points = {key: point.copy() for key, point in list(outer.points.items())}
+        self._own = Workspace(self._before.copy(), None, points, outer.level)
+        self._token = _WORKSPACES.set({**_WORKSPACES.get(), id(self._problem): self._own})
+
+    def __exit__(self, *_: object) -> None:
+        _WORKSPACES.reset(self._token)
+        self._outer.ended.append(self._own.counts.since(self._before))
 
 
 class PointwiseProblem(AbstractProblem):
