@@ -35,6 +35,7 @@ import auglag
 from auglag import SQP, Adaptive, FromScale
 from auglag.bench.counted import CountedProblem
 from auglag.bench.spec import Limits
+from auglag.inner import tuning as inner_tuning
 from auglag.interior import tuning as interior_tuning
 from auglag.kkt import tuning as kkt_tuning
 from auglag.problems import cutest
@@ -43,7 +44,7 @@ from auglag.strategy.tuning import STARTS, Patience
 
 RESULTS = Path(__file__).parent / "results"
 GRADIENTS = 600
-ROOMS = {"strategy": strategy_tuning, "interior": interior_tuning, "kkt": kkt_tuning}
+ROOMS = {"strategy": strategy_tuning, "inner": inner_tuning, "interior": interior_tuning, "kkt": kkt_tuning}
 HARDEST = [
     "ALLINITA",
     "SPIRAL",
@@ -120,7 +121,7 @@ PARTS = {
     "no interior points": options(acceleration=SQP(barrier=None)),
     "no restoration": options(restoration=False),
     "no suspicion of infeasibility before the run is stuck": tuned(suspicions=()),
-    "no look for an endless fall": tuned(depth=1e300),
+    "no look for an endless fall": tuned("inner", unbounded=1e300),
     "no restarts": options(restarts=0),
     **{f"no start from {start.name}": without(k) for k, start in enumerate(STARTS)},
     "no scaling": options(scaling=False),

@@ -18,6 +18,7 @@ from auglag.algorithm.status import Status
 from auglag.certificate import Certificate
 from auglag.certificate.incumbent import objective
 from auglag.inner import InnerResult, InnerStatus
+from auglag.inner import tuning as inner_tuning
 from auglag.kkt import Memory
 from auglag.kkt.linear import Analyses
 from auglag.persist import checkpoint
@@ -120,8 +121,9 @@ def _last_penalty(run: Run) -> float:
         return state.iterations[-1].beta
     if beta is not None:
         return beta
-    known = run.context is not None and math.isfinite(state.history.objective)
-    return run.context.rules.penalty.next(state.history) if known and run.context is not None else 1.0
+    if run.context is None or not math.isfinite(state.history.objective):
+        return 1.0
+    return run.context.rules.penalty.next(state.history)
 
 
 @final
@@ -391,7 +393,7 @@ def watch(context: Context, state: State, y_hat: Vector) -> None:
 def stop(context: Context, state: State, status: InnerStatus, limit: str = "") -> Status | None:
     """The verdict on the last iteration; None to go on, also where finite differences were just made more accurate."""
     judge, best, standing = context.task.judge, state.best, context.standing(state)
-    verdict = context.stopping(state)(state.history, status, limit)
+    verdict = context.stopping(standing)(state.history, status, limit)
     spent = plan.effort_left(standing, context.task.tuning) <= 0 or context.rows_left(state) <= 0
     if verdict is None and spent:
         return Status.ITERATION_LIMIT
@@ -465,5 +467,5 @@ def begin_again(context: Context, state: State, attempt: int) -> Context:
     y = np.clip(context.form.own_y(state.best.y), -largest, largest) if onwards else np.zeros(context.form.m)
     begin(context, state, context.form.start(x), y, state.history.negligible)
     state.memory, state.newtons, state.between = Memory(), Newtons(), Between()
-    state.doubts.restorations, state.doubts.depth = 0, tuning.depth
+    state.doubts.restorations, state.doubts.depth = 0, inner_tuning.TUNING.unbounded
     return context

@@ -154,7 +154,7 @@ class State:
         """Before anything was evaluated."""
         x, m = task.start.x, task.problem.m
         best, nothing = Best(x, np.zeros(m)), History(math.nan, math.nan)
-        return State(x, np.zeros(m), best, x, Scaling.none(m), nothing, Doubts(task.tuning.depth))
+        return State(x, np.zeros(m), best, x, Scaling.none(m), nothing, Doubts(inner_tuning.TUNING.unbounded))
 
     @property
     def iterations(self) -> list[Iteration]:
@@ -280,11 +280,11 @@ class Context:
             nearer=between.arrival is not None and between.error is not None and between.arrival.error < between.error,
         )
 
-    def stopping(self, state: State) -> Stopping:
+    def stopping(self, standing: Standing) -> Stopping:
         """The test after every iteration."""
-        task, constrained = self.task, self.task.problem.m > 0
-        doubt, largest = suspicion(self.standing(state), task.tuning), task.settings.largest_penalty
-        return Stopping(task.tol, task.budget, constrained, self.aim, largest, self.models, doubt)
+        task = self.task
+        doubt, largest = suspicion(standing, task.tuning), task.settings.largest_penalty
+        return Stopping(task.tol, task.budget, standing.constrained, self.aim, largest, self.models, doubt)
 
 
 def scaling_at(task: Task, x: Vector) -> Scaling:

@@ -158,9 +158,8 @@ class Tuning:
 
     # Does the objective fall without end?
 
-    #: Subproblems that fall below -depth * max(1, |value at the start|) count as unbounded. If the problem is not, the
-    #: depth is multiplied by `deeper`, up to `deepest`.
-    depth: float = 1e10
+    #: Subproblems count as unbounded below a depth that is `unbounded` of `inner/tuning.py` at first. If the problem is
+    #: not, the depth is multiplied by `deeper`, up to `deepest`.
     deeper: float = 1e3
     deepest: float = 1e30
     #: The problem is unbounded if a feasible point has an objective below this part of that depth,
