@@ -16,7 +16,7 @@ from scipy.optimize import OptimizeResult
 from auglag._typing import Vector
 from auglag.algorithm.rules import Adaptive, Always, DualRule, FromScale, History, PenaltyRule, ToleranceRule
 from auglag.budget import Budget, Meter
-from auglag.certificate import Certificate, certificate
+from auglag.certificate import Certificate, Tolerance, certificate
 from auglag.errors import InputError, OptionError, require_positive
 from auglag.inner import InnerSolver
 from auglag.log import JsonLog, headers
@@ -26,6 +26,7 @@ from auglag.problems.base import AbstractProblem, Counts
 from auglag.problems.constraints import nearest
 from auglag.problems.functions import Problem
 from auglag.problems.jacobians import real_array
+from auglag.problems.units import power_of_two
 from auglag.report.progress import Table
 from auglag.result import Result
 from auglag.strategy import driver
@@ -46,7 +47,7 @@ def minimize(
     bounds: Any = None,
     constraints: Any = (),
     g: Any = None,
-    tol: float | None = 1e-6,
+    tol: float | tuple[float, float] | Tolerance | None = 1e-6,
     variant: str | None = None,
     preset: str | None = None,
     penalty: PenaltyRule | str | None = None,
@@ -55,6 +56,7 @@ def minimize(
     inner: InnerSolver | str | None = None,
     slacks: str | None = None,
     scaling: bool | None = None,
+    x_scale: Any = None,
     presolve: bool | None = None,
     penalty_weights: Any = None,
     restoration: bool | None = None,
@@ -89,8 +91,10 @@ def minimize(
         finite differences become central near the solution, and are extrapolated for the certificate.
     g : prox term
         A convex term added to fun: `auglag.prox.L1(0.1)`, ..., or any object with `value(x)` and `prox(x, step)`.
-    tol : float
-        Success means certificate.residual <= tol, in the user's units.
+    tol : float, pair or Tolerance
+        Success means certificate.residual <= tol, in the user's units, and certificate.scale_free, which no change of
+        units changes, at most 0.1 sqrt(tol). A pair states both: `tol=(1e-6, 1e-4)`; `(1e-6, inf)` asks for the first
+        alone.
     variant : str
         "adaptive-full" (the paper's Algorithm 1), "always-full", "adaptive-short" or "always-short". If a variant is
         given, the run is this variant alone: without acceleration, restarts and presolve, so that variants can be
@@ -107,6 +111,10 @@ def minimize(
     scaling, restoration : bool
         `scaling`: whether f and c are scaled by their gradients at x0. `restoration`: whether the run looks for a
         feasible point when the violation does not fall, and reports INFEASIBLE if there seems to be none.
+    x_scale : number or array_like
+        The size of the variables, as in `scipy.optimize.least_squares`: the run measures x in these units (rounded to
+        powers of two). None: variables below 1e-3 or above 1e3 get units of their size, judged from x0, bounds and
+        first derivatives at x0, unless `scaling` is off or g is given. 1: none do.
     presolve : bool
         Whether rows known to be linear (`LinearConstraint`, ...) that are empty, multiples of others, or bounds of one
         variable are taken off before the run; results, multipliers and logs have all rows. Rows that exclude each other
@@ -149,7 +157,7 @@ def minimize(
         name = next(iter(unknown))
         hint = f": {TRANSLATIONS[name]}" if name in TRANSLATIONS else nearest(name, _ARGUMENTS)
         raise OptionError(f"minimize() has no argument {name!r}{hint}")
-    tol = 1e-6 if tol is None else require_positive(tol, "tol")
+    tolerance_pair = Tolerance.of(tol)
     if not isinstance(progress, bool):
         raise InputError(f"progress must be True or False, got {progress!r}")
     settings = resolve(
@@ -189,11 +197,22 @@ def minimize(
         with problem.running():
             before = problem.counts.copy() if problem is fun else Counts()  # making the problem is part of the run
             meter = Meter(problem.counts, limits, before)
-            task = Task(problem, settings, start, tol, limits, hooks, meter, check_derivatives=bool(check_derivatives))
+            task = Task(
+                problem,
+                settings,
+                start,
+                tolerance_pair.residual,
+                limits,
+                hooks,
+                meter,
+                scale_free=tolerance_pair.scale_free,
+                x_scale=_x_scale(x_scale, problem),
+                check_derivatives=bool(check_derivatives),
+            )
             if log is None:
                 found.append(driver.solve(task))
             else:
-                header = headers.deterministic(problem, settings, limits, tol=tol, resumed=resume is not None)
+                header = headers.deterministic(problem, settings, limits, tol=task.tol, resumed=resume is not None)
                 found.append(log.around(lambda: driver.solve(task), header))
     except KeyboardInterrupt:  # after the result was there, it must not be lost
         if not found:
@@ -242,7 +261,7 @@ def scipy_method(
     x0: Any,
     args: Any = (),
     *,
-    tol: float | None = None,
+    tol: float | tuple[float, float] | Tolerance | None = None,
     maxiter: Any = None,
     maxfev: Any = None,
     disp: bool = False,
@@ -308,6 +327,18 @@ def _as_problem(
     if fun is None and no_constraints:
         raise InputError("fun and constraints must not both be missing: there is nothing to solve, got fun=None")
     return Problem(fun, x0, args, constraints=constraints, finite_diff_rel_step=rel_step, **given)
+
+
+def _x_scale(x_scale: Any, problem: AbstractProblem) -> Vector | None:
+    """The user's units as powers of two, one per variable."""
+    if x_scale is None:
+        return None
+    sizes = real_array(x_scale, "x_scale")
+    if sizes.shape not in ((), (problem.n,)) or not (np.isfinite(sizes) & (sizes > 0.0)).all():
+        raise InputError(f"x_scale must be positive: a number, or one for each of the {problem.n} variables, got {x_scale!r:.80}")
+    if problem.g is not None and not (sizes == 1.0).all():
+        raise InputError(f"x_scale must be 1 beside g={type(problem.g).__name__}, got {x_scale!r:.80}")
+    return power_of_two(np.broadcast_to(sizes, (problem.n,)))
 
 
 def _start(problem: AbstractProblem, x0: Any, warm_start: Any) -> WarmStart:

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from auglag.certificate.kkt import Certificate, certificate, settle_rows
+from auglag.certificate.tolerance import Tolerance
 
-__all__ = ["Certificate", "certificate", "settle_rows"]
+__all__ = ["Certificate", "Tolerance", "certificate", "settle_rows"]

@@ -9,6 +9,7 @@ from typing import final
 from auglag._typing import Vector
 from auglag.algorithm.status import Status
 from auglag.certificate.kkt import Certificate, certificate
+from auglag.certificate.tolerance import Tolerance
 from auglag.certificate.tuning import TUNING
 from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.presolved import Presolved
@@ -39,6 +40,11 @@ class Judge:
 
     problem: AbstractProblem  #: that the run solves; perhaps presolved
     tol: float
+    scale_free: float = math.inf  #: tolerance of the scale-free test
+
+    def accepts(self, check: Certificate) -> bool:
+        """Whether a certificate is one of a solution."""
+        return check.meets(Tolerance(self.tol, self.scale_free))
 
     @property
     def original(self) -> AbstractProblem:
@@ -88,7 +94,7 @@ class Judge:
 
     def solves(self, best: Best) -> bool:
         """Whether the certificate meets the tolerance."""
-        return self.check(best).meets(self.tol)
+        return self.accepts(self.check(best))
 
     def final(self, best: Best, status: Status) -> Certificate:
         """The certificate of the point that is returned, with the best derivatives and multipliers there are.
@@ -97,14 +103,14 @@ class Judge:
         """
         check = self.check(best)
         out_of_budget = status in (Status.TIME_LIMIT, Status.EVALUATION_LIMIT)
-        if out_of_budget and not check.meets(self.tol):
+        if out_of_budget and not self.accepts(check):
             return check
         if self.refine(best, 2):
             check = self.check(best)
         original = self.original
         small = original.m and original.n * original.m <= TUNING.largest_fit
-        if check.meets(self.tol) or not small or status is Status.NON_FINITE:
+        if self.accepts(check) or not small or status is Status.NON_FINITE:
             return check
         fitted = self.measure(best.x, None)
         better = not math.isfinite(check.residual) or fitted.residual < TUNING.fitted_better * check.residual
-        return fitted if better or fitted.meets(self.tol) else check
+        return fitted if better or self.accepts(fitted) else check

@@ -11,12 +11,15 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Vector
 from auglag.certificate.multipliers import best_multipliers
 from auglag.certificate.tuning import TUNING
-from auglag.errors import InputError
+from auglag.certificate.tolerance import Tolerance
+from auglag.problems import units
 from auglag.problems.base import AbstractProblem, Point
+from auglag.problems.jacobians import columns_times, row_norms, transposed_product
 from auglag.prox import SeparableTerm, Zero
 
 
@@ -30,6 +33,11 @@ class Certificate:
     sides. A multiplier at a side that c(x) does not touch counts either with its size, as stationarity in s, or with
     the gap, as complementarity; one at a bound that x does not touch with its size or with gap * max(1, size). Of all
     these splits the one with the smallest residual is reported.
+
+    scale_free is the largest of these, with X_j, F and C_i the sizes of x_j, f and row i (`_sizes`): what a step of the
+    size of x_j still promises, |v_j| X_j / F, v = -(grad f + J'y) less dg, or the gap to the bound that stops it,
+    gap_j / X_j, if that is less; violations v_i / C_i; for multipliers at a side that row i does not touch gap_i / C_i
+    or |y_i| C_i / F, whichever is less. Other units of x, f or c do not change it.
     """
 
     x: Vector
@@ -44,6 +52,7 @@ class Certificate:
     exact: bool  #: False if g is a user's term, whose subdifferential distance is only estimated by a prox residual
     differenced: bool  #: derivatives are finite differences, with their errors
     derivative_error: float  #: what these errors may do to the stationarity; an estimate, 0 for exact derivatives
+    scale_free: float  #: the same conditions, relative to the sizes of x, f and c
 
     @property
     def residual(self) -> float:
@@ -62,11 +71,14 @@ class Certificate:
         name = max(parts, key=lambda key: parts[key] if not math.isnan(parts[key]) else math.inf)
         return name, parts[name]
 
-    def meets(self, tol: float) -> bool:
-        """Whether the residual is at most `tol`; False if anything is not finite, or not known that accurately."""
-        if not 0.0 < tol < math.inf:
-            raise InputError(f"tol must be positive and finite, got {tol}")
-        return math.isfinite(self.objective) and self.residual <= tol and self.derivative_error <= tol
+    def meets(self, tol: Tolerance | float | tuple[float, float]) -> bool:
+        """Whether R <= tol and scale_free is at most its own tolerance, by default 0.1 sqrt(tol).
+
+        False if anything is not finite, or not known that accurately.
+        """
+        tol = Tolerance.of(tol)
+        known = math.isfinite(self.objective) and self.derivative_error <= tol.residual
+        return known and self.residual <= tol.residual and self.scale_free <= tol.scale_free
 
     def __str__(self) -> str:
         name, size = self.worst
@@ -75,16 +87,27 @@ class Certificate:
             note += f" (derivatives by finite differences, error about {self.derivative_error:.1e})"
         return (
             f"residual {self.residual:.3e} = stationarity {self.stationarity:.3e} + norm of (violation "
-            f"{self.violation:.3e}, complementarity {self.complementarity:.3e}); worst: {name} {size:.3e}{note}"
+            f"{self.violation:.3e}, complementarity {self.complementarity:.3e}); worst: {name} {size:.3e}; "
+            f"scale-free {self.scale_free:.3e}{note}"
         )
 
 
 def certificate(problem: AbstractProblem, x: Vector, y: Vector | None = None, *, enough: float = 0.0) -> Certificate:
-    """Measure x with the multipliers y; with y=None those with the smallest residual are found by least squares."""
+    """Measure x with the multipliers y; with y=None those with the smallest residual are found by least squares.
+
+    `enough` is a tolerance: a smaller residual is not looked for, and scale_free is only measured as well as it can be
+    where the residual meets it.
+    """
     point = problem.at(x)
-    if y is not None:
-        return _measure(point, y)
-    return _best(point, enough) if problem.m else _measure(point, np.zeros(0))
+    if y is not None or not problem.m:
+        check = _measure(point, y if y is not None else np.zeros(0))
+    else:
+        check = _best(point, enough)
+    if check.residual <= (enough or math.inf) and check.scale_free > Tolerance.of(enough or TUNING.exactly).scale_free:
+        aside = _aside(problem, x)
+        if aside is not None:
+            return replace(check, scale_free=min(check.scale_free, _scale_free(point, check.multipliers, aside)))
+    return check
 
 
 def _best(point: Point, enough: float) -> Certificate:
@@ -151,7 +174,83 @@ def _measure(point: Point, y: Vector) -> Certificate:
         exact=problem.g is None or problem.g.exact,
         differenced=problem.differenced,
         derivative_error=point.derivative_error(y),
+        scale_free=_scale_free(point, y),
     )
+
+
+# ---------------------------------------------------------------------------------------------------------- scale-free
+
+
+def _scale_free(point: Point, y: Vector, aside: Point | None = None) -> float:
+    """The KKT conditions relative to the sizes of x, f and c; see `Certificate`. `aside`: see `_sizes`."""
+    problem, x, c = point.problem, point.x, point.c
+    with np.errstate(all="ignore"):
+        v = -point.lagrangian_gradient(y)
+        size_x, size_f, size_c = _sizes(point, y, aside)
+        g = problem.g if problem.g is not None else Zero()
+        if isinstance(g, SeparableTerm):
+            lo, hi = g.subdiff_interval(x)
+            v = np.abs(v - np.clip(v, lo, hi))
+            gap = np.where(-point.lagrangian_gradient(y) > hi, problem.upper - x, x - problem.lower)
+        else:
+            v, gap = np.array([g.subdiff_distance(x, v)]), np.array([math.inf])
+            size_x = np.max(size_x, initial=0.0, keepdims=True)
+        outside = x - np.clip(x, problem.lower, problem.upper)
+        outside = np.abs(outside) / np.maximum(np.max(size_x), np.abs(x))
+        left = np.minimum(v * size_x / size_f, np.maximum(gap, 0.0) / size_x)
+        violation = np.maximum(np.maximum(problem.cl - c, c - problem.cu), 0.0) / size_c
+        size, missed = _row_gaps(problem.cl, problem.cu, c, y)
+        price = np.minimum(missed / size_c, size * size_c / size_f)
+        parts = np.concatenate([np.where(v == 0.0, 0.0, left), outside, violation, np.where(missed > 0.0, price, 0.0)])
+    worst = float(np.max(parts, initial=0.0))
+    return worst if not math.isnan(worst) else math.inf
+
+
+def _sizes(point: Point, y: Vector, aside: Point | None) -> tuple[Vector, np.float64, Vector]:
+    """(X, F, C): the sizes of the variables, of the objective and of the rows.
+
+    X_j is |x_j|, but at least a tenth of its size at x0. F is the largest of |f + g|, of the terms of grad L times X_j,
+    and of the change of f from x to `aside`, a point about X away; C_i the largest of the row's finite sides, of its
+    gradient times X_j and of its change.
+    """
+    problem, x = point.problem, point.x
+    size_x = units.own_sizes(point)
+    value = abs(point.f + (problem.g.value(x) if problem.g is not None else 0.0))
+    gradient, sides = np.abs(point.grad), np.zeros(problem.m)
+    for side in (problem.cl, problem.cu):
+        sides = np.maximum(sides, np.where(np.isfinite(side), np.abs(side), 0.0))
+    if problem.m:
+        if isinstance(point.jac, LinearOperator):
+            gradient = np.maximum(gradient, np.abs(point.vjp(y)))
+        else:
+            gradient = np.maximum(gradient, transposed_product(abs(point.jac), np.abs(y)))
+            sides = np.maximum(sides, row_norms(columns_times(point.jac, size_x)))
+    size_f = max(value, float(np.max(gradient * size_x, initial=0.0)))
+    if aside is not None:
+        size_f = max(size_f, abs(aside.f - point.f))
+        sides = np.maximum(sides, np.abs(aside.c - point.c))
+    return size_x, np.float64(size_f), sides
+
+
+def _aside(problem: AbstractProblem, x: Vector) -> Point | None:
+    """A point about as far from x as the variables are large, on the way back to x0 if that is far enough.
+
+    Where f and its gradient vanish at the solution nothing at x alone says how small a gradient is small. None where a
+    function is not defined there.
+    """
+    size, start = units.own_sizes(problem.at(x)), np.clip(problem.x0, problem.lower, problem.upper)
+    far = float(np.max(np.abs(start - x) / size, initial=0.0))
+    if far < TUNING.too_near:
+        signs = np.where(np.random.default_rng(0).random(x.size) < 0.5, -1.0, 1.0)
+        trial = np.clip(x + signs * size, problem.lower, problem.upper)
+        trial = np.where(trial == x, np.clip(x - signs * size, problem.lower, problem.upper), trial)
+    else:
+        trial = x + min(1.0, 1.0 / far) * (start - x)
+    aside = problem.at(trial)
+    return aside if aside.finite() else None
+
+
+# --------------------------------------------------------------------------------------- multipliers at untouched sides
 
 
 def settle_rows(

@@ -55,6 +55,12 @@ class Tuning:
     largest_fit: int = 100_000
     #: Without rows, residuals above this multiple of tol say less than the objective: at a kink they say nothing.
     nearly: float = 1e3
+    #: The default of the scale-free tolerance is this times sqrt(tol).
+    scale_free: float = 0.1
+    #: Where no tolerance is stated, scale_free is measured as for this one.
+    exactly: float = 1e-12
+    #: x0 is no point of comparison for x if no variable moved by more than this part of its size.
+    too_near: float = 0.1
     #: Fitted multipliers take the place of the run's own where R is at most this part of theirs.
     fitted_better: float = 0.5
 

@@ -63,6 +63,7 @@ class Workspace:
     guard: Callable[[], None] | None = None  #: called before each new point; raises to end a run
     points: dict[bytes, Point] = field(default_factory=dict)  #: the last points, oldest first
     level: int = 0  #: accuracy of finite differences: 0 as asked for, 1 central, 2 extrapolated
+    sizes: Vector | None = None  #: of the variables, at the start of the run (`units.typical`)
     ended: list[Counts] = field(default_factory=list)  #: of runs that ended, to be added when `counts` is asked for
     kept: dict[Any, Any] = field(default_factory=dict)  #: what a source keeps of its last evaluation, by its own keys
 

@@ -111,6 +111,20 @@ def row_norms(jac: Jacobian) -> Vector:
     return np.ones(jac.shape[0])
 
 
+def columns_times(jac: Jacobian, factors: Vector | None) -> Jacobian:
+    """J with every column multiplied by its factor."""
+    if factors is None:
+        return jac
+    if isinstance(jac, np.ndarray):
+        return jac * factors
+    if sparse.issparse(jac):
+        csr = sparse.csr_array(jac)
+        return sparse.csr_array((csr.data * factors[csr.indices], csr.indices, csr.indptr), shape=csr.shape)
+    return LinearOperator(
+        jac.shape, matvec=lambda v: jac @ (factors * v.ravel()), rmatvec=lambda w: factors * jac.rmatvec(w.ravel())
+    )
+
+
 def stack(parts: list[Jacobian], n: int) -> Jacobian:
     """Several Jacobians as one: dense if all are dense, sparse if some are sparse, else an operator."""
     if not parts:

@@ -14,8 +14,9 @@ from auglag._typing import Vector
 from auglag.algorithm import formulas
 from auglag.errors import InputError
 from auglag.inner.base import Traits
+from auglag.problems import units
 from auglag.problems.base import AbstractProblem, Point
-from auglag.problems.jacobians import dense, row_norms
+from auglag.problems.jacobians import columns_times, dense, row_norms
 from auglag.problems.tuning import TUNING
 from auglag.prox import Box, Scaled, SeparableSum, SeparableTerm, Zero, add_bounds
 from auglag.prox.base import ProxTerm
@@ -24,10 +25,11 @@ from auglag.prox.base import ProxTerm
 @final
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """sf multiplies f + g, sc[i] multiplies row i of c. Multipliers: y_user = y * sc / sf."""
+    """sf multiplies f + g, sc[i] multiplies row i of c, x_j = sx[j] z_j. Multipliers: y_user = y * sc / sf."""
 
     sf: float
     sc: Vector
+    sx: Vector | None = None  #: powers of two; None: all are 1
 
     @staticmethod
     def none(m: int) -> Scaling:
@@ -35,11 +37,24 @@ class Scaling:
         return Scaling(1.0, np.ones(m))
 
     @staticmethod
-    def from_gradients(point: Point) -> Scaling:
-        """Factors that bring the gradients of f and of every row at `point` to a max norm of at most 100."""
-        largest = float(np.max(np.abs(point.grad), initial=0.0))
-        rows = row_norms(point.jac) if point.problem.m else np.zeros(0)
-        return Scaling(float(formulas.scale_factor(np, largest)), np.asarray(formulas.scale_factor(np, rows)))
+    def from_gradients(point: Point, sx: Vector | None = None) -> Scaling:
+        """Factors that bring the gradients of f and of every row at `point`, in the units sx, to a max norm of at most
+        100; and f and rows that are very small, gradient and value, up to a size of 1e-2."""
+        problem = point.problem
+        gradient = np.abs(point.grad)
+        largest = float(np.max(gradient if sx is None else gradient * sx, initial=0.0))
+        rows = row_norms(columns_times(point.jac, sx)) if problem.m else np.zeros(0)
+        sf, sc = float(formulas.scale_factor(np, largest)), np.asarray(formulas.scale_factor(np, rows))
+        values = units.row_values(problem, point.c) if problem.m else rows
+        return Scaling(sf * float(_enlarged(max(largest, abs(point.f)))), sc * _enlarged(np.maximum(rows, values)), sx)
+
+
+def _enlarged(size: Any) -> Any:
+    """The factor that brings a size up to the least; 1 where it is larger, 0 or not a number."""
+    t = TUNING
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.minimum(t.least_size / size, t.largest_scale)
+    return np.where((factor > 1.0) & (size > 0.0), factor, 1.0)
 
 
 @final
@@ -58,6 +73,7 @@ class StandardForm:
         keep = isinstance(g, SeparableTerm)  # with another g there are no bounds, so nothing is fixed
         self.free: NDArray[np.intp] | None = np.flatnonzero(~fixed) if keep and fixed.any() else None
         self.n_x = problem.n if self.free is None else self.free.size
+        self.sx = scaling.sx if scaling.sx is None or self.free is None else scaling.sx[self.free]
         self._base = np.where(fixed, problem.lower, problem.x0)
         self.cl, self.cu = scaling.sc * problem.cl, scaling.sc * problem.cu
         self.slack_rows = np.flatnonzero(problem.cl != problem.cu) if slacks == "explicit" else np.zeros(0, np.intp)
@@ -69,12 +85,12 @@ class StandardForm:
             self.g = SeparableSum([(x_part, self.g), slacks_term]) if self.n_x else self._box_of_slacks
             self.cl, self.cu = self.cl.copy(), self.cu.copy()
             self.cl[self.slack_rows] = self.cu[self.slack_rows] = 0.0
-        self.unscaled = scaling.sf == 1.0 and bool((scaling.sc == 1.0).all())
+        self.unscaled = scaling.sf == 1.0 and bool((scaling.sc == 1.0).all()) and self.sx is None
+        #: Some unit of the form is smaller than the user's: then errors in the units of the form count as well.
+        self.magnified = scaling.sf > 1.0 or bool((scaling.sc > 1.0).any()) or self.sx is not None
         self.identical = self.unscaled and self.free is None and not self.slack_rows.size
         self.box = self.g.box(self.n)  #: (lower, upper) if g is just bounds
         self.jacobian = "dense"  #: or "sparse" or "operator": what the problem returns
-        self.own_equal = problem.cl == problem.cu
-        self.all_equal = bool(self.own_equal.all())
         self.equal = self.cl == self.cu
         self.equalities = bool((self.cl == self.cu).all())
         self.has_lower, self.has_upper = bool(np.isfinite(self.cl).any()), bool(np.isfinite(self.cu).any())
@@ -85,6 +101,10 @@ class StandardForm:
         if self.free is not None:
             assert isinstance(g, SeparableTerm)
             g, lower, upper = g.restrict(self.free), lower[self.free], upper[self.free]
+        if self.sx is not None:
+            if g.box(self.n_x) is None:
+                raise InputError(f"variables beside g={type(g).__name__} cannot have units of their own (x_scale)")
+            lower, upper = lower / self.sx, upper / self.sx
         if g.box(self.n_x) is None and self.scaling.sf != 1.0:
             g = Scaled(g, self.scaling.sf)
         if np.isneginf(lower).all() and np.isposinf(upper).all():
@@ -130,6 +150,7 @@ class StandardForm:
     def start(self, x: Vector) -> Vector:
         """z for the user's x, projected on dom g; a slack starts at its row's value clipped to its interval."""
         z = x if self.free is None else x[self.free]
+        z = z if self.sx is None else z / self.sx
         if self.slack_rows.size:
             c = self.scaling.sc * self.problem.at(self.user_x(z)).c
             z = np.concatenate([z, c[self.slack_rows]])
@@ -139,6 +160,7 @@ class StandardForm:
         """The user's x for z."""
         if self.slack_rows.size:
             z = z[: self.n_x]
+        z = z if self.sx is None else self.sx * z
         if self.free is None:
             return z
         x = self._base.copy()
@@ -160,39 +182,32 @@ class StandardForm:
         return FormPoint(self, z, self.problem.at(self.user_x(z)))
 
     def user_residual(self, stationarity: float, c: Vector) -> tuple[float, float]:
-        """R and its second half in the user's units, from dist and c(z) - s in the units of the form."""
+        """R and its second half in the user's units, from dist and c(z) - s in the units of the form.
+
+        With variables in units of their own only the certificate knows the user's stationarity (`magnified`).
+        """
         slacks = float(np.max(self.scaling.sc[self.slack_rows], initial=1.0))  # a slack's own scale; 1 without any
         violation = float(np.linalg.norm(c / self.scaling.sc))
         return float(formulas.residual(stationarity * slacks, self.scaling.sf, violation)), violation
 
     def error(self, z: Vector, y: Vector) -> float:
-        """The largest KKT error in the user's units, stationarity relative to max(1, |grad f|); max norms.
+        """The largest KKT error in the user's units, stationarity relative to max(1, |grad f|); max norms. Where units
+        of the form are smaller than the user's, the larger of this and the same in the units of the form.
 
         It is the largest of x - P(x - v/s), v = grad L and s = max(1, |grad f|), of the violation, and, for multipliers
         at sides that c does not touch, of |y|/s or the gap times max(1, |y|), whichever is less.
         (v is divided before the projection: a gap to a bound must not look small because the gradient is large.)
         """
-        problem, box = self.problem, self.box
+        box, problem = self.box, self.problem
         if box is None:
             return math.inf
-        point, y, x = problem.at(self.user_x(z)), self.user_y(y), z[: self.n_x]
-        c = point.c
-        violation = float(np.max(np.maximum(problem.cl - c, c - problem.cu), initial=0.0))
-        size = max(1.0, float(np.max(np.abs(point.grad), initial=0.0)))
-        with np.errstate(invalid="ignore", over="ignore"):
-            slope = point.lagrangian_gradient(y) / size
-        slope = slope if self.free is None else slope[self.free]
-        moved = x - np.minimum(np.maximum(x - slope, box[0][: self.n_x]), box[1][: self.n_x])
-        stationarity = float(np.max(np.abs(moved), initial=0.0))
-        if not math.isfinite(stationarity):  # `max` of Python would lose a NaN
-            return math.inf
-        error = max(violation, stationarity)
-        if not self.all_equal:
-            gap = np.where(y > 0, problem.cu - c, np.where(y < 0, c - problem.cl, 0.0))
-            gap = np.maximum(np.where(self.own_equal, 0.0, gap), 0.0)
-            price = np.minimum(np.abs(y) / size, gap * np.maximum(1.0, np.abs(y)))
-            error = max(error, float(np.max(price)))
-        return error if math.isfinite(error) and math.isfinite(point.f) else math.inf
+        lower, upper = (side[: self.n_x] if self.sx is None else self.sx * side[: self.n_x] for side in box)
+        x, point = self.user_x(z), problem.at(self.user_x(z))
+        x = x if self.free is None else x[self.free]
+        error = _error(point, x, self.user_y(y), problem.cl, problem.cu, lower, upper, self.free)
+        if self.magnified and math.isfinite(error):
+            error = max(error, _error(self.at(z), z, y, self.cl, self.cu, *box))
+        return error
 
     def distance(self, z: Vector) -> Vector:
         """c(z) - clip(c(z), cl, cu), scaled."""
@@ -201,12 +216,13 @@ class StandardForm:
 
     def feasibility(self, x: Vector) -> StandardForm:
         """The same constraints and dom g with f = 0, each row scaled to a gradient of max norm 1 at the user's x."""
-        norms = row_norms(self.problem.at(x).jac)
+        norms = row_norms(columns_times(self.problem.at(x).jac, self.scaling.sx))
         usable = np.isfinite(norms) & (norms > 0.0)
         sizes = np.clip(np.where(usable, norms, 1.0), TUNING.least_row_gradient, TUNING.largest_row_gradient)
         sc = 1.0 / sizes
-        other = StandardForm(self.problem, Scaling(1.0, sc), slacks=self.slacks)
-        other.scaling, other.g, other.jacobian = Scaling(0.0, sc), other.g.domain(), self.jacobian
+        sx = self.scaling.sx
+        other = StandardForm(self.problem, Scaling(1.0, sc, sx), slacks=self.slacks)
+        other.scaling, other.g, other.jacobian = Scaling(0.0, sc, sx), other.g.domain(), self.jacobian
         other.box = other.g.box(other.n)
         other.unscaled = other.identical = False
         return other
@@ -252,9 +268,11 @@ class FormPoint:
         if sparse.issparse(jac):
             jac = _scaled(jac, form.scaling.sc) if not form.unscaled else jac
             jac = jac if form.free is None else sparse.csr_array(jac)[:, form.free]
+            jac = columns_times(jac, form.sx)
             return sparse.csr_array(sparse.hstack([jac, self._slack_columns()])) if form.slack_rows.size else jac
         jac = form.scaling.sc[:, None] * dense(jac)
         jac = jac if form.free is None else jac[:, form.free]
+        jac = columns_times(jac, form.sx)
         return np.hstack([jac, self._slack_columns().toarray()]) if form.slack_rows.size else jac
 
     def _slack_columns(self) -> Any:
@@ -271,6 +289,8 @@ class FormPoint:
             h = form.problem.hess(x, y) - form.problem.hess(x, 0.0 * y)
         if form.free is not None:
             h = h[form.free][:, form.free]
+        if form.sx is not None:
+            h = columns_times(columns_times(h, form.sx).T, form.sx)
         if form.slack_rows.size:
             blank = sparse.csr_array((form.slack_rows.size, form.slack_rows.size))
             full = sparse.block_diag([h, blank], format="csr")
@@ -296,12 +316,16 @@ class FormPoint:
         return self.point.grad if sf == 1.0 else sf * self.point.grad if sf else np.zeros(self.form.problem.n)
 
     def _free(self, v: Vector) -> Vector:
-        return v if self.form.free is None else v[self.form.free]
+        """A gradient of the user's variables as one of the form's."""
+        form = self.form
+        v = v if form.free is None else v[form.free]
+        return v if form.sx is None else v * form.sx
 
     def _embed(self, v: Vector) -> Vector:
         """A direction of the form as a direction of the user's variables."""
         form = self.form
         v = v[: form.n_x]
+        v = v if form.sx is None else v * form.sx
         if form.free is None:
             return v
         full = np.zeros(form.problem.n)
@@ -334,6 +358,36 @@ class FormPoint:
             y = form.scaling.sc * w
             result = form.problem.hessp(self.point.x, y, full) - form.problem.hessp(self.point.x, 0.0 * y, full)
         return np.concatenate([self._free(result), np.zeros(form.slack_rows.size)])
+
+
+def _error(
+    point: FormPoint | Point,
+    x: Vector,
+    y: Vector,
+    cl: Vector,
+    cu: Vector,
+    lower: Vector,
+    upper: Vector,
+    free: NDArray[np.intp] | None = None,
+) -> float:
+    """The largest KKT error of (x, y); see `StandardForm.error`. `free` are the entries of the gradient that x has."""
+    c = point.c
+    violation = float(np.max(np.maximum(cl - c, c - cu), initial=0.0))
+    size = max(1.0, float(np.max(np.abs(point.grad), initial=0.0)))
+    with np.errstate(invalid="ignore", over="ignore"):
+        slope = point.lagrangian_gradient(y) / size
+    slope = slope if free is None else slope[free]
+    moved = x - np.minimum(np.maximum(x - slope, lower), upper)
+    stationarity = float(np.max(np.abs(moved), initial=0.0))
+    if not math.isfinite(stationarity):  # `max` of Python would lose a NaN
+        return math.inf
+    error, equal = max(violation, stationarity), cl == cu
+    if not equal.all():
+        gap = np.where(y > 0, cu - c, np.where(y < 0, c - cl, 0.0))
+        gap = np.maximum(np.where(equal, 0.0, gap), 0.0)
+        price = np.minimum(np.abs(y) / size, gap * np.maximum(1.0, np.abs(y)))
+        error = max(error, float(np.max(price)))
+    return error if math.isfinite(error) and math.isfinite(point.f) else math.inf
 
 
 def _scaled(matrix: Any, factors: Vector) -> Any:

@@ -46,6 +46,20 @@ class Tuning:
     #: least and at most so large, so that scale factors stay harmless.
     least_row_gradient: float = 1e-10
     largest_row_gradient: float = 1e10
+    #: f and rows whose size at x0 (gradient in units of the variables' sizes, or value) is below this are scaled up to
+    #: it: R <= 1e-6 of the scaled problem then means four digits at least, the relative tolerance of the certificate.
+    least_size: float = 1e-2
+    #: Largest factor by which they are scaled up; beyond, a size is more likely an accident of x0.
+    largest_scale: float = 1e12
+
+    # ------------------------------------------------------------------------------------------------------- `units`
+    #: Sizes of variables between these two are left alone: the method is not that sensitive.
+    small_variable: float = 1e-3
+    large_variable: float = 1e3
+    #: A variable is taken to be at least this part as large as it was at the start.
+    start_share: float = 0.1
+    #: Rows with more entries, zeros included, are not asked how large the variables may be.
+    largest_sizing: int = 1_000_000
 
 
 TUNING = Tuning()

@@ -22,6 +22,7 @@ from auglag.inner import tuning as inner_tuning
 from auglag.kkt import Memory
 from auglag.kkt.linear import Analyses
 from auglag.persist import checkpoint
+from auglag.problems import units
 from auglag.report.messages import Ending, result_of
 from auglag.result import Result
 from auglag.strategy import newton, plan, restarts, restoration, unboundedness
@@ -48,7 +49,7 @@ def _ended(run: Run, status: Status) -> Result:
     if _shown_infeasible(task, state, status):
         status = Status.INFEASIBLE
     check = task.judge.final(state.best, status)
-    result = _result(run, status.certified(check.meets(task.tol)), check)
+    result = _result(run, status.certified(task.judge.accepts(check)), check)
     if task.hooks.say is not None:
         task.hooks.say(result.message)
     return result
@@ -152,6 +153,7 @@ class Run:
             x = restarts.defined_near(task.problem, task.start.x)
             if x is None:
                 return Status.NON_FINITE
+            task.original.workspace.sizes = units.typical(task.problem.at(x))
             self.state.start_x, self.state.scaling = x, scaling_at(task, x)
             self.context = context = Context.of(task, self.state)
             z, given = context.form.start(x), task.start.y
@@ -166,9 +168,9 @@ class Run:
         """From x0, and if that finds no solution from other starts, as many as the settings allow."""
         state, tuning, judge = self.state, self.task.tuning, self.task.judge
         while True:
-            status = attempt(context, state)
+            status = attempt(context, state).certified(judge.solves(state.best))
             state.first_end = status if state.first_end is None else state.first_end
-            if status not in plan.AVOIDABLE or judge.solves(state.best):
+            if status not in plan.AVOIDABLE:
                 return status
             following = plan.next_attempt(state.attempt, context.restarts, aftermath(context, state, status), tuning)
             if following is None or context.rows_left(state) <= 0:
@@ -345,8 +347,13 @@ class Posed:
     def record(self, asked: Ask, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
         """The row of the history, with R in the user's units."""
         context, state = self.context, self.state
-        residual, violation = context.form.user_residual(found.residual, c)
-        x = context.form.user_x(found.x)
+        form = context.form
+        residual, violation = form.user_residual(found.residual, c)
+        x = form.user_x(found.x)
+        if form.magnified and found.usable:  # the larger one of R in the user's units and R in those of the form
+            check = context.task.judge.measure(x, form.user_y(y_hat))
+            own = found.residual + float(np.linalg.norm(c))
+            residual, violation = max(check.residual, own), math.hypot(check.violation, check.complementarity)
         state.doubts.diverged = x.copy() if found.status is InnerStatus.UNBOUNDED else None
         return Iteration(
             k=asked.k,
@@ -413,12 +420,12 @@ def starts_solved(context: Context, state: State, z: Vector, y: Vector) -> bool:
     task, judge, best = context.task, context.task.judge, state.best
     x, y_user = context.form.user_x(z), context.form.user_y(y)
     check = judge.measure(x, y_user)
-    if task.start.y is not None and not check.meets(task.tol) and task.problem.refine(2):
+    if task.start.y is not None and not judge.accepts(check) and task.problem.refine(2):
         check = judge.measure(x, y_user)  # an earlier result was certified with the best differences
         task.problem.refine(best.level)
     if math.isfinite(check.residual):
         best.x, best.y, best.residual = x.copy(), y_user, check.residual
-    return check.meets(task.tol)
+    return judge.accepts(check)
 
 
 def begin(context: Context, state: State, z: Vector, y: Vector, negligible: float) -> None:

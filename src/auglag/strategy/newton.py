@@ -69,5 +69,6 @@ def keep(context: Context, state: State, x: Vector, y: Vector, error: float) -> 
     newtons.kept = min(newtons.kept, error)
     user_x, user_y = context.form.user_x(x), context.form.user_y(y)
     check = judge.measure(user_x, user_y)
-    judge.offer(state.best, check.residual, user_x, user_y)
-    return check.meets(task.tol)
+    residual = max(check.residual, error) if context.form.magnified else check.residual
+    judge.offer(state.best, residual, user_x, user_y)
+    return judge.accepts(check)

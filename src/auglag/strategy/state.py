@@ -23,6 +23,7 @@ from auglag.inner.qp import curvature_for
 from auglag.interior import Arrival, Barrier
 from auglag.kkt import Curvature, Memory, Sets
 from auglag.persist import checkpoint
+from auglag.problems import units
 from auglag.problems.base import AbstractProblem, Counts
 from auglag.problems.jacobians import kind
 from auglag.problems.presolved import Presolved
@@ -60,13 +61,15 @@ class Task:
     hooks: Hooks
     meter: Meter
     conflict: str = ""  #: why no point satisfies all rows, where that is obvious
+    scale_free: float = math.inf  #: tolerance of the scale-free test
+    x_scale: Vector | None = None  #: units of the variables that the user stated
     check_derivatives: bool = False  #: compare those that the user supplied with differences at the start
     tuning: Tuning = field(default_factory=lambda: tunings.TUNING)
 
     @property
     def judge(self) -> Judge:
         """Measures points on the original problem."""
-        return Judge(self.problem, self.tol)
+        return Judge(self.problem, self.tol, self.scale_free)
 
     @property
     def original(self) -> AbstractProblem:
@@ -80,6 +83,8 @@ class Task:
             "n": problem.n,
             "m": problem.m,
             "tol": self.tol,
+            "scale_free": self.scale_free,
+            "x_scale": None if self.x_scale is None else checkpoint.digest(self.x_scale),
             "settings": checkpoint.described(self.settings),
             "x0": problem.x0.tolist() if problem.n <= 10 else checkpoint.digest(problem.x0),
             "bounds": checkpoint.digest(problem.lower, problem.upper),
@@ -288,23 +293,31 @@ class Context:
 
 
 def scaling_at(task: Task, x: Vector) -> Scaling:
-    """The scaling of f and of the rows at the user's x, as the settings say."""
+    """The scaling of the variables, of f and of the rows at the user's x, as the settings say."""
     settings, problem = task.settings, task.problem
-    scaling = Scaling.from_gradients(problem.at(x)) if settings.scaling else Scaling.none(problem.m)
-    return Scaling(scaling.sf, scaling.sc * np.sqrt(settings.weights)) if settings.weights else scaling
+    if not settings.scaling:
+        scaling = Scaling(1.0, np.ones(problem.m), task.x_scale)
+    else:
+        sx = task.x_scale
+        if sx is None and problem.g is None:
+            sx = units.factors(units.typical(problem.at(x)))
+        scaling = Scaling.from_gradients(problem.at(x), sx)
+    return replace(scaling, sc=scaling.sc * np.sqrt(settings.weights)) if settings.weights else scaling
 
 
 def _rules(task: Task, state: State, aim: float) -> Algorithm1:
     """The rules of an attempt: the settings', with a larger first penalty where its start asks for one."""
     settings = task.settings
     start = task.tuning.start_of(state.attempt, settings.restarts) if state.attempt else None
-    return Algorithm1(penalty_of(settings.penalty, start), settings.dual, _tolerance(task, aim, state.scaling.sf))
+    return Algorithm1(penalty_of(settings.penalty, start), settings.dual, _tolerance(task, aim, state.scaling))
 
 
-def _tolerance(task: Task, aim: float, sf: float) -> ToleranceRule:
+def _tolerance(task: Task, aim: float, scaling: Scaling) -> ToleranceRule:
     """The rule given, or a geometric sequence that ends where the stopping test is sure to be met."""
-    tuning = task.tuning
-    target = tuning.tolerance_share * aim * (task.tol * min(1.0, sf))
+    tuning, unit = task.tuning, scaling.sf
+    if scaling.sx is not None:
+        unit *= float(np.min(scaling.sx))
+    target = tuning.tolerance_share * aim * (task.tol * min(1.0, unit))
     if task.problem.m == 0:
         return Constant(target)
     if task.settings.tolerance is not None:
@@ -326,7 +339,10 @@ def restored(task: Task, saved: State) -> tuple[Context, State]:
     sizes = (("start_x", saved.start_x, n), ("best.x", saved.best.x, n), ("scaling", saved.scaling.sc, m))
     for name, values, size in sizes:
         _require_size(task, name, values, size)
-    if not (saved.scaling.sf > 0.0 and (saved.scaling.sc > 0.0).all()):
+    sx = saved.scaling.sx
+    if sx is not None:
+        _require_size(task, "scaling.sx", sx, n)
+    if not (saved.scaling.sf > 0.0 and (saved.scaling.sc > 0.0).all() and (sx is None or (sx > 0.0).all())):
         raise CheckpointError(f"{task.hooks.resume} is not a usable checkpoint: scaling must be positive")
     for it in saved.iterations:
         if not 0.0 < it.beta < math.inf or it.inner_status not in (ACCELERATED, *InnerStatus.__members__):

@@ -1,0 +1,42 @@
+"""What success asks for: a bound on R, in the user's units, and one on the scale-free test."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, final
+
+from auglag.certificate.tuning import TUNING
+from auglag.errors import InputError, require_positive
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """R <= residual in the user's units, and scale_free <= scale_free (see `Certificate`).
+
+    The default of the second is 0.1 sqrt(residual), 1e-4 for 1e-6: near a minimum the objective depends on the square
+    of the distance, so a relative gradient of sqrt(tol) leaves a relative error of f of about tol. With
+    `scale_free=math.inf` only R counts.
+    """
+
+    residual: float = 1e-6
+    scale_free: float = math.nan  #: NaN: 0.1 sqrt(residual)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "residual", require_positive(self.residual, "tol"))
+        if isinstance(self.scale_free, float) and math.isnan(self.scale_free):
+            object.__setattr__(self, "scale_free", TUNING.scale_free * math.sqrt(self.residual))
+        elif self.scale_free != math.inf:
+            object.__setattr__(self, "scale_free", require_positive(self.scale_free, "tol[1], the scale-free tolerance,"))
+
+    @classmethod
+    def of(cls, tol: Any) -> Tolerance:
+        """From a number, a pair or a tolerance; None: the default."""
+        if isinstance(tol, Tolerance):
+            return tol
+        if isinstance(tol, tuple | list):
+            if len(tol) != 2:
+                raise InputError(f"tol must be a number or a pair (of R, of the scale-free test), got {tol!r:.80}")
+            return cls(*tol)
+        return cls() if tol is None else cls(tol)

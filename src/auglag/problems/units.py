@@ -1,0 +1,78 @@
+"""Natural units of a problem: how large its variables, its objective and its rows are, judged from what is known.
+
+A solution must not depend on whether lengths are stated in metres or in nanometres. So a run measures variables that are
+very small or very large in units of their own size, and the certificate compares what is left to gain, and violations,
+with the sizes of f and c (`auglag.certificate.kkt`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator
+
+from auglag._typing import Vector
+from auglag.problems.base import AbstractProblem, Point
+from auglag.problems.jacobians import dense
+from auglag.problems.tuning import TUNING
+
+
+def typical(point: Point) -> Vector:
+    """The size of every variable, judged at one point.
+
+    It is |x_j|. Where that is small or 0 it says little: then it is the step along x_j that changes f and the rows by
+    their own size (the median of |value| / |derivative|), between |x_j| and 1 unless x_j = 0; or 1 where nothing is
+    known. No size is larger than the distance of the bounds.
+    """
+    problem, x = point.problem, np.abs(point.x)
+    width = problem.upper - problem.lower
+    small = (x < TUNING.small_variable) & (width > 0.0)
+    found = np.where(width > 0.0, x, 1.0)
+    if small.any():
+        steps = _natural_steps(point)
+        steps = np.where(np.isfinite(steps), steps, 1.0)
+        steps = np.where(x > 0.0, np.clip(steps, x, 1.0), steps)
+        found = np.where(small, np.minimum(steps, width), found)
+    return found
+
+
+def factors(typical: Vector) -> Vector | None:
+    """The units of a run: powers of two near the sizes, 1 for sizes between 1e-3 and 1e3; None where all are 1."""
+    usual = (typical >= TUNING.small_variable) & (typical <= TUNING.large_variable)
+    return None if usual.all() else np.where(usual, 1.0, power_of_two(np.where(usual, 1.0, typical)))
+
+
+def own_sizes(point: Point) -> Vector:
+    """The sizes of the variables at a point: |x_j|, but at least a tenth of the size at the start of the run."""
+    known = point.problem.workspace.sizes
+    return np.maximum(np.abs(point.x), TUNING.start_share * (typical(point) if known is None else known))
+
+
+def power_of_two(values: Vector) -> Vector:
+    """The nearest powers of two, from 2^-332 to 2^332 (1e100): products with them are exact."""
+    return np.exp2(np.clip(np.rint(np.log2(values)), -332, 332))
+
+
+def row_values(problem: AbstractProblem, c: Vector) -> Vector:
+    """How far every row is from the nearer of its sides, inside or outside; |c_i| of a row without sides."""
+    gap = np.minimum(np.abs(c - problem.cl), np.abs(c - problem.cu))
+    return np.where(np.isfinite(gap), gap, np.abs(c))
+
+
+def _natural_steps(point: Point) -> Vector:
+    """Median over f and the rows of |value| / |derivative along x_j|; NaN where there is none."""
+    problem = point.problem
+    steps = np.full((1, problem.n), np.nan)
+    with np.errstate(all="ignore"):
+        if point.f != 0.0:
+            steps[0] = abs(point.f) / np.abs(point.grad)
+        if problem.m and not isinstance(point.jac, LinearOperator) and problem.m * problem.n <= TUNING.largest_sizing:
+            values = row_values(problem, point.c)
+            rows = np.where(values > 0.0, values, np.nan)[:, None] / np.abs(dense(point.jac))
+            steps = np.vstack([steps, rows])
+        steps[~np.isfinite(steps) | (steps <= 0.0)] = np.nan
+        steps = np.log(steps)
+    known = np.isfinite(steps).any(axis=0)
+    result = np.full(problem.n, np.nan)
+    if known.any():
+        result[known] = np.exp(np.nanmedian(steps[:, known], axis=0))
+    return result
