@@ -335,7 +335,9 @@ def _x_scale(x_scale: Any, problem: AbstractProblem) -> Vector | None:
         return None
     sizes = real_array(x_scale, "x_scale")
     if sizes.shape not in ((), (problem.n,)) or not (np.isfinite(sizes) & (sizes > 0.0)).all():
-        raise InputError(f"x_scale must be positive: a number, or one for each of the {problem.n} variables, got {x_scale!r:.80}")
+        raise InputError(
+            f"x_scale must be positive: a number, or one for each of the {problem.n} variables, got {x_scale!r:.80}"
+        )
     if problem.g is not None and not (sizes == 1.0).all():
         raise InputError(f"x_scale must be 1 beside g={type(problem.g).__name__}, got {x_scale!r:.80}")
     return power_of_two(np.broadcast_to(sizes, (problem.n,)))

@@ -28,7 +28,9 @@ class Tolerance:
         if isinstance(self.scale_free, float) and math.isnan(self.scale_free):
             object.__setattr__(self, "scale_free", TUNING.scale_free * math.sqrt(self.residual))
         elif self.scale_free != math.inf:
-            object.__setattr__(self, "scale_free", require_positive(self.scale_free, "tol[1], the scale-free tolerance,"))
+            object.__setattr__(
+                self, "scale_free", require_positive(self.scale_free, "tol[1], the scale-free tolerance,")
+            )
 
     @classmethod
     def of(cls, tol: Any) -> Tolerance:

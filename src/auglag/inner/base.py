@@ -189,6 +189,12 @@ class Oracle:
                 self.lowest = (x.copy(), total, residual)
         return residual
 
+    def stationary_at_start(self) -> bool:
+        """Whether the most stationary point has come less than half as far down as the lowest one."""
+        if self.best is None or self.lowest is None:
+            return False
+        return self.start_value - self.best[1] < 0.5 * (self.start_value - self.lowest[1])
+
     def probe(self, old: Vector, new: Vector) -> None:
         """Look far ahead along new - old; end the solve if phi + g falls below every floor there.
 
@@ -248,9 +254,12 @@ class InnerSolver(ABC):
             status, why = InnerStatus.BUDGET, signal.limit
         except KeyboardInterrupt:
             status = InnerStatus.INTERRUPTED
-        # A solve cut short hands back the lowest point, which has come furthest; any other the most stationary one.
+        # A solve cut short hands back the lowest point, which has come furthest; any other the most stationary one,
+        # unless that is near the start: where large numbers cancel, rounding makes the lowest one look worse.
         cut_short = status in (InnerStatus.LIMIT, InnerStatus.BUDGET, InnerStatus.INTERRUPTED)
-        x, total, residual = (oracle.lowest if cut_short else oracle.best) or (np.array(x), math.inf, math.inf)
+        if cut_short or (status is InnerStatus.STALLED and oracle.stationary_at_start()):
+            oracle.best = oracle.lowest
+        x, total, residual = oracle.best or (np.array(x), math.inf, math.inf)
         return InnerResult(x, total, residual, oracle.iterations, oracle.evaluations, status, why, oracle.undefined)
 
 

@@ -64,6 +64,7 @@ class Workspace:
     points: dict[bytes, Point] = field(default_factory=dict)  #: the last points, oldest first
     level: int = 0  #: accuracy of finite differences: 0 as asked for, 1 central, 2 extrapolated
     sizes: Vector | None = None  #: of the variables, at the start of the run (`units.typical`)
+    unit: Vector | None = None  #: sizes that are far below 1, as powers of two: finite differences take steps like that
     ended: list[Counts] = field(default_factory=list)  #: of runs that ended, to be added when `counts` is asked for
     kept: dict[Any, Any] = field(default_factory=dict)  #: what a source keeps of its last evaluation, by its own keys
 
@@ -280,6 +281,17 @@ class AbstractProblem(ABC):
     def forget(self, x: Vector) -> None:
         """Take a point out of the cache."""
         self.workspace.points.pop(x.tobytes(), None)
+
+    @final
+    def measure_in(self, sizes: Vector, unit: Vector | None) -> None:
+        """What is known about the sizes of the variables, from here on; finite differences follow."""
+        work = self.workspace
+        work.sizes = sizes
+        small = None if unit is None or (unit >= 1.0).all() else np.minimum(unit, 1.0)
+        if self.differenced and not (small is None and work.unit is None):
+            for point in work.points.values():
+                point.forget_derivatives()
+        work.unit = small
 
     @final
     def remember(self, point: Point) -> None:

@@ -18,7 +18,7 @@ from auglag.derivatives.colouring import colour
 from auglag.derivatives.extrapolation import extrapolated
 from auglag.errors import EvaluationError, InputError, OptionError, note_point
 from auglag.problems.base import Workspace
-from auglag.problems.jacobians import as_jacobian, real_array, transposed_product
+from auglag.problems.jacobians import as_jacobian, columns_times, real_array, transposed_product
 from auglag.problems.tuning import TUNING
 
 Sides = tuple[Vector, Vector]
@@ -64,9 +64,9 @@ class Block:
             return self.matrix, None
         if isinstance(self.jac, str):
             lower, upper = np.minimum(lower, x), np.maximum(upper, x)  # x may lie outside in a certificate only
-            level = self.work().level
+            level, unit = self.work().level, self.work().unit
             return by_differences(
-                self._for_differences, x, value, self.jac, level, lower, upper, self.rel_step, self.sparsity
+                self._for_differences, x, value, self.jac, level, lower, upper, self.rel_step, self.sparsity, unit
             )
         self.work().counts.constr_njev += 1
         return as_jacobian(self.jac(x.copy()), self.size, x.size, f"{self.name}: jac(x)"), None
@@ -103,6 +103,9 @@ class Block:
         return differences.hessian_from_gradient(gradient, x, gradient(x), lower=lower, upper=upper, scheme=scheme)
 
 
+_HUGE = float(np.finfo(np.float64).max)
+
+
 def by_differences(
     fun: Callable[[Any], Any],
     x: Vector,
@@ -113,8 +116,19 @@ def by_differences(
     upper: Vector,
     rel_step: Any,
     sparsity: Any = None,
+    unit: Vector | None = None,
 ) -> tuple[Any, Any]:
-    """(Jacobian, error estimate or None) by differences of the given level; the complex step is always exact."""
+    """(Jacobian, error estimate or None) by differences of the given level; the complex step is always exact.
+
+    `unit` are the sizes of variables that are much smaller than 1, as powers of two: steps are relative to them.
+    """
+    if unit is not None:
+        sides = [np.maximum(np.minimum(side / unit, _HUGE), -_HUGE) for side in (lower, upper)]
+        found = by_differences(
+            lambda z: fun(z * unit), x / unit, value, scheme, level, sides[0], sides[1], rel_step, sparsity
+        )
+        jac, error = (None if part is None else columns_times(part, 1.0 / unit) for part in found)
+        return jac, error
     where = {"lower": lower, "upper": upper, "sparsity": sparsity}
     if scheme != "cs" and level >= 2:
         return extrapolated(fun, x, value, **where)

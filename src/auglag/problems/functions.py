@@ -193,7 +193,8 @@ class Problem(PointwiseProblem):
 
     def _difference(self, fun: Callable[[Any], Any], x: Vector, value: Vector) -> tuple[Any, Any]:
         lower, upper = np.minimum(self.lower, x), np.maximum(self.upper, x)  # x may lie outside in a certificate only
-        return by_differences(fun, x, value, self._jac, self.workspace.level, lower, upper, self._rel_step)
+        work = self.workspace
+        return by_differences(fun, x, value, self._jac, work.level, lower, upper, self._rel_step, unit=work.unit)
 
     def _schemes(self) -> set[str]:
         """The finite-difference schemes in use."""

@@ -53,7 +53,7 @@ def _enlarged(size: Any) -> Any:
     """The factor that brings a size up to the least; 1 where it is larger, 0 or not a number."""
     t = TUNING
     with np.errstate(divide="ignore", invalid="ignore"):
-        factor = np.minimum(t.least_size / size, t.largest_scale)
+        factor = np.minimum(t.least_size / np.asarray(size), t.largest_scale)
     return np.where((factor > 1.0) & (size > 0.0), factor, 1.0)
 
 

@@ -22,14 +22,13 @@ from auglag.inner import tuning as inner_tuning
 from auglag.kkt import Memory
 from auglag.kkt.linear import Analyses
 from auglag.persist import checkpoint
-from auglag.problems import units
 from auglag.report.messages import Ending, result_of
 from auglag.result import Result
 from auglag.strategy import newton, plan, restarts, restoration, unboundedness
 from auglag.strategy.hooks import result_of_run
 from auglag.strategy.presolve import presolved
 from auglag.strategy.sqp import Candidate
-from auglag.strategy.state import ACCELERATED, CLASSES, Between, Context, Newtons, State, Task, restored, scaling_at
+from auglag.strategy.state import ACCELERATED, CLASSES, Between, Context, Newtons, State, Task, restored, scale
 
 
 def solve(task: Task) -> Result:
@@ -153,8 +152,8 @@ class Run:
             x = restarts.defined_near(task.problem, task.start.x)
             if x is None:
                 return Status.NON_FINITE
-            task.original.workspace.sizes = units.typical(task.problem.at(x))
-            self.state.start_x, self.state.scaling = x, scaling_at(task, x)
+            self.state.start_x = x
+            scale(task, self.state, x)
             self.context = context = Context.of(task, self.state)
             z, given = context.form.start(x), task.start.y
             y = context.form.own_y(given) if given is not None else np.zeros(context.form.m)
@@ -468,7 +467,7 @@ def begin_again(context: Context, state: State, attempt: int) -> Context:
     state.attempt, history = attempt, state.history
     state.history = History(history.objective, history.violation, history.negligible)
     if settings.scaling:  # where f has fallen far, its gradient at x0 says nothing any more
-        state.scaling = scaling_at(task, x if onwards else state.start_x)
+        scale(task, state, x if onwards else state.start_x)
     context = context.again(state)
     largest = tuning.start_multipliers
     y = np.clip(context.form.own_y(state.best.y), -largest, largest) if onwards else np.zeros(context.form.m)

@@ -149,6 +149,7 @@ class State:
     attempt: int = 0  #: 0 from x0, then the number of the restart
     earlier: list[Iteration] = field(default_factory=list)  #: the rows of earlier attempts
     first_end: Status | None = None  #: how attempt 0 ended
+    sizes: Vector | None = None  #: of the variables, at x_1 (`units.typical`)
     refined_now: bool = False  #: the last iteration raised the accuracy of differences
     counts: Counts = field(default_factory=Counts)  #: calls so far; only updated when a checkpoint is saved
     seconds: float = 0.0  #: time so far; only updated when a checkpoint is saved
@@ -292,17 +293,23 @@ class Context:
         return Stopping(task.tol, task.budget, standing.constrained, self.aim, largest, self.models, doubt)
 
 
-def scaling_at(task: Task, x: Vector) -> Scaling:
-    """The scaling of the variables, of f and of the rows at the user's x, as the settings say."""
+def scale(task: Task, state: State, x: Vector) -> None:
+    """Scale variables, f and rows as the settings say, from what is known at the user's x."""
     settings, problem = task.settings, task.problem
-    if not settings.scaling:
-        scaling = Scaling(1.0, np.ones(problem.m), task.x_scale)
-    else:
-        sx = task.x_scale
-        if sx is None and problem.g is None:
-            sx = units.factors(units.typical(problem.at(x)))
-        scaling = Scaling.from_gradients(problem.at(x), sx)
-    return replace(scaling, sc=scaling.sc * np.sqrt(settings.weights)) if settings.weights else scaling
+    sizes, sx = units.typical(problem.at(x)), task.x_scale
+    if sx is None and settings.scaling and problem.g is None:
+        sx = units.factors(sizes)
+    sx = None if sx is None or (sx == 1.0).all() else sx
+    state.sizes = sizes if state.sizes is None else state.sizes
+    measure_in(task, state.sizes, sx)
+    scaling = Scaling.from_gradients(problem.at(x), sx) if settings.scaling else Scaling(1.0, np.ones(problem.m), sx)
+    state.scaling = replace(scaling, sc=scaling.sc * np.sqrt(settings.weights)) if settings.weights else scaling
+
+
+def measure_in(task: Task, sizes: Vector, unit: Vector | None) -> None:
+    """Tell the problem, and the one behind it, how large the variables are."""
+    for problem in {id(p): p for p in (task.original, task.problem)}.values():
+        problem.measure_in(sizes, unit)
 
 
 def _rules(task: Task, state: State, aim: float) -> Algorithm1:
@@ -347,6 +354,10 @@ def restored(task: Task, saved: State) -> tuple[Context, State]:
     for it in saved.iterations:
         if not 0.0 < it.beta < math.inf or it.inner_status not in (ACCELERATED, *InnerStatus.__members__):
             raise CheckpointError(f"{task.hooks.resume} is not a usable checkpoint: its history has {it!r:.200}")
+    if saved.sizes is None:
+        raise CheckpointError(f"{task.hooks.resume} is not a usable checkpoint: it has no sizes of the variables")
+    _require_size(task, "sizes", saved.sizes, n)
+    measure_in(task, saved.sizes, sx)
     context = Context.of(task, saved)
     form, problem, best = context.form, task.problem, saved.best
     for name, values, size in (("x", saved.x, form.n), ("y", saved.y, form.m), ("best.y", best.y, form.m)):
