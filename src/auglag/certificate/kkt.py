@@ -15,8 +15,8 @@ from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Vector
 from auglag.certificate.multipliers import best_multipliers
-from auglag.certificate.tuning import TUNING
 from auglag.certificate.tolerance import Tolerance
+from auglag.certificate.tuning import TUNING
 from auglag.problems import units
 from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.jacobians import columns_times, row_norms, transposed_product
@@ -52,7 +52,7 @@ class Certificate:
     exact: bool  #: False if g is a user's term, whose subdifferential distance is only estimated by a prox residual
     differenced: bool  #: derivatives are finite differences, with their errors
     derivative_error: float  #: what these errors may do to the stationarity; an estimate, 0 for exact derivatives
-    scale_free: float  #: the same conditions, relative to the sizes of x, f and c
+    scale_free: float = math.nan  #: the same conditions, relative to the sizes of x, f and c; NaN: not measured
 
     @property
     def residual(self) -> float:
@@ -78,7 +78,7 @@ class Certificate:
         """
         tol = Tolerance.of(tol)
         known = math.isfinite(self.objective) and self.derivative_error <= tol.residual
-        return known and self.residual <= tol.residual and self.scale_free <= tol.scale_free
+        return known and self.residual <= tol.residual and not self.scale_free > tol.scale_free
 
     def __str__(self) -> str:
         name, size = self.worst

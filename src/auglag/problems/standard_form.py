@@ -39,7 +39,7 @@ class Scaling:
     @staticmethod
     def from_gradients(point: Point, sx: Vector | None = None) -> Scaling:
         """Factors that bring the gradients of f and of every row at `point`, in the units sx, to a max norm of at most
-        100; and f and rows that are very small, gradient and value, up to a size of 1e-2."""
+        100; and f and rows that are very small, gradient and value, up to a size of 1."""
         problem = point.problem
         gradient = np.abs(point.grad)
         largest = float(np.max(gradient if sx is None else gradient * sx, initial=0.0))
@@ -50,11 +50,10 @@ class Scaling:
 
 
 def _enlarged(size: Any) -> Any:
-    """The factor that brings a size up to the least; 1 where it is larger, 0 or not a number."""
-    t = TUNING
+    """The factor that makes a very small size 1; 1 where it is not small, 0 or not a number."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        factor = np.minimum(t.least_size / np.asarray(size), t.largest_scale)
-    return np.where((factor > 1.0) & (size > 0.0), factor, 1.0)
+        factor = np.minimum(1.0 / np.asarray(size), TUNING.largest_scale)
+    return np.where((size > 0.0) & (size < TUNING.least_size), factor, 1.0)
 
 
 @final

@@ -47,7 +47,7 @@ class Tuning:
     least_row_gradient: float = 1e-10
     largest_row_gradient: float = 1e10
     #: f and rows whose size at x0 (gradient in units of the variables' sizes, or value) is below this are scaled up to
-    #: it: R <= 1e-6 of the scaled problem then means four digits at least, the relative tolerance of the certificate.
+    #: size 1. Above it R <= 1e-6 means four digits at least, which is the scale-free tolerance of the certificate.
     least_size: float = 1e-2
     #: Largest factor by which they are scaled up; beyond, a size is more likely an accident of x0.
     largest_scale: float = 1e12

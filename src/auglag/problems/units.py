@@ -1,8 +1,8 @@
 """Natural units of a problem: how large its variables, its objective and its rows are, judged from what is known.
 
-A solution must not depend on whether lengths are stated in metres or in nanometres. So a run measures variables that are
-very small or very large in units of their own size, and the certificate compares what is left to gain, and violations,
-with the sizes of f and c (`auglag.certificate.kkt`).
+A solution must not depend on whether lengths are stated in metres or in nanometres. So a run measures variables that
+are very small or very large in units of their own size, and the certificate compares what is left to gain, and
+violations, with the sizes of f and c (`auglag.certificate.kkt`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ def typical(point: Point) -> Vector:
     """The size of every variable, judged at one point.
 
     It is |x_j|. Where that is small or 0 it says little: then it is the step along x_j that changes f and the rows by
-    their own size (the median of |value| / |derivative|), between |x_j| and 1 unless x_j = 0; or 1 where nothing is
-    known. No size is larger than the distance of the bounds.
+    their own size (the median of |value| / |derivative|), between |x_j| and 1 unless x_j = 0. Where values are 0, it
+    is the step that changes f as much as steps of the other variables do. No size is larger than the distance of the
+    bounds. NaN where nothing is known.
     """
     problem, x = point.problem, np.abs(point.x)
     width = problem.upper - problem.lower
@@ -29,22 +30,26 @@ def typical(point: Point) -> Vector:
     found = np.where(width > 0.0, x, 1.0)
     if small.any():
         steps = _natural_steps(point)
-        steps = np.where(np.isfinite(steps), steps, 1.0)
-        steps = np.where(x > 0.0, np.clip(steps, x, 1.0), steps)
-        found = np.where(small, np.minimum(steps, width), found)
+        steps = np.where(np.isfinite(steps), steps, _by_gradient(point, np.where(small, steps, x)))
+        steps = np.where(x > 0.0, np.clip(np.where(np.isnan(steps), 1.0, steps), x, 1.0), steps)
+        finite = np.where(np.isfinite(width), width, np.nan)
+        found = np.where(small, np.fmin(steps, finite), found)
     return found
 
 
 def factors(typical: Vector) -> Vector | None:
-    """The units of a run: powers of two near the sizes, 1 for sizes between 1e-3 and 1e3; None where all are 1."""
-    usual = (typical >= TUNING.small_variable) & (typical <= TUNING.large_variable)
-    return None if usual.all() else np.where(usual, 1.0, power_of_two(np.where(usual, 1.0, typical)))
+    """The units of a run: powers of two near the sizes; None where all are between 1e-3 and 1e3."""
+    known = np.where(np.isfinite(typical), typical, 1.0)
+    usual = (known >= TUNING.small_variable) & (known <= TUNING.large_variable)
+    return None if usual.all() else power_of_two(known)
 
 
 def own_sizes(point: Point) -> Vector:
     """The sizes of the variables at a point: |x_j|, but at least a tenth of the size at the start of the run."""
     known = point.problem.workspace.sizes
-    return np.maximum(np.abs(point.x), TUNING.start_share * (typical(point) if known is None else known))
+    known = typical(point) if known is None else known
+    sizes = np.fmax(np.abs(point.x), TUNING.start_share * known)
+    return np.where(sizes > 0.0, sizes, 1.0)
 
 
 def power_of_two(values: Vector) -> Vector:
@@ -56,6 +61,16 @@ def row_values(problem: AbstractProblem, c: Vector) -> Vector:
     """How far every row is from the nearer of its sides, inside or outside; |c_i| of a row without sides."""
     gap = np.minimum(np.abs(c - problem.cl), np.abs(c - problem.cu))
     return np.where(np.isfinite(gap), gap, np.abs(c))
+
+
+def _by_gradient(point: Point, known: Vector) -> Vector:
+    """Sizes with which every variable changes f alike, as those that are `known` (others are NaN) do in the median."""
+    with np.errstate(all="ignore"):
+        gradient = np.abs(point.grad)
+        changes = gradient * known
+        changes = changes[np.isfinite(changes) & (changes > 0.0)]
+        sizes = np.median(changes) / gradient if changes.size else np.full_like(gradient, np.nan)
+    return np.where(np.isfinite(sizes) & (sizes > 0.0), sizes, np.nan)
 
 
 def _natural_steps(point: Point) -> Vector:

@@ -349,10 +349,10 @@ class Posed:
         form = context.form
         residual, violation = form.user_residual(found.residual, c)
         x = form.user_x(found.x)
-        if form.magnified and found.usable:  # the larger one of R in the user's units and R in those of the form
+        if form.magnified and found.usable:
             check = context.task.judge.measure(x, form.user_y(y_hat))
-            own = found.residual + float(np.linalg.norm(c))
-            residual, violation = max(check.residual, own), math.hypot(check.violation, check.complementarity)
+            residual = context.compared(check, found.residual + float(np.linalg.norm(c)))
+            violation = math.hypot(check.violation, check.complementarity)
         state.doubts.diverged = x.copy() if found.status is InnerStatus.UNBOUNDED else None
         return Iteration(
             k=asked.k,
@@ -423,7 +423,7 @@ def starts_solved(context: Context, state: State, z: Vector, y: Vector) -> bool:
         check = judge.measure(x, y_user)  # an earlier result was certified with the best differences
         task.problem.refine(best.level)
     if math.isfinite(check.residual):
-        best.x, best.y, best.residual = x.copy(), y_user, check.residual
+        best.x, best.y, best.residual = x.copy(), y_user, context.compared(check, context.form.error(z, y))
     return judge.accepts(check)
 
 

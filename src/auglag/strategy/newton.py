@@ -69,6 +69,5 @@ def keep(context: Context, state: State, x: Vector, y: Vector, error: float) -> 
     newtons.kept = min(newtons.kept, error)
     user_x, user_y = context.form.user_x(x), context.form.user_y(y)
     check = judge.measure(user_x, user_y)
-    residual = max(check.residual, error) if context.form.magnified else check.residual
-    judge.offer(state.best, residual, user_x, user_y)
+    judge.offer(state.best, context.compared(check, error), user_x, user_y)
     return judge.accepts(check)

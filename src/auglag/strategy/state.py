@@ -15,6 +15,7 @@ from auglag.algorithm.rules import Constant, Geometric, History, Iteration, Tole
 from auglag.algorithm.status import Status
 from auglag.algorithm.stopping import Stopping
 from auglag.budget import Budget, Meter
+from auglag.certificate import Certificate
 from auglag.certificate.incumbent import Best, Judge
 from auglag.errors import CheckpointError
 from auglag.inner import LBFGSB, InnerSolver, InnerStatus, QPModel, accelerated, choose
@@ -239,6 +240,11 @@ class Context:
         """The error that Newton's method aims at."""
         tol, tuning = self.task.tol, self.task.tuning
         return max(tuning.newton_aim * tol, min(tol, tuning.newton_least))
+
+    def compared(self, check: Certificate, own: float) -> float:
+        """What points are compared by, and the stopping test looks at: R in the user's units; or the error in the units
+        of the form, `own`, if these are smaller than the user's and it is larger."""
+        return max(check.residual, own) if self.form.magnified else check.residual
 
     def rows_left(self, state: State) -> float:
         """Outer iterations that the budget leaves."""
