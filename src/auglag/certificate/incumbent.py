@@ -112,5 +112,5 @@ class Judge:
         if self.accepts(check) or not small or status is Status.NON_FINITE:
             return check
         fitted = self.measure(best.x, None)
-        better = not math.isfinite(check.residual) or fitted.residual < TUNING.fitted_better * check.residual
-        return fitted if better or self.accepts(fitted) else check
+        better = fitted.residual < TUNING.fitted_better * check.residual and not fitted.scale_free > check.scale_free
+        return fitted if better or not math.isfinite(check.residual) or self.accepts(fitted) else check

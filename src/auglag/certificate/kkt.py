@@ -13,7 +13,7 @@ from typing import final
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from auglag._typing import Vector
+from auglag._typing import Jacobian, Vector
 from auglag.certificate.multipliers import best_multipliers
 from auglag.certificate.tolerance import Tolerance
 from auglag.certificate.tuning import TUNING
@@ -92,22 +92,73 @@ class Certificate:
         )
 
 
-def certificate(problem: AbstractProblem, x: Vector, y: Vector | None = None, *, enough: float = 0.0) -> Certificate:
+def certificate(
+    problem: AbstractProblem, x: Vector, y: Vector | None = None, *, enough: float = 0.0, scale_free: bool = True
+) -> Certificate:
     """Measure x with the multipliers y; with y=None those with the smallest residual are found by least squares.
 
     `enough` is a tolerance: a smaller residual is not looked for, and scale_free is only measured as well as it can be
-    where the residual meets it.
+    where the residual meets it. That may take f and c at one more point; `scale_free=False` leaves it out.
     """
     point = problem.at(x)
     if y is not None or not problem.m:
         check = _measure(point, y if y is not None else np.zeros(0))
     else:
         check = _best(point, enough)
-    if check.residual <= (enough or math.inf) and check.scale_free > Tolerance.of(enough or TUNING.exactly).scale_free:
-        aside = _aside(problem, x)
-        if aside is not None:
-            return replace(check, scale_free=min(check.scale_free, _scale_free(point, check.multipliers, aside)))
+    if not scale_free:
+        return replace(check, scale_free=math.nan)
+    loose = Tolerance.of(enough or TUNING.exactly).scale_free
+    if check.residual > (enough or math.inf) or not check.scale_free > loose:
+        return check
+    check = with_sizes(problem, check)
+    if y is None and problem.m and check.scale_free > loose:
+        other = with_sizes(problem, _measure(point, _fitted_in_units(point, enough)))
+        if other.scale_free < check.scale_free and other.residual <= max(check.residual, enough):
+            return other
     return check
+
+
+def with_sizes(problem: AbstractProblem, check: Certificate) -> Certificate:
+    """The certificate with scale_free measured as well as it can be, which may take f and c at one more point."""
+    point, aside = problem.at(check.x), _aside(problem, check.x)
+    if aside is None:
+        return check
+    return replace(check, scale_free=min(check.scale_free, _scale_free(point, check.multipliers, aside)))
+
+
+def _fitted_in_units(point: Point, enough: float) -> Vector:
+    """Multipliers that fit best where x, f and rows are measured in units of their sizes."""
+    problem = point.problem
+    if problem.g is not None or isinstance(point.jac, LinearOperator):
+        return np.zeros(problem.m)
+    size_x, size_f, size_c = _sizes(point, np.zeros(problem.m), _aside(problem, point.x))
+    size_f, size_c = size_f if 0.0 < size_f < math.inf else np.float64(1.0), np.where(size_c > 0.0, size_c, 1.0)
+    with np.errstate(all="ignore"):
+        view = Point(_InUnits(problem, size_x, size_c), point.x / size_x)
+        view._f, view._grad = float(point.f / size_f), point.grad * size_x / size_f
+        view._c, view._jac = point.c / size_c, columns_times(columns_times(point.jac, size_x).T, 1.0 / size_c).T
+    return _best(view, enough).multipliers * size_f / size_c
+
+
+@final
+class _InUnits(AbstractProblem):
+    """A problem measured in other units, of which only one point is known."""
+
+    def __init__(self, problem: AbstractProblem, size_x: Vector, size_c: Vector) -> None:
+        lower, upper, cl, cu = problem.lower / size_x, problem.upper / size_x, problem.cl / size_c, problem.cu / size_c
+        super().__init__(problem.x0 / size_x, lower=lower, upper=upper, cl=cl, cu=cu)
+
+    def f(self, x: Vector) -> float:
+        raise NotImplementedError
+
+    def grad(self, x: Vector) -> Vector:
+        raise NotImplementedError
+
+    def c(self, x: Vector) -> Vector:
+        raise NotImplementedError
+
+    def jac(self, x: Vector) -> Jacobian:
+        raise NotImplementedError
 
 
 def _best(point: Point, enough: float) -> Certificate:

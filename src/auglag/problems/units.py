@@ -48,26 +48,33 @@ def own_sizes(point: Point) -> Vector:
     """The sizes of the variables at a point: |x_j|, but at least a tenth of the size at the start of the run."""
     known = point.problem.workspace.sizes
     known = typical(point) if known is None else known
-    sizes = np.fmax(np.abs(point.x), TUNING.start_share * known)
-    return np.where(sizes > 0.0, sizes, 1.0)
+    sizes: Vector = np.fmax(np.abs(point.x), TUNING.start_share * known)
+    sizes[sizes == 0.0] = 1.0
+    return sizes
 
 
 def power_of_two(values: Vector) -> Vector:
     """The nearest powers of two, from 2^-332 to 2^332 (1e100): products with them are exact."""
-    return np.exp2(np.clip(np.rint(np.log2(values)), -332, 332))
+    powers: Vector = np.exp2(np.clip(np.rint(np.log2(values)), -332, 332))
+    return powers
 
 
 def row_values(problem: AbstractProblem, c: Vector) -> Vector:
     """How far every row is from the nearer of its sides, inside or outside; |c_i| of a row without sides."""
     gap = np.minimum(np.abs(c - problem.cl), np.abs(c - problem.cu))
-    return np.where(np.isfinite(gap), gap, np.abs(c))
+    values: Vector = np.where(np.isfinite(gap), gap, np.abs(c))
+    return values
 
 
 def _by_gradient(point: Point, known: Vector) -> Vector:
-    """Sizes with which every variable changes f alike, as those that are `known` (others are NaN) do in the median."""
+    """Sizes with which every variable changes f alike, as those that are `known` (others are NaN) do in the median.
+
+    If none is known, the sizes are relative to each other, which says something of two variables, but not of one.
+    """
     with np.errstate(all="ignore"):
         gradient = np.abs(point.grad)
-        changes = gradient * known
+        relative = np.isnan(known).all() and np.count_nonzero(gradient) > 1
+        changes = gradient if relative else gradient * known
         changes = changes[np.isfinite(changes) & (changes > 0.0)]
         sizes = np.median(changes) / gradient if changes.size else np.full_like(gradient, np.nan)
     return np.where(np.isfinite(sizes) & (sizes > 0.0), sizes, np.nan)

@@ -122,7 +122,7 @@ def estimate_certificate(
             parts.append(block.part(x, batch))
         draws.append(problem._sum(x, parts))
     mean = problem._sum(x, [_mean([d.parts[i] for d in draws]) for i in range(len(problem.blocks))])
-    check = certificate(FullBatchProblem.from_evaluation(problem, mean), x, y)
+    check = certificate(FullBatchProblem.from_evaluation(problem, mean), x, y, scale_free=False)
     c = np.array([d.c for d in draws])
     radius = _radius(draws, y, rng, confidence)
     t = float(stdtrit(TUNING.sample_batches - 1, 0.5 + confidence / 2.0))

@@ -203,7 +203,7 @@ class Run(Driver[StochasticLagrangian, FullTest]):
         check: Certificate | EstimatedCertificate
         if problem.finite_data:
             at = best.evaluation if best.evaluation is not None else problem.evaluate(x)
-            check = certificate(FullBatchProblem.from_evaluation(problem, at), x, y)
+            check = certificate(FullBatchProblem.from_evaluation(problem, at), x, y, scale_free=False)
         else:
             check = state.certified or state.refuted or self._estimate(x, y, "certificate")
             x = check.x
@@ -229,7 +229,7 @@ class Run(Driver[StochasticLagrangian, FullTest]):
             context.hooks.say(text)
         held = None
         if problem.holdout is not None:
-            held = certificate(FullBatchProblem(problem.holdout, x), x, y)
+            held = certificate(FullBatchProblem(problem.holdout, x), x, y, scale_free=False)
         return StochasticResult(
             x=x,
             fun=check.objective,
