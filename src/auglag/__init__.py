@@ -25,7 +25,7 @@ from auglag.algorithm.rules import (
 )
 from auglag.algorithm.status import Status
 from auglag.budget import Budget
-from auglag.certificate import Certificate
+from auglag.certificate import Certificate, Tolerance
 from auglag.errors import AuglagError, CheckpointError, DerivativeError, EvaluationError, InputError, OptionError
 from auglag.inner import LBFGSB, NewtonCG, Panoc, ProximalGradient, ProximalPoint, QPModel, SpectralProximalGradient
 from auglag.log import JsonLog
@@ -73,6 +73,7 @@ __all__ = [
     "Short",
     "SpectralProximalGradient",
     "Status",
+    "Tolerance",
     "ToleranceRule",
     "__version__",
     "certify",

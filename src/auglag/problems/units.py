@@ -46,11 +46,13 @@ def factors(typical: Vector) -> Vector | None:
 
 def own_sizes(point: Point) -> Vector:
     """The sizes of the variables at a point: |x_j|, but at least a tenth of the size at the start of the run."""
-    known = point.problem.workspace.sizes
-    known = typical(point) if known is None else known
-    sizes: Vector = np.fmax(np.abs(point.x), TUNING.start_share * known)
-    sizes[sizes == 0.0] = 1.0
-    return sizes
+    sizes: Vector = np.abs(point.x)
+    start = point.problem.workspace.sizes
+    if start is not None:
+        sizes = np.fmax(sizes, TUNING.start_share * start)
+    elif (sizes == 0.0).any():
+        sizes = np.where(sizes > 0.0, sizes, typical(point))
+    return np.where(sizes > 0.0, sizes, 1.0)
 
 
 def power_of_two(values: Vector) -> Vector:

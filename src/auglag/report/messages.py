@@ -29,6 +29,7 @@ class Ending:
     settings: Settings
     tuning: Tuning
     tol: float
+    scale_free: float  #: tolerance of the scale-free test
     status: Status
     check: Certificate
     x: Vector
@@ -114,8 +115,11 @@ def _message(end: Ending) -> str:
     if check.residual <= tol < check.derivative_error:
         known = f"finite differences know it only to {check.derivative_error:.0e}"
         return f"{text} The residual is {check.residual:.2e}, but {known}."
-    relation = "<=" if check.meets(tol) else ">"
-    return f"{text} Residual {check.residual:.2e} {relation} tol {tol:.0e}; violation {check.violation:.2e}."
+    relation = "<=" if check.residual <= tol else ">"
+    text = f"{text} Residual {check.residual:.2e} {relation} tol {tol:.0e}; violation {check.violation:.2e}."
+    if check.residual <= tol and check.scale_free > end.scale_free:
+        text += f" Relative to the sizes of x, f and c it is {check.scale_free:.0e} > {end.scale_free:.0e}."
+    return text
 
 
 def advice(end: Ending) -> tuple[str, ...]:
@@ -134,6 +138,8 @@ def advice(end: Ending) -> tuple[str, ...]:
         tips.append("an x0 at which fun and all constraints are finite.")
     elif status is Status.UNCERTIFIED and check.derivative_error > end.tol:
         tips.append(f"exact derivatives (jac=), or a tol above {check.derivative_error:.0e}.")
+    elif status is Status.UNCERTIFIED and check.scale_free > end.scale_free:
+        tips.append("x_scale=, the sizes of the variables at the solution; or x0 and bounds of that size.")
     elif status is Status.UNCERTIFIED:
         tips.append("check that the functions return the same values when called twice with the same x.")
     undefined = sum(it.undefined for it in end.last)

@@ -85,6 +85,7 @@ def _result(run: Run, status: Status, check: Certificate) -> Result:
             problem=task.original,
             settings=task.settings,
             tol=task.tol,
+            scale_free=task.scale_free,
             status=status,
             check=check,
             x=state.best.x,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from auglag.strategy.hooks import Hooks, status_of
 from auglag.strategy.restarts import defined_near, penalty_of, place
 from auglag.strategy.restoration import least_violation, restore
 from auglag.strategy.settings import PRESETS, resolve
-from auglag.strategy.state import Context, State, Task, WarmStart, scaling_at
+from auglag.strategy.state import Context, State, Task, WarmStart, scale
 from auglag.strategy.tuning import TUNING
 from auglag.strategy.unboundedness import look
 
@@ -63,7 +64,7 @@ def task_of(problem: auglag.Problem, **options: Any) -> Task:
 
 def begun(task: Task) -> tuple[Context, State]:
     state = State.at_start(task)
-    state.scaling = scaling_at(task, state.start_x)
+    scale(task, state, state.start_x)
     context = Context.of(task, state)
     driver.begin(context, state, context.form.start(state.start_x), np.zeros(context.form.m), 0.0)
     return context, state
@@ -259,7 +260,8 @@ def ending(status: Status, **changes: Any) -> Ending:
     problem = no_point()
     check = Judge(problem, 1e-6).measure(np.zeros(2), np.zeros(1))
     base = Ending(
-        problem=problem, settings=PRESETS["default"], tuning=TUNING, tol=1e-6, status=status, check=check,
+        problem=problem, settings=PRESETS["default"], tuning=TUNING, tol=1e-6, scale_free=math.inf, status=status,
+        check=check,
         x=np.zeros(2), iterations=(), last=(), attempt=0, begun=True, conflict="", evidence=None, inner="qp",
         traits=None, penalty=1.0, counts=Counts(), seconds=0.0,
     )  # fmt: skip

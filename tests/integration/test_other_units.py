@@ -1,0 +1,39 @@
+"""A problem and its statement in other units end at the same point."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import auglag
+from auglag.problems import hock_schittkowski
+from helpers.rescaled import Rescaled
+
+#: Where a solver may end at another stationary point when the path changes; these are not held to the same one.
+SEVERAL = ("HS2", "HS16", "HS33", "HS56", "HS59", "HS61", "HS65", "HS78", "HS107")
+NAMES = [name for name in hock_schittkowski.PROBLEMS if name not in SEVERAL]
+
+
+@pytest.mark.parametrize("name", NAMES[::2])
+def test_rescaled_problems_end_at_the_same_point(name):
+    known = hock_schittkowski.get(name)
+    base = auglag.minimize(Rescaled.of(known))
+    for seed in range(2):
+        rng = np.random.default_rng([seed, int(name[2:])])
+        other = Rescaled.randomly(known, rng, hessians=bool(seed))
+        result = auglag.minimize(other, budget=auglag.Budget(evaluations=5000))
+        fun = known.fun(result.x / other.dx)
+        assert fun == pytest.approx(base.fun, rel=1e-4, abs=1e-6), (result.message, other.dx, other.df, other.dc)
+        # R <= 1e-6 in units in which f is 1e8 as large may lie below the rounding errors; the scale-free test does not.
+        assert result.success or result.certificate.scale_free <= 1e-4, result.message
+
+
+@pytest.mark.parametrize("name", NAMES[1::4])
+def test_no_success_is_claimed_away_from_stationary_points(name):
+    known = hock_schittkowski.get(name)
+    for seed in range(2, 4):
+        other = Rescaled.randomly(known, np.random.default_rng([seed, int(name[2:])]), hessians=False)
+        result = auglag.minimize(other, budget=auglag.Budget(evaluations=5000))
+        if result.success:
+            check = auglag.certify(Rescaled.of(known), result.x / other.dx)
+            assert check.relative_residual <= 1e-3 * max(1.0, check.gradient_norm), (other.dx, other.df, other.dc)
