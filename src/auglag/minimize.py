@@ -113,8 +113,9 @@ def minimize(
         feasible point when the violation does not fall, and reports INFEASIBLE if there seems to be none.
     x_scale : number or array_like
         The size of the variables, as in `scipy.optimize.least_squares`: the run measures x in these units (rounded to
-        powers of two). None: variables below 1e-3 or above 1e3 get units of their size, judged from x0, bounds and
-        first derivatives at x0, unless `scaling` is off or g is given. 1: none do.
+        powers of two). None: variables get units of their size, judged from x0, bounds and first derivatives at x0,
+        where one is below 1e-6 or above 1e6 (1e-3 or 1e3 after a first attempt without a solution), unless `scaling` is
+        off or g is given. 1: none do.
     presolve : bool
         Whether rows known to be linear (`LinearConstraint`, ...) that are empty, multiples of others, or bounds of one
         variable are taken off before the run; results, multipliers and logs have all rows. Rows that exclude each other
@@ -126,8 +127,8 @@ def minimize(
         Whether Newton's method on the KKT conditions is tried between the iterations of Algorithm 1; inner="auto" then
         takes "qp" where it can. False: Algorithm 1 alone, and inner="auto" takes another solver.
     restarts : int
-        The most other starts that are tried if no solution is found from x0 (default 6; with inner="qp" only): the
-        best point so far if it is near a solution, the least violated point near x0, a larger penalty, points around
+        The most other starts that are tried if no solution is found from x0 (default 7; with inner="qp" only): x0 in
+        units of the variables' sizes where these are unusual, the best point so far if it is near a solution, the least violated point near x0, a larger penalty, points around
         x0, and the best point again. 0: x0 only. `history` has the attempt of every row, `message` names the start.
     budget : Budget
         Limits; see `auglag.Budget`.

@@ -132,7 +132,7 @@ def _fitted_in_units(point: Point, enough: float) -> Vector:
     if problem.g is not None or isinstance(point.jac, LinearOperator):
         return np.zeros(problem.m)
     size_x, size_f, size_c = _sizes(point, np.zeros(problem.m), _aside(problem, point.x))
-    size_f, size_c = size_f if 0.0 < size_f < math.inf else np.float64(1.0), np.where(size_c > 0.0, size_c, 1.0)
+    size_f = size_f if 0.0 < size_f < math.inf else np.float64(1.0)
     with np.errstate(all="ignore"):
         view = Point(_InUnits(problem, size_x, size_c), point.x / size_x)
         view._f, view._grad = float(point.f / size_f), point.grad * size_x / size_f
@@ -280,7 +280,7 @@ def _sizes(point: Point, y: Vector, aside: Point | None) -> tuple[Vector, np.flo
     if aside is not None:
         size_f = max(size_f, abs(aside.f - point.f))
         sides = np.maximum(sides, np.abs(aside.c - point.c))
-    return size_x, np.float64(size_f), sides
+    return size_x, np.float64(size_f), np.where(sides > 0.0, sides, 1.0)
 
 
 def _aside(problem: AbstractProblem, x: Vector) -> Point | None:

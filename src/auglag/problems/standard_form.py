@@ -36,24 +36,31 @@ class Scaling:
         """All factors 1."""
         return Scaling(1.0, np.ones(m))
 
+    def same_as(self, other: Scaling) -> bool:
+        """Whether all factors are the same."""
+        units = (np.ones(1) if scaling.sx is None else scaling.sx for scaling in (self, other))
+        return self.sf == other.sf and np.array_equal(self.sc, other.sc) and np.array_equal(*units)
+
     @staticmethod
-    def from_gradients(point: Point, sx: Vector | None = None) -> Scaling:
+    def from_gradients(point: Point, sx: Vector | None = None, *, closely: bool = False) -> Scaling:
         """Factors that bring the gradients of f and of every row at `point`, in the units sx, to a max norm of at most
-        100; and f and rows that are very small, gradient and value, up to a size of 1."""
+        100; and f and rows that are very small, gradient and value, up to a size of 1 (`closely`: and merely small)."""
         problem = point.problem
         gradient = np.abs(point.grad)
         largest = float(np.max(gradient if sx is None else gradient * sx, initial=0.0))
         rows = row_norms(columns_times(point.jac, sx)) if problem.m else np.zeros(0)
         sf, sc = float(formulas.scale_factor(np, largest)), np.asarray(formulas.scale_factor(np, rows))
         values = units.row_values(problem, point.c) if problem.m else rows
-        return Scaling(sf * float(_enlarged(max(largest, abs(point.f)))), sc * _enlarged(np.maximum(rows, values)), sx)
+        least = TUNING.least_size_closely if closely else TUNING.least_size
+        sf *= float(_enlarged(max(largest, abs(point.f)), least))
+        return Scaling(sf, sc * _enlarged(np.maximum(rows, values), least), sx)
 
 
-def _enlarged(size: Any) -> Any:
-    """The factor that makes a very small size 1; 1 where it is not small, 0 or not a number."""
+def _enlarged(size: Any, least: float) -> Any:
+    """The factor that makes a size below `least` 1; 1 where it is not below, 0 or not a number."""
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.minimum(1.0 / np.asarray(size), TUNING.largest_scale)
-    return np.where((size > 0.0) & (size < TUNING.least_size), factor, 1.0)
+    return np.where((size > 0.0) & (size < least), factor, 1.0)
 
 
 @final

@@ -47,15 +47,29 @@ class Tuning:
     least_row_gradient: float = 1e-10
     largest_row_gradient: float = 1e10
     #: f and rows whose size at x0 (gradient in units of the variables' sizes, or value) is below this are scaled up to
-    #: size 1. Above it R <= 1e-6 means four digits at least, which is the scale-free tolerance of the certificate.
-    least_size: float = 1e-2
+    #: size 1; ...
+    least_size: float = 1e-5
+    #: ... or below this after a first attempt without a solution. Above it R <= 1e-6 means four digits at least, which
+    #: is the scale-free tolerance of the certificate.
+    least_size_closely: float = 1e-2
     #: Largest factor by which they are scaled up; beyond, a size is more likely an accident of x0.
     largest_scale: float = 1e12
 
     # ------------------------------------------------------------------------------------------------------- `units`
-    #: Sizes of variables between these two are left alone: the method is not that sensitive.
+    #: Variables get units of their own where a size differs from 1 by more than this factor: the method is not that
+    #: sensitive; ...
+    far: float = 1e6
+    #: ... or by more than this after a first attempt without a solution.
+    far_closely: float = 1e3
+    #: A start below this is small: it may as well be meant as 0.
     small_variable: float = 1e-3
-    large_variable: float = 1e3
+    #: A variable between two bounds is taken to be at least this part as large as they are apart (or as 1, if that is
+    #: less).
+    bounded_share: float = 1e-3
+    #: A start or a step below this is 0 but for rounding; one above its inverse is endless.
+    zero: float = 1e-12
+    #: A row nearer to its side than this, relative to its terms, is as good as at its side, and says nothing of sizes.
+    at_side: float = 1e-6
     #: A variable is taken to be at least this part as large as it was at the start.
     start_share: float = 0.1
     #: Rows with more entries, zeros included, are not asked how large the variables may be.

@@ -16,31 +16,41 @@ from auglag.problems.jacobians import dense
 from auglag.problems.tuning import TUNING
 
 
-def typical(point: Point) -> Vector:
+def typical(point: Point, *, closely: bool = False) -> Vector:
     """The size of every variable, judged at one point.
 
     It is |x_j|. Where that is small or 0 it says little: then it is the step along x_j that changes f and the rows by
     their own size (the median of |value| / |derivative|), between |x_j| and 1 unless x_j = 0. Where values are 0, it
     is the step that changes f as much as steps of the other variables do. No size is larger than the distance of the
-    bounds. NaN where nothing is known.
+    bounds. NaN where nothing is known; with `closely` a start that is small, but not 0, then counts as it is.
     """
     problem, x = point.problem, np.abs(point.x)
     width = problem.upper - problem.lower
+    x = np.where(x < TUNING.zero, 0.0, x)
     small = (x < TUNING.small_variable) & (width > 0.0)
     found = np.where(width > 0.0, x, 1.0)
     if small.any():
-        steps = _natural_steps(point)
+        first = _natural_steps(point, x)
+        steps = _natural_steps(point, np.where(small & np.isfinite(first), np.fmax(first, x), x))
         steps = np.where(np.isfinite(steps), steps, _by_gradient(point, np.where(small, steps, x)))
-        steps = np.where(x > 0.0, np.clip(np.where(np.isnan(steps), 1.0, steps), x, 1.0), steps)
+        least = np.maximum(x, TUNING.bounded_share * np.minimum(width, 1.0))
+        unknown = least if closely else 1.0
+        steps = np.where(x > 0.0, np.clip(np.where(np.isnan(steps), unknown, steps), least, 1.0), steps)
         finite = np.where(np.isfinite(width), width, np.nan)
         found = np.where(small, np.fmin(steps, finite), found)
+        found[small & ~((found > TUNING.zero) & (found < 1.0 / TUNING.zero))] = np.nan
     return found
 
 
-def factors(typical: Vector) -> Vector | None:
-    """The units of a run: powers of two near the sizes; None where all are between 1e-3 and 1e3."""
+def factors(typical: Vector, *, closely: bool = False) -> Vector | None:
+    """The units of a run: powers of two near the sizes; None where no size is far from 1.
+
+    Far is a factor of a million, as the method is not that sensitive; with `closely` (after a first attempt that found
+    no solution) a factor of a thousand.
+    """
     known = np.where(np.isfinite(typical), typical, 1.0)
-    usual = (known >= TUNING.small_variable) & (known <= TUNING.large_variable)
+    far = TUNING.far_closely if closely else TUNING.far
+    usual = (known >= 1.0 / far) & (known <= far)
     return None if usual.all() else power_of_two(known)
 
 
@@ -82,18 +92,22 @@ def _by_gradient(point: Point, known: Vector) -> Vector:
     return np.where(np.isfinite(sizes) & (sizes > 0.0), sizes, np.nan)
 
 
-def _natural_steps(point: Point) -> Vector:
-    """Median over f and the rows of |value| / |derivative along x_j|; NaN where there is none."""
+def _natural_steps(point: Point, sizes: Vector) -> Vector:
+    """Median over f and the rows of |value| / |derivative along x_j|; NaN where there is none.
+
+    Rows that are as good as at a side, for variables of these sizes, say nothing.
+    """
     problem = point.problem
     steps = np.full((1, problem.n), np.nan)
     with np.errstate(all="ignore"):
         if point.f != 0.0:
             steps[0] = abs(point.f) / np.abs(point.grad)
         if problem.m and not isinstance(point.jac, LinearOperator) and problem.m * problem.n <= TUNING.largest_sizing:
-            values = row_values(problem, point.c)
-            rows = np.where(values > 0.0, values, np.nan)[:, None] / np.abs(dense(point.jac))
+            jac, values = np.abs(dense(point.jac)), row_values(problem, point.c)
+            at_side = TUNING.at_side * np.maximum(np.abs(point.c), np.max(jac * sizes, axis=1, initial=0.0))
+            rows = np.where(values > at_side, values, np.nan)[:, None] / jac
             steps = np.vstack([steps, rows])
-        steps[~np.isfinite(steps) | (steps <= 0.0)] = np.nan
+        steps[~np.isfinite(steps) | (steps <= TUNING.zero)] = np.nan
         steps = np.log(steps)
     known = np.isfinite(steps).any(axis=0)
     result = np.full(problem.n, np.nan)

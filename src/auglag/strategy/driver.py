@@ -28,7 +28,18 @@ from auglag.strategy import newton, plan, restarts, restoration, unboundedness
 from auglag.strategy.hooks import result_of_run
 from auglag.strategy.presolve import presolved
 from auglag.strategy.sqp import Candidate
-from auglag.strategy.state import ACCELERATED, CLASSES, Between, Context, Newtons, State, Task, restored, scale
+from auglag.strategy.state import (
+    ACCELERATED,
+    CLASSES,
+    Between,
+    Context,
+    Newtons,
+    State,
+    Task,
+    restored,
+    scale,
+    scaling_at,
+)
 
 
 def solve(task: Task) -> Result:
@@ -451,7 +462,9 @@ def aftermath(context: Context, state: State, status: Status) -> plan.Aftermath:
     problem, tol = context.task.problem, context.task.tol
     c = problem.at(state.start_x).c
     feasible = bool(np.all(np.abs(c - np.clip(c, problem.cl, problem.cu)) <= tol))
-    return plan.Aftermath(status, state.best.residual, tol, feasible, constrained=problem.m > 0)
+    other = scaling_at(context.task, state.start_x, closely=True)
+    unusual = context.task.settings.scaling and not other.same_as(state.scaling)
+    return plan.Aftermath(status, state.best.residual, tol, feasible, constrained=problem.m > 0, unusual=unusual)
 
 
 def begin_again(context: Context, state: State, attempt: int) -> Context:
@@ -461,15 +474,20 @@ def begin_again(context: Context, state: State, attempt: int) -> Context:
     if start is None or start.near:
         x, onwards = state.best.x, True
     else:
-        x, onwards = restarts.place(start, context.form, settings.inner, state.start_x, attempt, tuning), False
+        x, onwards = restarts.place(start, context.form, settings.inner, state.start_x, attempt - 1, tuning), False
     if not restarts.defined(task.problem, x):
         x = state.start_x
     state.earlier += state.history.iterations  # only now: a limit may end the run while a start is looked for
     state.attempt, history = attempt, state.history
     state.history = History(history.objective, history.violation, history.negligible)
     if settings.scaling:  # where f has fallen far, its gradient at x0 says nothing any more
-        scale(task, state, x if onwards else state.start_x)
+        # Units of the variables' sizes are also needed where R met tol, and the scale-free test was not met.
+        closely = (start is not None and start.units) or (onwards and state.best.residual <= task.tol)
+        scale(task, state, x if onwards else state.start_x, closely=closely)
     context = context.again(state)
+    if context.form.magnified and math.isfinite(state.best.residual):  # points are compared in other units from here on
+        own = context.form.error(context.form.start(state.best.x), context.form.own_y(state.best.y))
+        state.best.residual = context.compared(task.judge.check(state.best), own)
     largest = tuning.start_multipliers
     y = np.clip(context.form.own_y(state.best.y), -largest, largest) if onwards else np.zeros(context.form.m)
     begin(context, state, context.form.start(x), y, state.history.negligible)

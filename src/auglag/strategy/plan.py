@@ -43,7 +43,7 @@ class Standing:
     models: bool = True  #: the inner solver's steps are Newton's too (inner="qp")
     interior: bool = True  #: interior points may be tried
     restoration: bool = True  #: restoration may be tried
-    restarts: int = 6  #: most starts beside x0
+    restarts: int = 7  #: most starts beside x0
     attempt: int = 0  #: 0 from x0, then the number of the restart
     inner_limit: int = 2000  #: of the budget, for one subproblem
 
@@ -229,6 +229,7 @@ class Aftermath:
     tol: float
     feasible: bool  #: whether x0 satisfies the constraints
     constrained: bool = True  #: whether there are any
+    unusual: bool = False  #: whether variables, f or rows have sizes that the first attempt did not care for
 
 
 def next_attempt(attempt: int, restarts: int, a: Aftermath, t: Tuning) -> int | None:
@@ -242,8 +243,10 @@ def _calls_for(a: Aftermath, start: Start | None, t: Tuning) -> bool:
 
     After INFEASIBLE only a start at another place may: the violation is stationary here. Where the tolerance is nearly
     met, or without constraints, only the best point may: other starts lead to other minima. The least violated point
-    near a feasible x0 is x0 itself, which was tried.
+    near a feasible x0 is x0 itself, which was tried. Other units help only where those of the user are unusual.
     """
+    if start is not None and start.units:
+        return a.unusual
     if a.status is Status.INFEASIBLE:
         return start is not None and start.spread > 0.0
     if start is not None and start.near:

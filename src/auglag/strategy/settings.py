@@ -44,7 +44,7 @@ class Settings:
     weights: tuple[float, ...] = ()  #: the penalty of row i is beta times its weight; empty: 1 for all
     acceleration: SQP | None = field(default_factory=SQP)  #: None: Algorithm 1 alone
     restoration: bool = True  #: look for a feasible point when the violation does not fall
-    restarts: int = 6  #: most other starts, with acceleration, if no solution is found from x0
+    restarts: int = 7  #: most other starts, with acceleration, if no solution is found from x0
     largest_penalty: float = LARGEST_PENALTY
     negligible: float = 0.01  #: a violation below negligible * tol does not raise the penalty
     aim: float = 0.1  #: the loop aims at aim * tol, so that x and y are accurate too, but succeeds at tol

@@ -299,17 +299,25 @@ class Context:
         return Stopping(task.tol, task.budget, standing.constrained, self.aim, largest, self.models, doubt)
 
 
-def scale(task: Task, state: State, x: Vector) -> None:
+def scale(task: Task, state: State, x: Vector, *, closely: bool = False) -> None:
     """Scale variables, f and rows as the settings say, from what is known at the user's x."""
-    settings, problem = task.settings, task.problem
-    sizes, sx = units.typical(problem.at(x)), task.x_scale
+    state.sizes = units.typical(task.problem.at(x)) if state.sizes is None else state.sizes
+    sx = scaling_at(task, x, closely=closely).sx
+    measure_in(task, state.sizes, sx)  # finite differences may become better by it
+    state.scaling = scaling_at(task, x, closely=closely, sx=sx)
+
+
+def scaling_at(task: Task, x: Vector, *, closely: bool = False, sx: Vector | None = None) -> Scaling:
+    """The scaling that follows from values and derivatives at x; `closely`: with an eye for sizes a bit unusual."""
+    settings, problem, point = task.settings, task.problem, task.problem.at(x)
+    sx = task.x_scale if sx is None else sx
     if sx is None and settings.scaling and problem.g is None:
-        sx = units.factors(sizes)
+        sx = units.factors(units.typical(point, closely=closely), closely=closely)
     sx = None if sx is None or (sx == 1.0).all() else sx
-    state.sizes = sizes if state.sizes is None else state.sizes
-    measure_in(task, state.sizes, sx)
-    scaling = Scaling.from_gradients(problem.at(x), sx) if settings.scaling else Scaling(1.0, np.ones(problem.m), sx)
-    state.scaling = replace(scaling, sc=scaling.sc * np.sqrt(settings.weights)) if settings.weights else scaling
+    scaling = Scaling(1.0, np.ones(problem.m), sx)
+    if settings.scaling:
+        scaling = Scaling.from_gradients(point, sx, closely=closely)
+    return replace(scaling, sc=scaling.sc * np.sqrt(settings.weights)) if settings.weights else scaling
 
 
 def measure_in(task: Task, sizes: Vector, unit: Vector | None) -> None:

@@ -21,6 +21,7 @@ class Start:
     spread: float = 0.0  #: standard deviation of the random displacement of x0, relative to max(1, |x0|)
     feasible: bool = False  #: begin at the least violated point near there
     penalty: float = 1.0  #: multiplies the first penalty
+    units: bool = False  #: measure variables, f and rows in units of their size; skipped if they are already
 
 
 #: The name of the starts that go on from the best point.
@@ -29,6 +30,7 @@ BEST = "the best point so far"
 #: The starts after x0, in the order in which they are tried; the last of all goes on from the best point, near or not.
 #: Order and numbers chosen by trial: what needs no new region comes first, what is random last.
 STARTS = (
+    Start("x0 in units of the variables' sizes", units=True),
     Start(BEST, near=True),
     Start("the least violated point near x0", feasible=True),
     Start("x0 with a larger penalty", penalty=10.0),
@@ -195,7 +197,12 @@ class Tuning:
             return math.inf
         if attempt >= restarts:
             return self.effort_last
-        return self.effort_first if attempt == 0 or self.starts[attempt - 1].near else self.effort_other
+        return self.effort_first if attempt == 0 or self._whole(self.starts[attempt - 1]) else self.effort_other
+
+    @staticmethod
+    def _whole(start: Start) -> bool:
+        """Whether a start deserves the effort of the first attempt."""
+        return start.near or start.units
 
 
 TUNING = Tuning()
