@@ -128,8 +128,9 @@ def minimize(
         takes "qp" where it can. False: Algorithm 1 alone, and inner="auto" takes another solver.
     restarts : int
         The most other starts that are tried if no solution is found from x0 (default 7; with inner="qp" only): x0 in
-        units of the variables' sizes where these are unusual, the best point so far if it is near a solution, the least violated point near x0, a larger penalty, points around
-        x0, and the best point again. 0: x0 only. `history` has the attempt of every row, `message` names the start.
+        units of the variables' sizes where these are unusual, the best point so far if it is near a solution, the least
+        violated point near x0, a larger penalty, points around x0, and the best point again. 0: x0 only. `history` has
+        the attempt of every row, `message` names the start.
     budget : Budget
         Limits; see `auglag.Budget`.
     warm_start : Result, mapping or tuple

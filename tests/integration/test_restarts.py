@@ -143,19 +143,21 @@ def test_the_order_of_starts():
         return next_attempt(attempt, restarts, after, TUNING)
 
     assert following(0, 0, far) is None
-    assert TUNING.starts[0].near
-    assert [following(k, most, far) for k in range(most + 1)] == [2, *range(2, most + 1), None]
-    assert following(0, most, replace(far, residual=1e-4)) == 1  # near a solution it goes on from there
-    assert [following(k, most, replace(far, residual=5e-8)) for k in (0, 1)] == [1, None]  # nearly there: no more
-    assert following(0, most, replace(far, feasible=True)) == 3  # the least violated point near x0 is x0
+    assert TUNING.starts[0].units
+    assert TUNING.starts[1].near
+    assert [following(k, most, far) for k in range(most + 1)] == [3, 3, *range(3, most + 1), None]
+    assert following(0, most, replace(far, unusual=True)) == 1  # unusual sizes: other units come first
+    assert following(0, most, replace(far, residual=1e-4)) == 2  # near a solution it goes on from there
+    assert [following(k, most, replace(far, residual=5e-8)) for k in (0, 2)] == [2, None]  # nearly there: no more
+    assert following(0, most, replace(far, feasible=True)) == 4  # the least violated point near x0 is x0
     infeasible = replace(far, status=Status.INFEASIBLE)
     elsewhere = following(0, most, infeasible)
     assert elsewhere is not None
     assert TUNING.starts[elsewhere - 1].spread > 0
     assert following(most - 1, most, infeasible) is None
     assert TUNING.start_of(most, most) is None
-    efforts = [TUNING.effort(k, most) for k in (0, 1, 2, most)]
-    assert efforts == [TUNING.effort_first, TUNING.effort_first, TUNING.effort_other, TUNING.effort_last]
+    efforts = [TUNING.effort(k, most) for k in (0, 1, 2, 3, most)]
+    assert efforts == [TUNING.effort_first] * 3 + [TUNING.effort_other, TUNING.effort_last]
     assert TUNING.effort(0, 0) == np.inf
 
 

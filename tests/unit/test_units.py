@@ -28,7 +28,7 @@ class TestSizes:
             (lambda x: (x[0] - 3.0) ** 2, [0.0], None, [1.5]),  # |f| / |f'| at 0
             (lambda x: (1e8 * x[0] - 3.0) ** 2, [0.0], None, [1.5e-8]),
             (lambda x: (1e8 * x[0] - 3.0) ** 2, [1e-9], None, [1.45e-8]),
-            (lambda x: (x[0] - 3.0) ** 2, [1e-30], None, [1.0]),  # a start that is nearly 0 is one, but for its sign
+            (lambda x: (x[0] - 3.0) ** 2, [1e-30], None, [1.5]),  # a start that is 0 but for rounding
             (lambda x: (x[0] - 3e6) ** 2, [0.0], [(0.0, 10.0)], [10.0]),  # no larger than the bounds are apart
             (lambda x: np.sin(x[0]), [0.0], None, [math.nan]),  # nothing is known
             (lambda x: 1e8 * x[0] + x[1], [0.0, 4.0], None, [4e-8, 4.0]),  # as large as the other one, for f
@@ -39,8 +39,10 @@ class TestSizes:
         np.testing.assert_allclose(units.typical(given.at(given.x0)), expected, rtol=1e-3)
 
     def test_units_are_powers_of_two_and_none_where_all_sizes_are_usual(self):
-        assert units.factors(np.array([1e-3, 1.0, 1e3, math.nan])) is None
-        np.testing.assert_array_equal(units.factors(np.array([3.0, 1e6])), [4.0, 2.0**20])
+        assert units.factors(np.array([1e-6, 1.0, 1e6, math.nan])) is None
+        assert units.factors(np.array([1e-3, 1.0, 1e3, math.nan]), closely=True) is None
+        np.testing.assert_array_equal(units.factors(np.array([3.0, 2e6])), [4.0, 2.0**21])
+        np.testing.assert_array_equal(units.factors(np.array([3.0, 2e4]), closely=True), [4.0, 2.0**14])
 
     def test_small_objectives_and_rows_are_scaled_up_large_ones_down(self):
         row = NonlinearConstraint(lambda x: np.array([1e-9 * x[0], 1e5 * x[0], x[0]]), 0.0, [1e-9, 1e5, 1.0])

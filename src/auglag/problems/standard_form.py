@@ -38,8 +38,8 @@ class Scaling:
 
     def same_as(self, other: Scaling) -> bool:
         """Whether all factors are the same."""
-        units = (np.ones(1) if scaling.sx is None else scaling.sx for scaling in (self, other))
-        return self.sf == other.sf and np.array_equal(self.sc, other.sc) and np.array_equal(*units)
+        one, two = (np.ones(1) if scaling.sx is None else scaling.sx for scaling in (self, other))
+        return self.sf == other.sf and np.array_equal(self.sc, other.sc) and np.array_equal(one, two)
 
     @staticmethod
     def from_gradients(point: Point, sx: Vector | None = None, *, closely: bool = False) -> Scaling:

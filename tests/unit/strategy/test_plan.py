@@ -113,7 +113,7 @@ def test_suspicions_are_raised_twice_and_then_no_more() -> None:
 
 def test_an_attempt_of_an_unconstrained_problem_or_without_models_has_no_end() -> None:
     assert effort_left(replace(START, iterations=10), TUNING) == 740
-    assert effort_left(replace(START, attempt=2, iterations=10), TUNING) == 240
+    assert effort_left(replace(START, attempt=3, iterations=10), TUNING) == 240
     assert effort_left(FREE, TUNING) == effort_left(replace(START, models=False), TUNING) == math.inf
 
 
