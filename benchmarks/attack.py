@@ -1,14 +1,15 @@
 """Attack `auglag.minimize` with problems whose truth is known, and judge every claim in 80-bit arithmetic.
 
-    python benchmarks/attack.py                                   # all, about 21,000 problems
+    python benchmarks/attack.py                                   # all, 21,800 problems
     python benchmarks/attack.py --every 20                        # every 20th of each family
     python benchmarks/attack.py --families units noise --count 50 # the first 50 of two families
     python benchmarks/attack.py --ipopt                           # IPOPT too, for its false "infeasible"
-    python benchmarks/attack.py --show "units" 17                 # one problem, with all that is known of it
+    python benchmarks/attack.py --show units 17                   # one problem, with all that is known of it
 
 Problem number i of a family is made from the seed i and the family's name. Results are lines of JSON in `--out`
 (`results/attack.jsonl`, not kept in the repository); a run that was interrupted goes on where it was, so remove the
-file after a change of the library. The table goes to `results/attack.md` after a full run, else to the terminal only.
+file after a change of the library. `--write` puts the table into `results/attack.md`, and every false or unpleasant end
+into `results/attack.csv`.
 
 A claimed success is false if the residual R of the point, with exact functions and the best multipliers, is above
 twice `tol` (ten times for differences and for functions that are not exact) and rounding does not explain it; in the
@@ -220,6 +221,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--ipopt", action="store_true", help="solve each problem by IPOPT, too")
     parser.add_argument("--out", type=Path, default=RESULTS / "attack.jsonl")
+    parser.add_argument("--write", action="store_true", help="write results/attack.md and .csv")
     parser.add_argument("--show", nargs=2, metavar=("FAMILY", "SEED"))
     arguments = parser.parse_args()
     if arguments.show:
@@ -246,13 +248,14 @@ def main() -> None:
     rows = [done[job[:2]] for job in jobs]
     text = table(rows)
     print("\n".join(text))
-    if len(rows) == sum(count for _, count in FAMILIES.values()):
-        (RESULTS / "attack.md").write_text("\n".join(["# Attack", "", *text, "", NOTES, ""]))
+    if arguments.write:
+        whole = sum(count for _, count in FAMILIES.values())
+        part = "" if len(rows) == whole else f"\n{len(rows):,} problems of the {whole:,} of a full run.\n"
+        (RESULTS / "attack.md").write_text("\n".join(["# Attack", part, *text, "", NOTES, ""]))
         with (RESULTS / "attack.csv").open("w", newline="") as out:
             bad = [row for row in rows if row["outcome"] not in ("success", "right verdict", "failure")]
-            writer = csv.DictWriter(
-                out, ("family", "seed", "outcome", "status", "R", "relative"), extrasaction="ignore"
-            )
+            names = ("family", "seed", "outcome", "status", "R", "relative")
+            writer = csv.DictWriter(out, names, extrasaction="ignore")
             writer.writeheader()
             writer.writerows(bad)
 
