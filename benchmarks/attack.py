@@ -3,7 +3,7 @@
     python benchmarks/attack.py                                   # all, 21,800 problems
     python benchmarks/attack.py --every 20                        # every 20th of each family
     python benchmarks/attack.py --families units noise --count 50 # the first 50 of two families
-    python benchmarks/attack.py --ipopt                           # IPOPT too, for its false "infeasible"
+    python benchmarks/attack.py --ipopt --every 4 --write         # IPOPT instead, for its false "infeasible"
     python benchmarks/attack.py --show units 17                   # one problem, with all that is known of it
 
 Problem number i of a family is made from the seed i and the family's name. Results are lines of JSON in `--out`
@@ -54,6 +54,8 @@ from auglag.bench.spec import Limits
 from auglag.problems.base import AbstractProblem
 
 RESULTS = Path(__file__).parent / "results"
+#: What IPOPT said of the same problems: by family, which ones were tried, and the seeds it falsely calls infeasible.
+IPOPT = RESULTS / "attack_ipopt.json"
 TOL = 1e-6
 SECONDS = 20.0
 #: Outcome -> column.
@@ -149,7 +151,7 @@ def ipopt(case: Case) -> str:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             inner = Filled(auglag.Problem(**case.arguments()))
-            problem = CountedProblem(inner, Limits(seconds=2.0, gradients=3000))
+            problem = CountedProblem(inner, Limits(seconds=2.0, gradients=1000))
             return baselines.get(name).solve(problem, baselines.complete(name, {}), 0).message
     except LimitReached:
         return "limit"
@@ -159,23 +161,26 @@ def ipopt(case: Case) -> str:
 
 def work(job: tuple[str, int, bool]) -> dict[str, Any]:
     """One line of the record."""
-    family, seed, beside = job
-    began = time.process_time()
-    row = {"family": family, "seed": seed, **attack(case_of(family, seed))}
-    row["cpu"] = round(time.process_time() - began, 3)
-    if beside:
-        case = case_of(family, seed)
+    family, seed, by_ipopt = job
+    case, began = case_of(family, seed), time.process_time()
+    if by_ipopt:
         says = ipopt(case)
-        row["ipopt"] = says
-        row["ipopt_infeasible"] = case.feasible and says == "Infeasible_Problem_Detected"
-    return row
+        facts = {"says": says, "false": case.feasible and says == "Infeasible_Problem_Detected"}
+    else:
+        facts = attack(case)
+    return {"family": family, "seed": seed, **facts, "cpu": round(time.process_time() - began, 3)}
+
+
+def _asked(beside: dict[str, Any], row: dict[str, Any]) -> bool:
+    """Whether IPOPT has tried this problem."""
+    known = beside.get(row["family"])
+    return known is not None and row["seed"] % known["every"] == 0 and row["seed"] < known["count"]
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
     """One line per family."""
-    beside = any("ipopt" in row for row in rows)
-    extra = ["IPOPT: false infeasible"] if beside else []
-    titles = ["family", "problems", *COLUMNS.values(), *extra, "saddles", "worse", "CPU s"]
+    beside = json.loads(IPOPT.read_text()) if IPOPT.exists() else {}
+    titles = ["family", "problems", *COLUMNS.values(), "IPOPT: false infeasible", "saddles", "worse", "CPU s"]
     lines = ["| " + " | ".join(titles) + " |", "|---" + "|--:" * (len(titles) - 1) + "|"]
     for family in (*FAMILIES, "all"):
         own = [row for row in rows if family in (row["family"], "all")]
@@ -183,10 +188,10 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
             continue
         count = collections.Counter(row["outcome"] for row in own)
         cells = [family, len(own), *(count[name] for name in COLUMNS)]
-        if beside:
-            asked = [row for row in own if "ipopt" in row]
-            wrong = sum(row["ipopt_infeasible"] for row in asked)
-            cells.append(f"{wrong}" if len(asked) == len(own) else f"{wrong} of {len(asked)}")
+        asked = [row for row in own if _asked(beside, row)]
+        wrong = sum(row["seed"] in beside[row["family"]]["false"] for row in asked)
+        mine = sum(row["outcome"] == "false infeasible" for row in asked)
+        cells.append(f"{wrong}" if len(asked) == len(own) else f"{wrong} of {len(asked)} (auglag: {mine})")
         cells += [sum(bool(row.get(name)) for row in own) for name in ("saddle", "worse")]
         cells.append(f"{sum(row['cpu'] for row in own):.0f}")
         lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
@@ -220,44 +225,57 @@ def main() -> None:
     parser.add_argument("--count", type=int, help="only the first so many of each family")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--ipopt", action="store_true", help="solve each problem by IPOPT, too")
-    parser.add_argument("--out", type=Path, default=RESULTS / "attack.jsonl")
+    parser.add_argument("--out", type=Path, help="results/attack.jsonl, or attack-ipopt.jsonl")
     parser.add_argument("--write", action="store_true", help="write results/attack.md and .csv")
     parser.add_argument("--show", nargs=2, metavar=("FAMILY", "SEED"))
     arguments = parser.parse_args()
+    arguments.out = arguments.out or RESULTS / f"attack{'-ipopt' * arguments.ipopt}.jsonl"
     if arguments.show:
         show(arguments.show[0], int(arguments.show[1]))
         return
-    jobs = [
-        (name, seed, arguments.ipopt)
-        for name in arguments.families
-        for seed in range(0, FAMILIES[name][1] if arguments.count is None else arguments.count, arguments.every)
-    ]
-    lines = arguments.out.read_text().splitlines() if arguments.out.exists() else []
-    done = {(row["family"], row["seed"]): row for row in map(json.loads, lines)}
-    missing = [job for job in jobs if job[:2] not in done]
-    with arguments.out.open("a") as file, contextlib.ExitStack() as stack:
-        if arguments.processes == 1:
-            found = map(work, missing)
-        else:
-            pool = stack.enter_context(multiprocessing.Pool(arguments.processes))
-            found = pool.imap_unordered(work, missing)
-        for row in found:
-            done[row["family"], row["seed"]] = row
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-    rows = [done[job[:2]] for job in jobs]
+    count = {name: arguments.count or FAMILIES[name][1] for name in arguments.families}
+    jobs = [(name, seed, arguments.ipopt) for name in count for seed in range(0, count[name], arguments.every)]
+    rows = carry_out(jobs, arguments.out, arguments.processes)
+    if arguments.ipopt:
+        known = json.loads(IPOPT.read_text()) if IPOPT.exists() else {}
+        for name in count:
+            false = [row["seed"] for row in rows if row["family"] == name and row["false"]]
+            known[name] = {"count": count[name], "every": arguments.every, "false": false}
+            print(name, "false infeasible:", len(false))
+        if arguments.write:
+            IPOPT.write_text(json.dumps(known) + "\n")
+        return
     text = table(rows)
     print("\n".join(text))
     if arguments.write:
-        whole = sum(count for _, count in FAMILIES.values())
-        part = "" if len(rows) == whole else f"\n{len(rows):,} problems of the {whole:,} of a full run.\n"
-        (RESULTS / "attack.md").write_text("\n".join(["# Attack", part, *text, "", NOTES, ""]))
-        with (RESULTS / "attack.csv").open("w", newline="") as out:
-            bad = [row for row in rows if row["outcome"] not in ("success", "right verdict", "failure")]
-            names = ("family", "seed", "outcome", "status", "R", "relative")
-            writer = csv.DictWriter(out, names, extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(bad)
+        write(rows, text)
+
+
+def carry_out(jobs: list[tuple[str, int, bool]], out: Path, processes: int) -> list[dict[str, Any]]:
+    """The records of all jobs; those that the file has are not done again."""
+    lines = out.read_text().splitlines() if out.exists() else []
+    done = {(row["family"], row["seed"]): row for row in map(json.loads, lines)}
+    missing = [job for job in jobs if job[:2] not in done]
+    with out.open("a") as file, contextlib.ExitStack() as stack:
+        pool = stack.enter_context(multiprocessing.Pool(processes)) if processes > 1 else None
+        for row in map(work, missing) if pool is None else pool.imap_unordered(work, missing):
+            done[row["family"], row["seed"]] = row
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+    return [done[job[:2]] for job in jobs]
+
+
+def write(rows: list[dict[str, Any]], text: list[str]) -> None:
+    """The table, and every false or unpleasant end."""
+    whole = sum(count for _, count in FAMILIES.values())
+    part = "" if len(rows) == whole else f"\n{len(rows):,} problems of the {whole:,} of a full run.\n"
+    (RESULTS / "attack.md").write_text("\n".join(["# Attack", part, *text, "", NOTES, ""]))
+    with (RESULTS / "attack.csv").open("w", newline="") as out:
+        bad = [row for row in rows if row["outcome"] not in ("success", "right verdict", "failure")]
+        names = ("family", "seed", "outcome", "status", "R", "relative")
+        writer = csv.DictWriter(out, names, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(bad)
 
 
 if __name__ == "__main__":

@@ -39,9 +39,7 @@ def spread(
         yield from _in_pool(work, items, workers, engine)
 
 
-def _in_pool(
-    work: Callable[[Any], T], items: Mapping[str, Any], workers: int, engine: str
-) -> Iterator[tuple[str, T]]:
+def _in_pool(work: Callable[[Any], T], items: Mapping[str, Any], workers: int, engine: str) -> Iterator[tuple[str, T]]:
     workers = max(1, min(workers, len(items)))
     pool: Executor
     if engine == "threads":
@@ -71,8 +69,8 @@ def on_cluster(
         raise MissingExtra("work on a cluster needs Dask: pip install 'auglag[cluster]'") from None
     try:
         client = Client(address, timeout=timeout, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise ClusterError(f"no Dask scheduler answers at {address!r}: {error}") from None
+    except (OSError, TimeoutError, ValueError) as silence:
+        raise ClusterError(f"no Dask scheduler answers at {address!r}: {silence}") from None
     attempts = dict.fromkeys(items, 0)
     keys: dict[str, str] = {}
 
