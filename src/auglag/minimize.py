@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import numbers
 import os
 import threading
@@ -17,6 +18,7 @@ from scipy.optimize import OptimizeResult
 
 from auglag._typing import Vector
 from auglag.algorithm.rules import Adaptive, Always, DualRule, FromScale, History, PenaltyRule, ToleranceRule
+from auglag.algorithm.status import Status
 from auglag.budget import Budget, Meter
 from auglag.certificate import Certificate, certificate
 from auglag.errors import InputError, OptionError, require_positive
@@ -185,7 +187,10 @@ def minimize(
     first = x0
     if x0 is None and warm_start is not None and not isinstance(fun, AbstractProblem):
         first = _unpack(warm_start)[0]
-    problem = _as_problem(fun, first, args, given, constraints, finite_diff_rel_step)
+    try:
+        problem = _as_problem(fun, first, args, given, constraints, finite_diff_rel_step)
+    except KeyboardInterrupt:  # while the constraints are called for the first time, to learn how many rows they have
+        return _interrupted(first, bounds, tol)
     settings = replace(settings, weights=row_weights(penalty_weights, problem.m))
     start = _start(problem, x0, warm_start)
     table = Table() if progress else None
@@ -406,6 +411,14 @@ def _as_problem(
     if fun is None and no_constraints:
         raise InputError("fun and constraints must not both be missing: there is nothing to solve, got fun=None")
     return Problem(fun, x0, args, constraints=constraints, finite_diff_rel_step=rel_step, **given)
+
+
+def _interrupted(x0: Any, bounds: Any, tol: float) -> Result:
+    """The result of a run that Ctrl-C ended before anything is known: x0 (inside the bounds), all else NaN."""
+    result = minimize(lambda x: math.nan, x0, bounds=bounds, tol=tol, restarts=0, check_derivatives=False)
+    result.status, result.nfev, result.njev, result.advice = Status.INTERRUPTED, 0, 0, ()
+    result.message = f"{Status.INTERRUPTED.message} Nothing is known yet but x0."
+    return result
 
 
 def _start(problem: AbstractProblem, x0: Any, warm_start: Any) -> WarmStart:
