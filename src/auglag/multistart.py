@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import pickle
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -210,8 +211,11 @@ class _Kept:
         self.path = path
         self.key = hashlib.sha256(points.tobytes() + repr(tuple(key)).encode()).hexdigest()
         self.found: dict[int, Found] = {}
+        self.failed = False
         if path is None or not path.exists():
             return
+        if not path.is_file():
+            raise CheckpointError(f"store={str(path)!r} must be a file")
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             mine = content["format"] == FORMAT and content["key"] == self.key
@@ -227,10 +231,15 @@ class _Kept:
             )
 
     def add(self, k: int, one: Found) -> None:
-        """Keep one more."""
+        """Keep one more. Where the file cannot be written the starts go on, with one warning."""
         self.found[k] = one
         if self.path is None:
             return
         plain = {k: asdict(one) | {"x": one.x.tolist(), "status": one.status.name} for k, one in self.found.items()}
-        with replacing(self.path) as file:
-            file.write(json.dumps({"format": FORMAT, "key": self.key, "found": plain}).encode())
+        try:
+            with replacing(self.path) as file:
+                file.write(json.dumps({"format": FORMAT, "key": self.key, "found": plain}).encode())
+        except OSError as error:
+            if not self.failed:
+                self.failed = True
+                warnings.warn(f"{self.path} could not be written, and the starts go on: {error.strerror}", stacklevel=2)

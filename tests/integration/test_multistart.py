@@ -247,6 +247,28 @@ def test_a_damaged_store_is_said_to_be_one(tmp_path, content):
     assert file.read_text() == content
 
 
+def test_a_store_that_is_no_file_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(CheckpointError, match="must be a file"):
+            multistart(waves, [4.5, 0.0], bounds=BOX, starts=3, store=path)
+
+
+def test_a_store_that_cannot_be_written_is_one_warning(tmp_path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+
+    def removes(x):
+        if folder.exists():
+            folder.rmdir()
+        return waves(x)
+
+    with pytest.warns(UserWarning, match="could not be written, and the starts go on") as seen:
+        result = multistart(removes, [4.5, 0.0], bounds=BOX, starts=3, store=folder / "starts.json")
+    assert len(seen) == 1
+    alike(result, multistart(waves, [4.5, 0.0], bounds=BOX, starts=3))
+
+
 def test_a_store_of_other_starts_is_refused(tmp_path):
     file = tmp_path / "starts.json"
     multistart(waves, [4.5, 0.0], bounds=BOX, starts=3, store=file)
