@@ -404,6 +404,15 @@ def noise(rng: Rng) -> Case:
     return spoiled(rng, lambda v: v + level * np.sin(1e7 * v) * math.sqrt(2))
 
 
+def stated(rng: Rng) -> Case:
+    """The same noise, or rounding, with its size stated."""
+    level = 10.0 ** rng.uniform(-7, -2)
+    draws = np.random.default_rng(rng.integers(2**32))
+    if rng.random() < 0.5:
+        return spoiled(rng, lambda v: v + level * draws.standard_normal(v.shape), stated=level)
+    return spoiled(rng, lambda v: np.round(v / level) * level, stated=level)
+
+
 # ------------------------------------------------------------------------------------- wrong derivatives, hidden state
 
 
@@ -534,6 +543,7 @@ FAMILIES: dict[str, tuple[Callable[[Rng], Case], int]] = {
     "digits": (digits, 700),
     "integers": (integers, 600),
     "noise": (noise, 1000),
+    "stated errors": (stated, 500),
     "wrong derivatives": (wrong, 2000),
     "hidden state": (hidden, 1200),
 }

@@ -108,6 +108,23 @@ def saddle(m: Model, x: Any, y: Any) -> bool:
     return bool(values[0] < -1e-5 * max(1.0, float(np.abs(hessian).max())))
 
 
+def explained_by_error(case: Case, x: Any, y: Any) -> float:
+    """About what a known error of the values does to R: their own size, and that of the best differences of them.
+
+    Differences of values with an error e are known to about 2 sqrt(e |f''|), by the best of steps; ten times that.
+    """
+    if not case.stated:
+        return 0.0
+    m, x = case.model, np.asarray(x, dtype=float)
+    sizes = [np.linalg.norm(function.hess(x)) * max(1.0, weight) for function, weight in _weighted(m, y)]
+    slopes = sum(2 * np.sqrt(case.stated * (size + case.stated)) for size in sizes) * math.sqrt(m.n)
+    return 10 * float(case.stated * math.sqrt(1 + len(m.rows)) + (slopes if case.order == 0 else 0.0))
+
+
+def _weighted(m: Model, y: Any) -> list[tuple[Any, float]]:
+    return [(m.f, 1.0), *((row, float(weight) ** 2) for row, weight in zip(m.rows, y, strict=True))]
+
+
 def judge(case: Case, x: Any, y: Any, tol: float) -> dict[str, Any]:
     """What is true of a claimed success: its residuals, and whether the claim is false."""
     factor = 10.0 if case.coarse or case.order == 0 else 2.0
@@ -118,7 +135,10 @@ def judge(case: Case, x: Any, y: Any, tol: float) -> dict[str, Any]:
         if multipliers is None or r > worst:
             worst, explained, multipliers = r, rounding, best
     facts["R"] = worst
-    wrong = not worst <= factor * tol + explained
+    allowed = factor * tol + explained
+    if multipliers is not None:
+        allowed = max(allowed, explained_by_error(case, x, multipliers))
+    wrong = not worst <= allowed
     if case.base is not None:
         natural = np.asarray(x, dtype=EXTENDED) / case.unit
         facts["relative"] = residual(case.base, natural)[0]

@@ -10,12 +10,15 @@ and in 80-bit arithmetic (what the judge sees).
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import NonlinearConstraint
+
+import auglag
 
 #: name -> (value, first and second derivative).
 SHAPES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any], Any]]] = {
@@ -211,6 +214,7 @@ class Case:
     bounded: bool = True  #: the objective has a lower bound on the feasible set (also where that is empty)
     refusal: bool = False  #: a `DerivativeError` is a good answer
     coarse: bool = False  #: values or derivatives are not exact
+    stated: float = 0.0  #: the absolute error of all values, where `minimize` is told of it
     truths: Callable[[], list[Model]] | None = (
         None  #: what success is judged by, after the run; the model itself if None
     )
@@ -219,7 +223,7 @@ class Case:
     best: float | None = None  #: the least value of f there is
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of `auglag.minimize` and of `auglag.Problem`."""
+        """The arguments that `auglag.minimize` and `auglag.Problem` share."""
         m, o = self.model, self.oracle or Oracle.exact(self.model)
         given: dict[str, Any] = {"fun": o.f, "x0": np.array(self.x0, dtype=float)}
         if self.order:
@@ -231,6 +235,11 @@ class Case:
         if m.rows:
             given["constraints"] = self._constraints(o)
         return given
+
+    def with_options(self) -> dict[str, Any]:
+        """The arguments of `auglag.minimize`, with the error of the values if it is stated and the library takes it."""
+        told = self.stated and "noise" in inspect.signature(auglag.minimize).parameters
+        return {**self.arguments(), **self.options, **({"noise": self.stated} if told else {})}
 
     def _constraints(self, o: Oracle) -> list[Any]:
         m, more = self.model, {}
