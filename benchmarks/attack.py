@@ -197,7 +197,8 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
         asked = [row for row in own if _asked(beside, row)]
         wrong = sum(row["seed"] in beside[row["family"]]["false"] for row in asked)
         mine = sum(row["outcome"] == "false infeasible" for row in asked)
-        cells.append(f"{wrong}" if len(asked) == len(own) else f"{wrong} of {len(asked)} (auglag: {mine})")
+        part = f"{wrong} of {len(asked)} (auglag: {mine})" if asked else "not asked"
+        cells.append(f"{wrong}" if len(asked) == len(own) else part)
         cells += [sum(bool(row.get(name)) for row in own) for name in ("saddle", "worse")]
         cells.append(f"{sum(row['cpu'] for row in own):.0f}")
         lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")

@@ -202,7 +202,7 @@ def radii(rng: Rng) -> Case:
         m = model(Function(n, linear=slope), [Function(n, shape)], [-np.inf], [far**2])
         base = model(Function(n, linear=slope), [Function(n, shape)], [-np.inf], [1.0])
     elif kind == 1:  # s * (-x + x^2 / (2 s^2)): f grows with s like x does
-        shape, far = symmetric(rng, n), far**0.7
+        shape, far = symmetric(rng, n), far**0.9
         m = model(Function(n, shape / far, far * slope))
         base, far = model(Function(n, shape, slope)), far**2
     else:  # a parabola that is nearly a line
