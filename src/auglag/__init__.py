@@ -29,7 +29,7 @@ from auglag.certificate import Certificate, Tolerance
 from auglag.errors import AuglagError, CheckpointError, DerivativeError, EvaluationError, InputError, OptionError
 from auglag.inner import LBFGSB, NewtonCG, Panoc, ProximalGradient, ProximalPoint, QPModel, SpectralProximalGradient
 from auglag.log import JsonLog
-from auglag.minimize import certify, minimize, scipy_method
+from auglag.minimize import certify, minimize, multistart, scipy_method
 from auglag.problems.base import AbstractProblem
 from auglag.problems.functions import Problem
 from auglag.result import Result
@@ -79,6 +79,7 @@ __all__ = [
     "certify",
     "datasets",
     "minimize",
+    "multistart",
     "prox",
     "scipy_method",
     "stochastic",

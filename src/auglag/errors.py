@@ -53,18 +53,30 @@ class OutOfBudget(AuglagError):
 
 
 #: The first words of the note that `note_point` leaves.
-_RAISED_AT = "raised by a function at x = "
+_RAISED = "raised by a function "
 
 
-def note_point(error: Exception, x: Any) -> None:
-    """Note in an exception of user code the x at which it was raised, once, and what to do where nothing is defined."""
-    if isinstance(error, AuglagError) or any(note.startswith(_RAISED_AT) for note in getattr(error, "__notes__", ())):
+def note_point(error: Exception, x: Any, batch: str | None = None) -> None:
+    """Note in an exception of user code the x at which it was raised, once, and the batch.
+
+    Where there are no batches, what to do outside the domain of a function: there the solver can step back.
+    """
+    if batch is not None:
+        note_place(error, f"at x = {x!r}, {batch}")
+        return
+    note_place(
+        error,
+        f"at x = {x!r}; if the function is not defined there, let it return NaN or raise auglag.EvaluationError, "
+        "and the solver steps back",
+    )
+
+
+def note_place(error: Exception, place: str) -> None:
+    """Note in an exception of user code where it was raised, once."""
+    if isinstance(error, AuglagError) or any(note.startswith(_RAISED) for note in getattr(error, "__notes__", ())):
         return
     with contextlib.suppress(Exception):  # an exception that cannot be changed stays as it is
-        error.add_note(
-            f"{_RAISED_AT}{x!r}; if the function is not defined there, let it return NaN or raise "
-            "auglag.EvaluationError, and the solver steps back"
-        )
+        error.add_note(_RAISED + place)
 
 
 def require_positive(value: Any, what: str) -> float:

@@ -1,13 +1,16 @@
-"""The entry points `minimize`, `certify` and `scipy_method`: arguments as in SciPy, a certified `Result` back."""
+"""The entry points `minimize`, `multistart`, `certify`, `scipy_method`: arguments as in SciPy, a `Result` back."""
 
 from __future__ import annotations
 
 import inspect
+import math
 import numbers
 import os
+import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,13 +18,15 @@ from scipy.optimize import OptimizeResult
 
 from auglag._typing import Vector
 from auglag.algorithm.rules import Adaptive, Always, DualRule, FromScale, History, PenaltyRule, ToleranceRule
+from auglag.algorithm.status import Status
 from auglag.budget import Budget, Meter
 from auglag.certificate import Certificate, Tolerance, certificate
 from auglag.errors import InputError, OptionError, require_positive
 from auglag.inner import InnerSolver
 from auglag.log import JsonLog, headers
+from auglag.multistart import places, require_picklable, solve_all
 from auglag.persist.checkpoint import usable_path
-from auglag.problems.arguments import check_x0
+from auglag.problems.arguments import check_x0, parse_bounds
 from auglag.problems.base import AbstractProblem, Counts
 from auglag.problems.constraints import nearest
 from auglag.problems.functions import Problem
@@ -62,6 +67,7 @@ def minimize(
     restoration: bool | None = None,
     acceleration: SQP | bool | None = None,
     restarts: int | None = None,
+    starts: Any = None,
     budget: Budget | None = None,
     warm_start: Any = None,
     callback: Callable[..., Any] | JsonLog | None = None,
@@ -131,8 +137,11 @@ def minimize(
         units of the variables' sizes where these are unusual, the best point so far if it is near a solution, the least
         violated point near x0, a larger penalty, points around x0, and the best point again. 0: x0 only. `history` has
         the attempt of every row, `message` names the start.
+    starts : int or array_like
+        Solve from so many starting points (or from these), one after the other, and return the best certified result;
+        its `starts` lists the different points. `auglag.multistart` does this in parallel, too, and can be resumed.
     budget : Budget
-        Limits; see `auglag.Budget`.
+        Limits; see `auglag.Budget`. With `starts`, those of each start.
     warm_start : Result, mapping or tuple
         Start from (x, multipliers, penalty) of an earlier result. Solving the same problem again takes 0 iterations.
     callback : callable
@@ -155,10 +164,13 @@ def minimize(
     Result
         A SciPy `OptimizeResult`; see `auglag.result.SCHEMA`. Multipliers have the sign L = f + y'c + z'x.
     """
+    arguments = {name: value for name, value in locals().items() if name != "unknown"}
     if unknown:
         name = next(iter(unknown))
         hint = f": {TRANSLATIONS[name]}" if name in TRANSLATIONS else nearest(name, _ARGUMENTS)
         raise OptionError(f"minimize() has no argument {name!r}{hint}")
+    if starts is not None:
+        return multistart(**arguments)
     tolerance_pair = Tolerance.of(tol)
     if not isinstance(progress, bool):
         raise InputError(f"progress must be True or False, got {progress!r}")
@@ -185,7 +197,10 @@ def minimize(
     first = x0
     if x0 is None and warm_start is not None and not isinstance(fun, AbstractProblem):
         first = _unpack(warm_start)[0]
-    problem = _as_problem(fun, first, args, given, constraints, finite_diff_rel_step)
+    try:
+        problem = _as_problem(fun, first, args, given, constraints, finite_diff_rel_step)
+    except KeyboardInterrupt:  # while the constraints are called for the first time, to learn how many rows they have
+        return _interrupted(first, bounds, tolerance_pair)
     settings = replace(settings, weights=row_weights(penalty_weights, problem.m))
     start = _start(problem, x0, warm_start)
     table = Table() if progress else None
@@ -220,6 +235,94 @@ def minimize(
         if not found:
             raise
     return found[0]
+
+
+def multistart(
+    fun: Callable[..., Any] | AbstractProblem | None,
+    x0: Any = None,
+    args: Any = (),
+    *,
+    starts: Any = 20,
+    seed: int = 0,
+    workers: int = 1,
+    engine: str = "threads",
+    store: str | os.PathLike[str] | None = None,
+    distinct: float = 1e-4,
+    progress: bool = False,
+    **options: Any,
+) -> Result:
+    """Solve from several starting points, and return the best result; its `starts` lists the different points found.
+
+    Best is the lowest certified objective; if nothing is certified, the smallest residual. Ctrl-C returns the best so
+    far. The same arguments give the same result, however many workers there are.
+
+    Parameters
+    ----------
+    fun, x0, args, **options
+        As in `auglag.minimize`, which is called for every start. A budget is that of each start. `checkpoint`,
+        `resume`, `warm_start` and a `JsonLog` belong to single runs and are refused.
+    starts : int, array_like or iterable
+        A number k: x0 and k - 1 points of a Latin hypercube, between the bounds of a variable where both are finite,
+        else around x0 with a standard deviation of 3 max(1, |x0|). Or the points themselves: an array with one in each
+        row, or a generator of points that ends (x0 may then be left out).
+    seed : int
+        Of the Latin hypercube.
+    workers, engine
+        How many runs at once, and where: "threads" (for functions that release Python's lock, such as simulations in
+        other programs), "processes" (functions must be defined at the top level of a module) or the address of a Dask
+        scheduler, "tcp://host:port" (any function; `workers` does not count).
+    store : path
+        A file that keeps the finished starts. The same call goes on from there after an interruption.
+    distinct : float
+        Points are the same if they differ by at most this part of the size of every variable (the range of the starts,
+        or the largest entry among all points found if that is more) and of the largest certified |f|.
+    progress : bool
+        Print a line after each start.
+
+    Returns
+    -------
+    Result
+        Of the best start. `result.starts` is a tuple of `Found` (x, fun, status, residual, start, count), best first.
+    """
+    if unknown := [name for name in options if name not in _ARGUMENTS]:
+        raise OptionError(f"multistart() has no argument {unknown[0]!r}{nearest(unknown[0], _ARGUMENTS)}")
+    for name in ("checkpoint", "resume", "warm_start"):
+        if options.get(name) is not None:
+            raise InputError(f"{name} belongs to a single run and must not be given with several starts")
+    if isinstance(options.get("callback"), JsonLog):
+        raise InputError("a JsonLog as callback belongs to a single run and must not be given with several starts")
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise InputError(f"workers must be a positive integer, got {workers!r}")
+    if engine not in ("threads", "processes") and "://" not in str(engine):
+        raise InputError(f"engine must be 'threads', 'processes' or a Dask scheduler's address, got {engine!r}")
+    require_positive(distinct, "distinct")
+    if isinstance(fun, AbstractProblem):
+        first = fun.x0 if x0 is None else check_x0(x0)
+        lower, upper = fun.lower, fun.upper
+    else:
+        if x0 is None and isinstance(starts, Iterable):
+            starts = list(starts)
+        first = check_x0(starts[0] if x0 is None and isinstance(starts, list) and starts else x0)
+        lower, upper = parse_bounds(options.get("bounds"), first.size)
+    points = places(starts, first, lower, upper, seed)
+    if engine == "processes":
+        require_picklable({"fun": fun, "args": args, **options})
+    stop = threading.Event()
+    if engine == "threads" and workers > 1 and options.get("callback") is None:
+        options["callback"] = lambda xk: stop.is_set()  # so that runs in other threads end soon after Ctrl-C
+    try:
+        return solve_all(
+            partial(minimize, fun, args=args, **options),
+            points,
+            workers=workers,
+            engine=engine,
+            store=usable_path(store, "store"),
+            closeness=distinct,
+            key=(lower.tolist(), upper.tolist(), options.get("tol")),
+            say=print if progress else None,
+        )
+    finally:
+        stop.set()
 
 
 def certify(
@@ -343,6 +446,14 @@ def _x_scale(x_scale: Any, problem: AbstractProblem) -> Vector | None:
     if problem.g is not None and not (sizes == 1.0).all():
         raise InputError(f"x_scale must be 1 beside g={type(problem.g).__name__}, got {x_scale!r:.80}")
     return power_of_two(np.broadcast_to(sizes, (problem.n,)))
+
+
+def _interrupted(x0: Any, bounds: Any, tol: Tolerance) -> Result:
+    """The result of a run that Ctrl-C ended before anything is known: x0 (inside the bounds), all else NaN."""
+    result = minimize(lambda x: math.nan, x0, bounds=bounds, tol=tol, restarts=0, check_derivatives=False)
+    result.status, result.nfev, result.njev, result.advice = Status.INTERRUPTED, 0, 0, ()
+    result.message = f"{Status.INTERRUPTED.message} Nothing is known yet but x0."
+    return result
 
 
 def _start(problem: AbstractProblem, x0: Any, warm_start: Any) -> WarmStart:

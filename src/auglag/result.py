@@ -41,6 +41,7 @@ SCHEMA: dict[str, str] = {
     "inner": "the name of the inner solver",
     "variant": "the rules in words",
     "advice": "what to try, as a tuple of sentences (empty on success)",
+    "starts": "the different points that several starts found, best first, each a `Found`; () for a single start",
 }
 
 
@@ -75,6 +76,7 @@ class Result(DocumentedResult):
         rows = len(self.history)
         short["history"] = f"{rows} rows, one per outer iteration; pandas.DataFrame(result.history) shows them"
         short["certificate"] = str(self.certificate)
+        short["starts"] = f"{len(self.starts)} different points" if self.starts else "()"
         return str(OptimizeResult(short))
 
     __str__ = __repr__

@@ -134,3 +134,20 @@ def test_in_what_looks_on(where, tmp_path, monkeypatch):
     assert res.status is Status.INTERRUPTED
     assert res.nit == 1
     assert sorted(os.listdir(tmp_path)) == (["run.jsonl"] if where == "log" else [])
+
+
+@pytest.mark.parametrize("style", ["dict", "nonlinear"])
+def test_ctrl_c_while_the_constraints_are_called_for_the_first_time_returns_the_start(style):
+    def con(x):
+        raise KeyboardInterrupt
+
+    rows = {"type": "eq", "fun": con} if style == "dict" else NonlinearConstraint(con, 0, 0)
+    result = minimize(fun, [9.0, 1.0], bounds=[(0, 5), (0, 5)], constraints=rows, tol=1e-4)
+    assert result.status is Status.INTERRUPTED
+    assert not result.success
+    assert result.x.tolist() == [5.0, 1.0]
+    assert np.isnan(result.certificate.residual)
+    assert result.multipliers == []
+    assert result.tol == 1e-4
+    assert (result.nfev, result.nit) == (0, 0)
+    assert "Nothing is known yet but x0" in result.explain()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from auglag.bench.isolated import RunError, Worker
@@ -15,10 +15,8 @@ from auglag.bench.record import Record
 from auglag.bench.runner import Watch, before, collect, stored, unfinished
 from auglag.bench.spec import Run
 from auglag.bench.store import Store
-from auglag.errors import MissingExtra
+from auglag.parallel import ClusterError, on_cluster
 
-#: How often a run whose Dask worker died is handed to another one.
-ATTEMPTS = 5
 _LOCAL = threading.local()
 _WORKERS: list[Worker] = []
 
@@ -27,46 +25,17 @@ def run_on_cluster(
     runs: Iterable[Run], store: Store, *, address: str, watch: Watch | None = None, timeout: float = 30.0
 ) -> list[Record]:
     """As `run_all`, on the workers of the Dask scheduler at `address` (tcp://host:port). They need auglag[bench]."""
-    try:
-        from distributed import Client
-    except ImportError:
-        raise MissingExtra("--cluster needs Dask: pip install 'auglag[cluster]'") from None
     runs = list(runs)
     pending = unfinished(runs, store)
     if pending:
+        items = {run.key: run.as_dict() for run in pending}
+        answers = on_cluster(perform, items, address=address, timeout=timeout)
+        records = (Record.from_dict(answer) for _, answer in answers)
         try:
-            client = Client(address, timeout=timeout, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise RunError(f"no Dask scheduler answers at {address!r}: {error}") from None
-        with client:
-            collect(_results(client, pending), pending, before(runs, pending), store, watch)
+            collect(records, pending, before(runs, pending), store, watch)
+        except ClusterError as error:
+            raise RunError(str(error)) from error
     return stored(runs, store)
-
-
-def _results(client: Any, pending: Sequence[Run]) -> Iterator[Record]:
-    """Records in the order in which they come."""
-    from distributed import KilledWorker, as_completed
-
-    attempts = dict.fromkeys((run.key for run in pending), 0)
-    by_key = {run.key: run for run in pending}
-
-    def submit(run: Run) -> Any:
-        attempts[run.key] += 1
-        return client.submit(perform, run.as_dict(), key=f"auglag-{run.key}-{attempts[run.key]}", pure=False)
-
-    waiting = as_completed([submit(run) for run in pending], loop=client.loop)
-    for future in waiting:
-        key = future.key.split("-")[1]
-        error = future.exception() if future.status == "error" else None
-        if future.status == "finished":
-            yield Record.from_dict(future.result())
-        elif isinstance(error, KilledWorker) or future.status in ("cancelled", "lost"):
-            if attempts[key] >= ATTEMPTS:
-                run = by_key[key]
-                raise RunError(f"{run.solver} on {run.problem}: {ATTEMPTS} Dask workers died under it") from error
-            waiting.add(submit(by_key[key]))
-        elif error is not None:
-            raise error
 
 
 def perform(run: dict[str, Any]) -> dict[str, Any]:

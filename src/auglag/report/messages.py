@@ -73,6 +73,7 @@ def result_of(end: Ending) -> Result:
         inner=end.inner,
         variant=end.settings.describe(),
         advice=() if end.status is Status.SOLVED else advice(end),
+        starts=(),
     )
 
 

@@ -14,8 +14,8 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Matrix, Vector
-from auglag.errors import InputError
-from auglag.stochastic.data import Index, chunks, count_rows, take
+from auglag.errors import InputError, note_point
+from auglag.stochastic.data import Index, batch_rows, chunks, count_rows, take
 
 Function = Callable[..., Any]
 
@@ -145,10 +145,12 @@ class FunctionBlock(Block):
         return batch
 
     def values(self, x: Vector, batch: Any) -> tuple[float, Vector]:
-        f = self.weight * self._number(self._f(x, batch)) if self._f is not None else 0.0
+        f = self.weight * self._number(_called(self._f, x, batch)) if self._f is not None else 0.0
         if self._c is None:
             return f, np.zeros(self.m)
-        return f, self.weight * self._vector(self._c(x, batch), self.m, "constraints(x, batch)", "one per constraint")
+        return f, self.weight * self._vector(
+            _called(self._c, x, batch), self.m, "constraints(x, batch)", "one per constraint"
+        )
 
     @property
     def functions(self) -> tuple[Function | None, ...]:
@@ -167,12 +169,16 @@ class FunctionBlock(Block):
         """grad f over the batch."""
         if self._grad is None:
             return np.zeros(self.n)
-        return self.weight * self._vector(self._grad(x, batch), self.n, "gradient(x, batch)", "one per variable")
+        return self.weight * self._vector(
+            _called(self._grad, x, batch), self.n, "gradient(x, batch)", "one per variable"
+        )
 
     def product(self, x: Vector, batch: Any, w: Vector) -> Vector:
         """J'w over the batch, by the user's `vjp`."""
         assert self._vjp is not None
-        return self.weight * self._vector(self._vjp(x, batch, w), self.n, "vjp(x, batch, w)", "one per variable")
+        return self.weight * self._vector(
+            _called(self._vjp, x, batch, w), self.n, "vjp(x, batch, w)", "one per variable"
+        )
 
     def part(self, x: Vector, batch: Any) -> Part:
         f, c = self.values(x, batch)
@@ -213,7 +219,7 @@ class FunctionBlock(Block):
         total = np.zeros((1 + self.m, self.n, self.n))
         parts = [(1.0, None)] if self.exact else self._shares()
         for share, batch in parts:
-            found = np.asarray(self._curvature(x, batch), dtype=np.float64)
+            found = np.asarray(_called(self._curvature, x, batch), dtype=np.float64)
             if found.shape != total.shape:
                 raise InputError(f"curvature(x, batch) must have shape {total.shape}, got {found.shape}")
             total += self.weight * share * found
@@ -228,7 +234,7 @@ class FunctionBlock(Block):
     def jacobian(self, x: Vector, batch: Any) -> Matrix:
         """J over the batch, by the user's `jacobian`."""
         assert self._jac is not None
-        jac = np.asarray(self._jac(x, batch), dtype=np.float64)
+        jac = np.asarray(_called(self._jac, x, batch), dtype=np.float64)
         if jac.shape != (self.m, self.n):
             raise InputError(f"jacobian(x, batch) must have shape {(self.m, self.n)}, got {jac.shape}")
         return self.weight * jac
@@ -249,6 +255,16 @@ class FunctionBlock(Block):
         if vector.shape != (length,):
             raise InputError(f"{what} must return {length} numbers, {why}, got shape {vector.shape}")
         return vector
+
+
+def _called(function: Function, x: Vector, batch: Any, *more: Any) -> Any:
+    """function(x, batch); an exception gets a note with x and the rows of the batch."""
+    try:
+        return function(x, batch, *more)
+    except Exception as error:
+        rows = None if batch is None else batch_rows(batch, 0)
+        note_point(error, x, f"on a batch of {rows} rows" if rows else "without a batch")
+        raise
 
 
 def _paired(first: str, a: object, second: str, b: object) -> None:

@@ -25,12 +25,12 @@ from auglag.stochastic.growing import growth
 from auglag.stochastic.lagrangian import FullTest, Geometry, StochasticLagrangian
 from auglag.stochastic.limits import Ledger, Meter
 from auglag.stochastic.nested import Start, begin_at, go_on, nested_start
-from auglag.stochastic.problem import StochasticProblem
+from auglag.stochastic.problem import Evaluation, StochasticProblem
 from auglag.stochastic.reporting import Ending, advice, message
 from auglag.stochastic.result import StochasticResult
 from auglag.stochastic.stage import Stage
 from auglag.stochastic.tuning import TUNING
-from auglag.strategy.hooks import result_of_run
+from auglag.strategy.hooks import give_best, result_of_run
 
 
 @final
@@ -81,8 +81,12 @@ class Run(Driver[StochasticLagrangian, FullTest]):
     # ------------------------------------------------------------------------------------------------------ the course
 
     def solve(self) -> StochasticResult:
-        """From the start to the result."""
-        return result_of_run(self._course, self._finish)
+        """From the start to the result. An exception of user code carries the result so far as `best`."""
+        try:
+            return result_of_run(self._course, self._finish)
+        except Exception as error:
+            give_best(error, self._so_far)
+            raise
 
     def _course(self) -> Status:
         context, state = self.context, self.state
@@ -198,18 +202,47 @@ class Run(Driver[StochasticLagrangian, FullTest]):
     # --------------------------------------------------------------------------------------------------------- the end
 
     def _finish(self, status: Status) -> StochasticResult:
-        context, state, problem, best = self.context, self.state, self.context.problem, self.state.best
-        x, y = best.x.copy(), best.y
-        check: Certificate | EstimatedCertificate
-        if problem.finite_data:
-            at = best.evaluation if best.evaluation is not None else problem.evaluate(x)
-            check = certificate(FullBatchProblem.from_evaluation(problem, at), x, y, scale_free=False)
-        else:
-            check = state.certified or state.refuted or self._estimate(x, y, "certificate")
-            x = check.x
-        success = check.meets(context.tol)
+        check = self._check()
+        result = self._result(status.certified(check.meets(self.context.tol)), check)
+        if self.context.hooks.say is not None:
+            self.context.hooks.say(result.message)
+        return result
+
+    def _so_far(self) -> StochasticResult | None:
+        """The best point of a run that an exception ends, never called solved; None before the first test.
+
+        Where the functions fail once more the certificate says NaN, and there is nothing about a holdout.
+        """
+        if math.isnan(self.state.history.objective):
+            return None
+        try:
+            return self._result(Status.STOPPED, self._check())
+        except Exception:
+            problem, best = self.context.problem, self.state.best
+            nan = np.full((problem.m, problem.n), math.nan)
+            at = Evaluation(best.x, math.nan, np.full(problem.n, math.nan), np.full(problem.m, math.nan), nan, ())
+            unknown = certificate(
+                FullBatchProblem.from_evaluation(problem, at), best.x.copy(), best.y, scale_free=False
+            )
+            return self._result(Status.STOPPED, unknown, beside=False)
+
+    def _check(self) -> Certificate | EstimatedCertificate:
+        """The certificate of the best point."""
+        state, problem, best = self.state, self.context.problem, self.state.best
+        x = best.x.copy()
+        if not problem.finite_data:
+            return state.certified or state.refuted or self._estimate(x, best.y, "certificate")
+        at = best.evaluation if best.evaluation is not None else problem.evaluate(x)
+        return certificate(FullBatchProblem.from_evaluation(problem, at), x, best.y, scale_free=False)
+
+    def _result(
+        self, status: Status, check: Certificate | EstimatedCertificate, *, beside: bool = True
+    ) -> StochasticResult:
+        """Everything about the best point; with `beside`, also the holdout and the user's report."""
+        context, state, problem = self.context, self.state, self.context.problem
+        x, y, success = check.x, state.best.y, status is Status.SOLVED
         end = Ending(
-            status=status.certified(success),
+            status=status,
             check=check,
             tol=context.tol,
             settings=context.settings,
@@ -224,23 +257,20 @@ class Run(Driver[StochasticLagrangian, FullTest]):
             rescued=state.attempt > 0,
             checkpoint=context.hooks.checkpoint,
         )
-        text = message(end)
-        if context.hooks.say is not None:
-            context.hooks.say(text)
         held = None
-        if problem.holdout is not None:
+        if beside and problem.holdout is not None:
             held = certificate(FullBatchProblem(problem.holdout, x), x, y, scale_free=False)
         return StochasticResult(
             x=x,
             fun=check.objective,
             success=success,
-            status=end.status,
-            message=text,
+            status=status,
+            message=message(end),
             multipliers=y.copy(),
             certificate=check,
             estimated=not problem.finite_data,
             holdout=held,
-            rates={} if problem.report is None else problem.report(x),
+            rates={} if not beside or problem.report is None else problem.report(x),
             method=context.settings.method.name,
             variant=context.settings.describe(),
             advice=() if success else advice(end),

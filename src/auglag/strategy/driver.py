@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +24,7 @@ from auglag.persist import checkpoint
 from auglag.report.messages import Ending, result_of
 from auglag.result import Result
 from auglag.strategy import newton, plan, restarts, restoration, unboundedness
-from auglag.strategy.hooks import result_of_run
+from auglag.strategy.hooks import give_best, result_of_run
 from auglag.strategy.presolve import presolved
 from auglag.strategy.sqp import Candidate
 from auglag.strategy.state import (
@@ -48,7 +47,7 @@ def solve(task: Task) -> Result:
     try:
         return result_of_run(run.course, partial(_ended, run))
     except Exception as error:
-        _give_best(error, run)
+        give_best(error, partial(_so_far, run))
         raise
 
 
@@ -65,27 +64,24 @@ def _ended(run: Run, status: Status) -> Result:
     return result
 
 
-def _give_best(error: Exception, run: Run) -> None:
-    """Hang the result so far on an exception of user code as `best`, if there is a point to show.
+def _so_far(run: Run) -> Result | None:
+    """The result of a run that an exception of user code ends, if there is a point to show.
 
     It is never called solved: a success would have to be certified with the best derivatives there are. Where the
-    functions fail once more the certificate says NaN. Nothing that goes wrong here may hide the exception.
+    functions fail once more the certificate says NaN.
     """
     task, best = run.task, run.state.best
     task.original.workspace.guard = None
     if math.isnan(run.state.history.objective):  # nothing had begun
-        return
-    with contextlib.suppress(Exception):
-        try:
-            check = task.judge.check(best)
-        except Exception:
-            task.problem.at(best.x).give_up()
-            check = task.judge.check(best)
-        result = _result(run, Status.STOPPED, check)
-        task.original.forget(best.x)  # another run may know more
-        cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        result.message = result.message.replace(Status.STOPPED.message, f"Stopped by an exception ({cause}).")
-        error.best = result  # type: ignore[attr-defined]
+        return None
+    try:
+        check = task.judge.check(best)
+    except Exception:
+        task.problem.at(best.x).give_up()
+        check = task.judge.check(best)
+    result = _result(run, Status.STOPPED, check)
+    task.original.forget(best.x)  # another run may know more
+    return result
 
 
 def _result(run: Run, status: Status, check: Certificate) -> Result:

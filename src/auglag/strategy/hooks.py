@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -70,6 +71,19 @@ def result_of_run(course: Callable[[], Status], finish: Callable[[Status], R]) -
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
     return finish(status)
+
+
+def give_best(error: Exception, make: Callable[[], Any]) -> None:
+    """Hang the result so far on an exception of user code as `best`: what `make` returns, with the status STOPPED.
+
+    None stands for no result. Nothing that goes wrong here may hide the exception.
+    """
+    with contextlib.suppress(Exception):
+        result = make()
+        if result is not None:
+            cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            result.message = result.message.replace(Status.STOPPED.message, f"Stopped by an exception ({cause}).")
+            error.best = result  # type: ignore[attr-defined]
 
 
 def status_of(course: Callable[[], Status]) -> Status:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -44,4 +45,23 @@ def certify_point(full: FullBatch, prox: ProxMap, x: Tensor, y: Vector) -> Certi
         exact=True,
         differenced=False,
         derivative_error=error,
+    )
+
+
+def tested_point(x: Tensor, y: Vector, row: Mapping[str, Any]) -> Certificate:
+    """What a full-batch test said of x, by its row of the trace; nothing is evaluated."""
+    rest = max(row["residual"] - row["dist"], 0.0)
+    return Certificate(
+        x=x,
+        multipliers=y,
+        bound_multipliers=np.zeros(0),
+        objective=row["objective"],
+        stationarity=row["dist"],
+        violation=row["violation"],
+        complementarity=math.sqrt(max(rest**2 - row["violation"] ** 2, 0.0)),
+        row_violations={},
+        gradient_norm=math.nan,
+        exact=True,
+        differenced=False,
+        derivative_error=math.nan,
     )

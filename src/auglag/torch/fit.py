@@ -64,7 +64,8 @@ def fit(
     ----------
     model : torch.nn.Module
         Its parameters with `requires_grad` are the variables; it is left at the accepted point, or as it was if
-        anything raises. A model wrapped in DistributedDataParallel is unwrapped; reductions are made here.
+        anything raises (an exception of your functions then has the result so far as `error.best`). A model
+        wrapped in DistributedDataParallel is unwrapped; reductions are made here.
     objective : callable
         `objective(model, batch)` returns a scalar tensor, a mean over the rows of the batch.
     constraints : dict

@@ -132,6 +132,10 @@ class FullBatch:
         self._known[id(x)] = values
         return values
 
+    def known(self, x: Tensor) -> Values | None:
+        """The values at x, if they are still in memory."""
+        return self._known.get(id(x))
+
     def remember(self, values: Values) -> None:
         """Keep values that were paid for before (a run that is resumed)."""
         self._known[id(values.x)] = values

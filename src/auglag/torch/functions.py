@@ -8,9 +8,9 @@ from typing import Any, final
 
 import torch
 
-from auglag.errors import InputError
+from auglag.errors import InputError, note_place
 from auglag.torch.constraints import Constraint, Layout
-from auglag.torch.data import move
+from auglag.torch.data import move, rows_of
 from auglag.torch.variables import Variables
 
 Tensor = Any
@@ -45,7 +45,7 @@ class Functions:
     def both(self, batch: Any) -> tuple[Tensor, Tensor | None]:
         """(f, c) on the batch, with their graph; c is None without constraints."""
         batch = move(batch, self.variables.device)
-        with self._cast():
+        with self._cast(), self._noted(batch):
             found = self.objective(self.model, batch)
             if self.together:
                 found, values = self._pair(found)
@@ -56,7 +56,7 @@ class Functions:
     def constraints(self, batch: Any) -> Tensor:
         """c on the batch alone."""
         batch = move(batch, self.variables.device)
-        with self._cast():
+        with self._cast(), self._noted(batch):
             values = self._pair(self.objective(self.model, batch))[1] if self.together else self._values(batch)
         return self.checked(self.layout.flatten(values))
 
@@ -68,6 +68,16 @@ class Functions:
         if self.autocast is None or not self.in_steps:
             return contextlib.nullcontext()
         return torch.autocast(self.variables.device.type, dtype=self.autocast)
+
+    @contextlib.contextmanager
+    def _noted(self, batch: Any) -> Iterator[None]:
+        """An exception of the user's functions gets a note that says on which rows, and in what."""
+        try:
+            yield
+        except Exception as error:
+            rows, part = rows_of(batch), "a sampled step" if self.in_steps else "a full-batch test"
+            note_place(error, f"of the model on a batch of {rows} rows, in {part}")
+            raise
 
     def _pair(self, found: Any) -> tuple[Any, Any]:
         if not (isinstance(found, tuple) and len(found) == 2):

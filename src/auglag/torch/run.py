@@ -14,13 +14,14 @@ from auglag._typing import Vector
 from auglag.algorithm.outer import Algorithm1
 from auglag.algorithm.rules import History
 from auglag.algorithm.status import Status
+from auglag.certificate import Certificate
 from auglag.errors import CheckpointError, InputError, StoppedByCallback
 from auglag.stochastic.algorithm2 import InnerState
 from auglag.stochastic.course import Best, Driver, Frame
 from auglag.stochastic.limits import Ledger, Meter
 from auglag.stochastic.stage import InnerLoop, Stage
-from auglag.strategy.hooks import result_of_run
-from auglag.torch.certify import certify_point
+from auglag.strategy.hooks import give_best, result_of_run
+from auglag.torch.certify import certify_point, tested_point
 from auglag.torch.context import Context, State
 from auglag.torch.full_batch import FullBatch, Values
 from auglag.torch.full_batch_methods import LBFGS, FullBatchInner, Pairs
@@ -154,8 +155,12 @@ class Run(Driver[Subproblem, Test]):
     # ------------------------------------------------------------------------------------------------------ the course
 
     def solve(self) -> TrainingResult:
-        """From the first test to the result."""
-        return result_of_run(self._course, self._finish)
+        """From the first test to the result. An exception of user code carries the result so far as `best`."""
+        try:
+            return result_of_run(self._course, self._finish)
+        except Exception as error:
+            give_best(error, self._so_far)
+            raise
 
     def _course(self) -> Status:
         context, settings = self.context, self.context.settings
@@ -249,26 +254,43 @@ class Run(Driver[Subproblem, Test]):
 
     def _finish(self, status: Status) -> TrainingResult:
         context, best, functions = self.context, self.state.best, self.context.functions
-        variables, layout = functions.variables, functions.layout
+        variables = functions.variables
         variables.write(best.x)
         x = variables.read()  # as parameters of half precision hold it
         for buffer, old in zip(functions.model.buffers(), best.buffers, strict=False):
             buffer.copy_(old)
         check = certify_point(self.full, context.prox, x, best.y)
-        success = check.meets(context.tol)
-        status = status.certified(success)
+        result = self._result(status.certified(check.meets(context.tol)), check, self.full.values(x).c)
+        if context.hooks.say is not None:
+            context.hooks.say(result.message)
+        variables.write(x)
+        return result
+
+    def _so_far(self) -> TrainingResult | None:
+        """The best point of a run that an exception ends, never called solved; None before the first test.
+
+        Nothing is evaluated again, so that no process waits for another: the numbers are those of the test.
+        """
+        best = self.state.best
+        row = next((row for row in self.state.trace if row["residual"] == best.residual), None)
+        if row is None:
+            return None
+        known, m = self.full.known(best.x), self.context.functions.layout.m
+        check = tested_point(best.x.clone(), best.y, row)
+        return self._result(Status.STOPPED, check, np.full(m, math.nan) if known is None else known.c)
+
+    def _result(self, status: Status, check: Certificate, c: Vector) -> TrainingResult:
+        """Everything about a point with this certificate and these values of the constraints."""
+        context, layout, variables = self.context, self.context.functions.layout, self.context.functions.variables
         relation = "<=" if check.residual <= context.tol else ">"
         text = f"{status.message} Residual {check.residual:.2e} {relation} tol {context.tol:.0e}; "
         text += f"violation {check.violation:.2e}."
         if check.residual <= context.tol < check.derivative_error:
             text += f" Rounding in {variables.dtype} may hide {check.derivative_error:.0e}: use double."
-        if context.hooks.say is not None:
-            context.hooks.say(text)
-        variables.write(x)
         return TrainingResult(
-            x=x, fun=check.objective, success=success, status=status, message=text, multipliers=layout.by_name(best.y),
-            constraints=layout.by_name(self.full.values(x).c), certificate=check, method=context.settings.method.name,
-            variant=context.settings.describe(), **self.summary(),
+            x=check.x, fun=check.objective, success=status is Status.SOLVED, status=status, message=text,
+            multipliers=layout.by_name(check.multipliers), constraints=layout.by_name(c), certificate=check,
+            method=context.settings.method.name, variant=context.settings.describe(), **self.summary(),
         )  # fmt: skip
 
 
