@@ -136,6 +136,10 @@ def advice(end: Ending) -> tuple[str, ...]:
         tips.append(f"exact derivatives (jac=), or a tol above {check.derivative_error:.0e}.")
     elif status is Status.UNCERTIFIED:
         tips.append("check that the functions return the same values when called twice with the same x.")
+    elif status is Status.PRECISION_LIMIT:
+        tips.append("a larger tol=, exact derivatives (jac=), or functions that return more correct digits.")
+    elif status is Status.WRONG_DERIVATIVES:
+        tips.append("correct the entry that is named, or leave the derivatives out: jac=None means finite differences.")
     undefined = sum(it.undefined for it in end.last)
     if undefined:
         tips.append(
