@@ -123,6 +123,8 @@ class AbstractProblem(ABC):
     """
 
     name: str = ""
+    #: Whether the same x gives the same values for sure: no code of a user is called, so nothing is hidden in it.
+    repeatable: bool = False
 
     def __init__(
         self,
@@ -224,6 +226,14 @@ class AbstractProblem(ABC):
         Exact derivatives have no levels. Finite differences: 0 as asked for, 1 central, 2 extrapolated.
         """
         return False
+
+    def afresh(self, known: Point) -> Point:
+        """The same x, of which nothing is known but finite differences: the rest is evaluated when it is asked for."""
+        point = Point(self, known.x)
+        if self.differenced:
+            point._grad, point._jac = known._grad, known._jac
+            point._grad_error, point._jac_error = known._grad_error, known._jac_error
+        return point
 
     # The four below let a source fill several parts of a point by one call of the user's code.
 

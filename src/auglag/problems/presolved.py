@@ -27,7 +27,7 @@ class Presolved(PointwiseProblem):
         super().__init__(
             np.clip(original.x0, lower, upper), lower=lower, upper=upper, cl=found.cl, cu=found.cu, g=original.g
         )
-        self.name = original.name
+        self.name, self.repeatable = original.name, original.repeatable
         self._singletons = bool(narrowed_low.any() or narrowed_high.any())
         self._last: tuple[Any, Any] = (None, None)  #: the last Jacobian, and its rows that are kept
 
