@@ -67,6 +67,8 @@ class Judge:
         """Ask for more accurate derivatives; what was measured without them is not to stand in the way afterwards."""
         if level <= best.level or not self.problem.refine(level):
             return False
+        if level == 2:  # values may have other errors here than at the start
+            self.problem.learn_precision(best.x)
         best.level, best.residual = level, math.inf
         if best.point is not None:
             best.point.forget_derivatives()
@@ -87,8 +89,12 @@ class Judge:
         return certificate(self.original, x, None if y is None else problem.user_y(x, y), enough=self.tol)
 
     def solves(self, best: Best) -> bool:
-        """Whether the certificate meets the tolerance."""
-        return self.check(best).meets(self.tol)
+        """Whether the certificate meets the tolerance, or all of it that the errors of the functions allow."""
+        return self.reached(self.check(best))
+
+    def reached(self, check: Certificate) -> bool:
+        """As `solves`, of a certificate."""
+        return check.meets(self.tol) or check.limited(self.tol)
 
     def final(self, best: Best, status: Status) -> Certificate:
         """The certificate of the point that is returned, with the best derivatives and multipliers there are.
@@ -97,16 +103,22 @@ class Judge:
         does not come near.
         """
         check = self._best_known(best, status)
-        return self._again(best, check) if check.meets(self.tol) and not self.original.repeatable else check
+        return self._again(best, check) if self.reached(check) and not self.original.repeatable else check
 
     def _again(self, best: Best, check: Certificate) -> Certificate:
         """The certificate of the same (x, y) with f, c and derivatives evaluated afresh; differences are kept."""
         original = self.original
-        fresh = original.afresh(original.at(best.x))
+        known = original.at(best.x)
+        fresh = original.afresh(known)
         self.problem.forget(best.x)
         best.point = None
         original.remember(fresh)
+        original.compare(known, fresh)
         return certificate(original, best.x, check.multipliers)
+
+    def measure_again(self, best: Best, check: Certificate) -> Certificate:
+        """The same certificate, with what has been learnt of the errors of the functions since."""
+        return certificate(self.original, best.x, check.multipliers) if self.problem.precision.coarse else check
 
     def _best_known(self, best: Best, status: Status) -> Certificate:
         """From the values that are known, which are made more accurate where that may help."""
@@ -118,7 +130,7 @@ class Judge:
             check = self.check(best)
         original = self.original
         small = original.m and original.n * original.m <= TUNING.largest_fit
-        if check.meets(self.tol) or not small or status is Status.NON_FINITE:
+        if self.reached(check) or not small or status is Status.NON_FINITE:
             return check
         fitted = self.measure(best.x, None)
         better = not math.isfinite(check.residual) or fitted.residual < TUNING.fitted_better * check.residual

@@ -44,11 +44,17 @@ class Certificate:
     exact: bool  #: False if g is a user's term, whose subdifferential distance is only estimated by a prox residual
     differenced: bool  #: derivatives are finite differences, with their errors
     derivative_error: float  #: what these errors may do to the stationarity; an estimate, 0 for exact derivatives
+    value_error: float = 0.0  #: what errors of c beyond those of double precision may do to the violation; an estimate
 
     @property
     def residual(self) -> float:
         """R: the number that `tol` is compared with."""
         return self.stationarity + math.hypot(self.violation, self.complementarity)
+
+    @property
+    def accuracy(self) -> float:
+        """How well R is known: what the errors of the functions and of their derivatives make of it; an estimate."""
+        return self.derivative_error + self.value_error
 
     @property
     def relative_residual(self) -> float:
@@ -66,7 +72,12 @@ class Certificate:
         """Whether the residual is at most `tol`; False if anything is not finite, or not known that accurately."""
         if not 0.0 < tol < math.inf:
             raise InputError(f"tol must be positive and finite, got {tol}")
-        return math.isfinite(self.objective) and self.residual <= tol and self.derivative_error <= tol
+        return math.isfinite(self.objective) and self.residual <= tol and self.accuracy <= tol
+
+    def limited(self, tol: float) -> bool:
+        """Whether the functions are not accurate enough for `tol`, and R is no larger than their errors make it."""
+        reached = max(tol, TUNING.reached * self.accuracy)
+        return math.isfinite(self.objective) and tol < self.accuracy < math.inf and self.residual <= reached
 
     def __str__(self) -> str:
         name, size = self.worst
@@ -151,6 +162,7 @@ def _measure(point: Point, y: Vector) -> Certificate:
         exact=problem.g is None or problem.g.exact,
         differenced=problem.differenced,
         derivative_error=point.derivative_error(y),
+        value_error=point.value_error(y),
     )
 
 

@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Jacobian, Vector
+from auglag.derivatives.noise import Precision
 from auglag.problems.base import AbstractProblem, Counts, Point, PointwiseProblem
 from auglag.problems.jacobians import transposed_product
 from auglag.problems.presolve import Reduction
@@ -150,6 +151,13 @@ class Presolved(PointwiseProblem):
 
     def check_derivatives(self, x: Vector) -> None:
         self.original.check_derivatives(x)
+
+    @property
+    def precision(self) -> Precision:
+        return self.original.precision.rows(self.keep)
+
+    def learn_precision(self, x: Vector, *, far: bool = False) -> bool:
+        return self.original.learn_precision(x, far=far)
 
     def refine(self, level: int) -> bool:
         """Of the original, at all points that are known."""

@@ -43,6 +43,7 @@ class Ending:
     penalty: float
     counts: Counts
     seconds: float
+    wrong: str = ""  #: which derivative is wrong at x, where one is
 
 
 def result_of(end: Ending) -> Result:
@@ -101,6 +102,8 @@ def _message(end: Ending) -> str:
         what = [f"fun = {point.f}"] if not abs(point.f) < float("inf") else []
         what += [f"{name} is not finite" for name in bad[:3]]
         return f"{text} At x0: {', '.join(what) or 'the gradient is not finite'}; no defined point was found nearby."
+    if status is Status.WRONG_DERIVATIVES:
+        return f"{text} {end.wrong[0].upper()}{end.wrong[1:]}."
     if status is Status.INFEASIBLE and end.conflict:
         return f"Infeasible: no x satisfies all constraints. {end.conflict}"
     if status is Status.INFEASIBLE:
