@@ -227,6 +227,12 @@ class AbstractProblem(ABC):
         """What is known of the errors of f and c; `precision.c` are those of the rows, 0 in double precision."""
         return self.workspace.precision or Precision.full(self.m)
 
+    @property
+    def coarse(self) -> bool:
+        """Whether f or c is known to have errors beyond those of double precision."""
+        known = self.workspace.precision
+        return known is not None and known.coarse
+
     def learn_precision(self, x: Vector, *, far: bool = False) -> bool:
         """Estimate the errors of f and c at x from a few values; True if some are beyond those of double precision.
 
@@ -483,9 +489,10 @@ class Point:
 
     def value_error(self, w: Vector) -> float:
         """What the errors of c may do to the violation and the complementarity; 0 in double precision."""
-        problem, noise = self.problem, self.problem.precision.c
-        if not noise.any():
+        problem = self.problem
+        if not problem.coarse:
             return 0.0
+        noise = problem.precision.c
         slack = np.minimum(self.c - problem.cl, problem.cu - self.c)
         counts = (problem.cl == problem.cu) | (w != 0.0) | (slack <= noise)
         return float(np.linalg.norm(noise[counts]))
@@ -493,8 +500,10 @@ class Point:
     def accuracy(self, w: Vector) -> float:
         """What errors of values and derivatives beyond those of double precision make of R; 0 where there are none."""
         problem = self.problem
-        coarse = problem.precision.coarse or not problem.differenced
-        return self.derivative_error(w) + self.value_error(w) if coarse else 0.0
+        if problem.differenced and not problem.coarse:
+            return 0.0
+        _ = self.grad, self.jac if problem.m else None  # their errors are known only after them
+        return self.derivative_error(w) + self.value_error(w)
 
     def forget_derivatives(self) -> None:
         """Keep the values only."""

@@ -187,7 +187,7 @@ class Problem(PointwiseProblem):
             self.fill_f(point)  # only reached if f was set by hand; one call gives both
         elif isinstance(self._jac, str):
             value = np.array([point.f])
-            jac, error = self._difference(self._for_differences, point.x, value, self.precision.part(0, 1))
+            jac, error = self._difference(self._for_differences, point.x, value, self._noise(0, 1))
             point._grad = np.ascontiguousarray(jac[0])
             point._grad_error = None if error is None else np.ascontiguousarray(error[0])
         else:
@@ -250,7 +250,7 @@ class Problem(PointwiseProblem):
         if len(self.blocks) == 1:
             block = self.blocks[0]
             value = point.c if isinstance(block.jac, str) else point.x
-            noise = self.precision.part(1, 1 + self.m) if isinstance(block.jac, str) else None
+            noise = self._noise(1, 1 + self.m) if isinstance(block.jac, str) else None
             point._jac, error = block.jacobian(point.x, value, self.lower, self.upper, noise)
             errors = [error]
         else:
@@ -267,7 +267,7 @@ class Problem(PointwiseProblem):
         for block, group in zip(self.blocks, self.groups, strict=True):
             differenced = isinstance(block.jac, str)
             value = point.c[group.start : group.stop] if differenced else np.zeros(0)
-            noise = self.precision.part(1 + group.start, 1 + group.stop) if differenced else None
+            noise = self._noise(1 + group.start, 1 + group.stop) if differenced else None
             parts.append(block.jacobian(point.x, value, self.lower, self.upper, noise))
         return parts
 
@@ -283,7 +283,7 @@ class Problem(PointwiseProblem):
             point._jac_error = relative * abs(point._jac) if relative else None
             return
         values = np.concatenate([[point.f], point.c])
-        noise = self.precision.part(0, 1 + self.m)
+        noise = self._noise(0, 1 + self.m)
         both, error = self._difference(self._joint_for_differences, point.x, values, noise)
         point._grad, point._jac = np.ascontiguousarray(both[0]), np.ascontiguousarray(both[1:])
         if error is not None:
@@ -298,6 +298,10 @@ class Problem(PointwiseProblem):
         return np.concatenate([np.atleast_1d(f).ravel()[:1], np.atleast_1d(c).ravel()])
 
     # --------------------------------------------------------------------------------------------------- precision
+
+    def _noise(self, first: int, last: int) -> Noise | None:
+        """The errors of the entries `first` to `last` - 1 of (f, c); None in double precision."""
+        return self.precision.part(first, last) if self.coarse else None
 
     def learn_precision(self, x: Vector, *, far: bool = False) -> bool:
         """A handful of evaluations; of errors that the user has stated only the scales are looked for."""

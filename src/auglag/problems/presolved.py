@@ -96,7 +96,8 @@ class Presolved(PointwiseProblem):
         point._f = self.source(point).f
 
     def fill_grad(self, point: Point) -> None:
-        point._grad = self.source(point).grad
+        source = self.source(point)
+        point._grad, point._grad_error = source.grad, source._grad_error
 
     def fill_c(self, point: Point) -> None:
         """The kept rows; without any, nothing is evaluated."""
@@ -104,10 +105,12 @@ class Presolved(PointwiseProblem):
 
     def fill_jac(self, point: Point) -> None:
         """The kept rows, taken once of a matrix that does not change."""
-        jac = self.source(point).jac
+        source = self.source(point)
+        jac = source.jac
         if jac is not self._last[0]:
             self._last = (jac, self._kept(jac))
         point._jac = self._last[1]
+        point._jac_error = None if source._jac_error is None else self._kept(source._jac_error)
 
     def _kept(self, jac: Any) -> Jacobian:
         if isinstance(jac, LinearOperator):
@@ -155,6 +158,10 @@ class Presolved(PointwiseProblem):
     @property
     def precision(self) -> Precision:
         return self.original.precision.rows(self.keep)
+
+    @property
+    def coarse(self) -> bool:
+        return self.original.coarse
 
     def learn_precision(self, x: Vector, *, far: bool = False) -> bool:
         return self.original.learn_precision(x, far=far)

@@ -266,6 +266,10 @@ def finished(context: Context, state: State, found: Candidate) -> bool:
     if judge.refine(best, 2) and not judge.solves(best):
         return False
     solved = judge.solves(best)
+    if (
+        state.accuracy > 0.0
+    ):  # where derivatives have errors, a candidate with a smaller error may have a larger residual
+        best.residual = judge.check(best).residual
     target = context.target(state)
     verdict = plan.newton_verdict(found.error, target, newtons.in_vain, context.task.tuning, solved=solved)
     if verdict is None:
