@@ -137,12 +137,19 @@ def estimate(
         sizes = np.maximum(np.max(np.abs(values), axis=0), spread / t)
         rounding = TUNING.full_precision * EPS * sizes
         noise = np.where(np.isfinite(noise) & (noise > rounding), TUNING.noise_spread * noise, 0.0)
+        if (wild := (noise > 0.0) & (spread > TUNING.noise_wild * np.max(np.abs(values), axis=0))).any():
+            # Noise is the same over a smaller distance, a function that merely changes fast is smooth there.
+            nearer = TUNING.noise_spread * _table_noise(table(TUNING.noise_nearer))
+            noise = np.where(wild, np.where(nearer > rounding, np.minimum(noise, nearer), 0.0), noise)
         if still.any():
             noise = np.maximum(noise, _steps(at, table, f0, still & np.isfinite(spread)))
         if far:
             at(TUNING.noise_far)
             again = np.abs(at(0.0) - f0)
             noise = np.maximum(noise, np.where(again > rounding, again, 0.0))
+            # Only suspicion leads here: a whole number that never moves, though a derivative says so, is a rounded one.
+            whole = still & (noise == 0.0) & (f0 == np.round(f0)) & (at(TUNING.noise_wider[-1]) == f0)
+            noise = np.where(whole, 0.5, noise)
         if not (noise.any() or relative.any()):
             return Precision(noise, np.maximum(np.where(np.isfinite(sizes), sizes, 1.0), 1e-300))
         slope = np.abs(at(TUNING.noise_slope) - f0) / TUNING.noise_slope

@@ -59,6 +59,10 @@ class Tuning:
     #: Errors up to this multiple of eps, relative to the function or to its change over max(1, |x|), are what sums of
     #: many terms in double precision have. By trial.
     full_precision: float = 100.0
+    #: A function that changes by more than this part over the table (More and Wild) is looked at once more, with points
+    #: at this distance, before its changes are called noise.
+    noise_wild: float = 0.1
+    noise_nearer: float = 1e-12
     #: Where a function stands still, values at these distances are looked at, until it moves.
     noise_wider: tuple[float, ...] = (1e-6, 1e-4, 1e-2, 1.0)
     #: The differences of rounded values are whole multiples of one number. In units of eps |f|: a remainder below the

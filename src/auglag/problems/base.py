@@ -267,7 +267,8 @@ class AbstractProblem(ABC):
             sizes = np.abs(np.append(known.f, known.c))
             precision = self.precision
             scale = np.maximum(precision.scale, sizes) if precision.coarse else np.maximum(sizes, 1.0)
-            self.workspace.precision = Precision(precision.noise, scale, precision.stated).at_least(difference)
+            stated = precision.stated and bool((difference <= precision.noise).all())
+            self.workspace.precision = Precision(precision.noise, scale, stated).at_least(difference)
 
     # The four below let a source fill several parts of a point by one call of the user's code.
 

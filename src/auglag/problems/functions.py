@@ -316,6 +316,8 @@ class Problem(PointwiseProblem):
             found = Precision(before.noise.copy(), found.scale, stated=True)
         else:
             part = estimate(values, *where, np.random.default_rng(0), relative, far=far)
+            # Few digits elsewhere are few digits here: at a minimum, values move too little to show them.
+            part = part.at_least((before.noise / before.scale)[own] * np.where(np.isfinite(f0), np.abs(f0), 0.0))
         found.noise[own], found.scale[own] = part.noise, part.scale
         if self.differenced and (found.coarse or before.coarse):
             for point in work.points.values():  # differences were taken with other steps
