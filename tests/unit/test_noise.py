@@ -130,7 +130,7 @@ def test_coming_back_from_afar_shows_a_simulation_that_remembers():
         return np.array([last[0] @ last[0] + x[0]])
 
     f0 = lazy(X)
-    far = estimate(lazy, X, f0, -FREE, FREE, np.random.default_rng(0), np.zeros(1), far=True)
+    far = estimate(lazy, X, f0, -FREE, FREE, np.random.default_rng(0), np.zeros(1), moving=np.ones(1, dtype=bool))
     assert not far.coarse  # it remembers, and comes back to the same state
 
     count = [0]
@@ -140,7 +140,35 @@ def test_coming_back_from_afar_shows_a_simulation_that_remembers():
         return np.array([x @ x + 1e-3 * (count[0] > 7)])
 
     count[0], f0 = 0, worn(X)
-    assert estimate(worn, X, f0, -FREE, FREE, np.random.default_rng(0), np.zeros(1), far=True).f == pytest.approx(1e-3)
+    assert estimate(
+        worn, X, f0, -FREE, FREE, np.random.default_rng(0), np.zeros(1), moving=np.ones(1, dtype=bool)
+    ).f == pytest.approx(1e-3)
+
+
+def test_a_whole_number_that_should_move_is_a_rounded_one_and_another_is_a_constant():
+    for moving, noise in ((True, 0.5), (False, 0.0)):
+        asked = np.array([moving])
+        found = estimate(
+            lambda x: np.array([2.0]),
+            X,
+            np.array([2.0]),
+            -FREE,
+            FREE,
+            np.random.default_rng(0),
+            np.zeros(1),
+            moving=asked,
+        )
+        assert found.f == noise
+
+
+def test_functions_that_fail_at_some_distance_are_asked_no_further():
+    def fun(x):
+        if np.linalg.norm(x - X) > 1e-3:
+            raise ZeroDivisionError
+        return np.array([float(np.float32(x @ x))])
+
+    found = estimate(fun, X, fun(X), -FREE, FREE, np.random.default_rng(0), np.zeros(1))
+    assert 1e-8 < found.f < 1e-5
 
 
 def test_stated_errors_get_their_scale_by_one_evaluation():

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from auglag._typing import Matrix, Vector
 from auglag.derivatives.tuning import EPS, TUNING
+from auglag.errors import OutOfBudget
 
 Values = Callable[[Vector], Vector]
 
@@ -96,7 +97,7 @@ def estimate_scale(fun: Values, noise: Vector, x: Vector, f0: Vector, lower: Vec
     line = _line(x, lower, upper, np.random.default_rng(0))
     with np.errstate(all="ignore"):
         far = TUNING.noise_slope
-        slope = np.abs(fun(np.clip(x + far * line, lower, upper)) - f0) / far
+        slope = np.abs(_probed(fun, np.clip(x + far * line, lower, upper), far, f0.size) - f0) / far
     return Precision(noise, _scale(f0, slope, noise))
 
 
@@ -109,13 +110,14 @@ def estimate(
     rng: np.random.Generator,
     relative: Vector,
     *,
-    far: bool = False,
+    moving: NDArray[np.bool_] | None = None,
 ) -> Precision:
     """The precision of the values f0 = fun(x), NaN where not defined; `relative`: rounding errors of their types.
 
     `relative` may be filled in by fun. Six evaluations where all is well. They lie inside the bounds, on one side of x:
-    a kink at x itself is not seen. With `far`, x is evaluated again after a point at some distance: a simulation that
-    begins where it last ended returns another value then, if it is not converged.
+    a kink at x itself is not seen. On suspicion, `moving` says which values have a derivative that is not 0. Then x is
+    evaluated again after a point at some distance: a simulation that begins where it last ended returns another value,
+    if it is not converged. And a whole number that should move and never does is a rounded one.
     """
     line = _line(x, lower, upper, rng)
     t = TUNING.noise_spacing
@@ -123,7 +125,7 @@ def estimate(
         return Precision(np.zeros(f0.size), np.ones(f0.size))
 
     def at(distance: float) -> Vector:
-        return fun(np.clip(x + distance * line, lower, upper))
+        return _probed(fun, np.clip(x + distance * line, lower, upper), distance, f0.size)
 
     def table(spacing: float) -> Matrix:
         return np.stack([f0, *[at(k * spacing) for k in range(1, TUNING.noise_points)]])
@@ -143,18 +145,29 @@ def estimate(
             noise = np.where(wild, np.where(nearer > rounding, np.minimum(noise, nearer), 0.0), noise)
         if still.any():
             noise = np.maximum(noise, _steps(at, table, f0, still & np.isfinite(spread)))
-        if far:
+        if moving is not None:
             at(TUNING.noise_far)
             again = np.abs(at(0.0) - f0)
             noise = np.maximum(noise, np.where(again > rounding, again, 0.0))
-            # Only suspicion leads here: a whole number that never moves, though a derivative says so, is a rounded one.
-            whole = still & (noise == 0.0) & (f0 == np.round(f0)) & (at(TUNING.noise_wider[-1]) == f0)
+            whole = still & moving & (noise == 0.0) & (f0 == np.round(f0)) & (at(TUNING.noise_wider[-1]) == f0)
             noise = np.where(whole, 0.5, noise)
         if not (noise.any() or relative.any()):
             return Precision(noise, np.maximum(np.where(np.isfinite(sizes), sizes, 1.0), 1e-300))
         slope = np.abs(at(TUNING.noise_slope) - f0) / TUNING.noise_slope
     scale = _scale(f0, slope, noise)
     return Precision(np.maximum(noise, relative * scale), scale)
+
+
+def _probed(fun: Values, x: Vector, distance: float, size: int) -> Vector:
+    """fun(x); points at some distance are our idea: where the user's function fails there, nothing is known."""
+    if distance < TUNING.noise_slope:
+        return fun(x)
+    try:
+        return fun(x)
+    except OutOfBudget:
+        raise
+    except Exception:
+        return np.full(size, np.nan)
 
 
 def _scale(f0: Vector, slope: Vector, noise: Vector) -> Vector:

@@ -27,7 +27,7 @@ from auglag.problems.constraints import (
     parse_hess,
     with_args,
 )
-from auglag.problems.jacobians import as_jacobian, dense, real_array, stack
+from auglag.problems.jacobians import as_jacobian, dense, real_array, row_norms, stack
 from auglag.problems.tuning import TUNING
 from auglag.prox import Custom, as_term
 from auglag.prox.custom import check_prox
@@ -315,7 +315,8 @@ class Problem(PointwiseProblem):
             part = estimate_scale(values, before.noise[own], *where)
             found = Precision(before.noise.copy(), found.scale, stated=True)
         else:
-            part = estimate(values, *where, np.random.default_rng(0), relative, far=far)
+            moving = np.append(start.grad.any(), row_norms(start.jac) > 0.0)[own] if far else None
+            part = estimate(values, *where, np.random.default_rng(0), relative, moving=moving)
             # Few digits elsewhere are few digits here: at a minimum, values move too little to show them.
             part = part.at_least((before.noise / before.scale)[own] * np.where(np.isfinite(f0), np.abs(f0), 0.0))
         found.noise[own], found.scale[own] = part.noise, part.scale
