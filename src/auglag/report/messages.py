@@ -150,6 +150,17 @@ def _about_noise(end: Ending) -> list[str]:
     ]
 
 
+def _about_scale(end: Ending) -> list[str]:
+    """What to do about a residual that is small only relative to the gradient."""
+    check = end.check
+    if check.relative_residual > end.tol:
+        return []
+    return [
+        f"tol={1.1 * max(check.residual, check.accuracy):.1e}: relative to ||grad f|| = {check.gradient_norm:.1e} the "
+        f"point already meets the tolerance ({check.relative_residual:.1e}); or divide fun by that number."
+    ]
+
+
 def advice(end: Ending) -> tuple[str, ...]:
     """One to three things to try, for an end that is not success."""
     status, check = end.status, end.check
@@ -171,7 +182,7 @@ def advice(end: Ending) -> tuple[str, ...]:
     elif status is Status.UNCERTIFIED:
         tips.append("check that the functions return the same values when called twice with the same x.")
     elif status is Status.PRECISION_LIMIT:
-        tips += _about_noise(end)
+        tips += _about_noise(end) or _about_scale(end)
         if check.derivative_error > end.tol:
             tips.append(f"exact derivatives (jac=), or a tol above {check.derivative_error:.0e}.")
         tips.append("functions that return more correct digits.")
@@ -189,18 +200,13 @@ def advice(end: Ending) -> tuple[str, ...]:
 
 def _when_stuck(end: Ending) -> list[str]:
     """Reasons for which an inner solver gets no further, the likeliest first."""
-    problem, check = end.problem, end.check
+    problem = end.problem
     tips = _about_noise(end)
     try:
         problem.check_derivatives(end.x)
     except DerivativeError as error:
         tips.append(f"the derivatives, which are wrong at result.x: {str(error).replace(' at x0', '')}.")
-    if check.relative_residual <= end.tol:
-        enough = 1.1 * max(check.residual, check.derivative_error)
-        tips.append(
-            f"tol={enough:.1e}: relative to ||grad f|| = {check.gradient_norm:.1e} the point already "
-            f"meets the tolerance ({check.relative_residual:.1e}); or divide fun by that number."
-        )
+    tips += _about_scale(end)
     if problem.differenced:
         tips.append("exact derivatives (jac=): finite differences limit the residual that can be reached.")
     elif end.traits is not None:
