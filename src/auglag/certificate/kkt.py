@@ -75,9 +75,14 @@ class Certificate:
         return math.isfinite(self.objective) and self.residual <= tol and self.accuracy <= tol
 
     def limited(self, tol: float) -> bool:
-        """Whether the functions are not accurate enough for `tol`, and R is no larger than their errors make it."""
-        reached = max(tol, TUNING.reached * self.accuracy)
-        return math.isfinite(self.objective) and tol < self.accuracy < math.inf and self.residual <= reached
+        """Whether the functions are not accurate enough for `tol`, and R is no larger than their errors make it.
+
+        Errors of derivatives excuse a violation v only as far as it changes the objective, by |y| v, no more than they.
+        """
+        times, weight = TUNING.reached, max(1.0, float(np.linalg.norm(self.multipliers)))
+        excused = max(tol, times * self.value_error, times * self.derivative_error / weight)
+        enough = self.residual <= max(tol, times * self.accuracy) and self.violation <= excused
+        return math.isfinite(self.objective) and tol < self.accuracy < math.inf and enough
 
     def __str__(self) -> str:
         name, size = self.worst
