@@ -38,6 +38,7 @@ from auglag.strategy.settings import PRESETS, VARIANTS
 CODES = {
     Status.SOLVED: 0,
     Status.UNCERTIFIED: 100,
+    Status.PRECISION_LIMIT: 102,
     Status.INFEASIBLE: 200,
     Status.UNBOUNDED: 300,
     Status.ITERATION_LIMIT: 400,
@@ -47,6 +48,7 @@ CODES = {
     Status.INTERRUPTED: 404,
     Status.NON_FINITE: 500,
     Status.STUCK: 501,
+    Status.WRONG_DERIVATIVES: 502,
 }
 #: Solved, but as a continuous problem, and the answer is not integer.
 RELAXED = 101

@@ -65,7 +65,7 @@ def solve(
 class CasadiProblem(AbstractProblem):
     """An NLP of CasADi as a problem of auglag."""
 
-    has_hessp = has_hess = True
+    has_hessp = has_hess = repeatable = True
 
     def __init__(
         self,

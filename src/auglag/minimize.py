@@ -21,6 +21,7 @@ from auglag.algorithm.rules import Adaptive, Always, DualRule, FromScale, Histor
 from auglag.algorithm.status import Status
 from auglag.budget import Budget, Meter
 from auglag.certificate import Certificate, Tolerance, certificate
+from auglag.derivatives.noise import Precision
 from auglag.errors import InputError, OptionError, require_positive
 from auglag.inner import InnerSolver
 from auglag.log import JsonLog, headers
@@ -76,6 +77,7 @@ def minimize(
     checkpoint: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
     finite_diff_rel_step: Any = None,
+    noise: Any = None,
     **unknown: Any,
 ) -> Result:
     """Minimise f(x) + g(x) subject to constraints and bounds by the adaptive augmented Lagrangian method.
@@ -151,13 +153,20 @@ def minimize(
     progress : bool
         Print a table, one line per outer iteration.
     check_derivatives : "first" (or True) or False
-        Compare user-supplied derivatives with differences along one random direction at x0. A wrong derivative raises
-        `DerivativeError`, which names the entry.
+        Compare user-supplied derivatives with differences along one random direction at x0 and, before success is
+        claimed, at the last point. At x0 a wrong derivative raises `DerivativeError`, which names the entry (a warning
+        where errors of the functions explain the mismatch); at the last point the run ends as WRONG_DERIVATIVES.
     checkpoint, resume : path
         Save the state after every outer iteration; go on from a saved state, bit for bit. Budgets count what was spent
         before, too. Sizes, bounds, x0 and settings must be the same; whether the functions are cannot be checked.
     finite_diff_rel_step : float or array
         Relative step of the finite differences of fun, as in SciPy.
+    noise : float or mapping
+        The absolute errors of the values of fun and of the constraints, in their units: a number for all, or
+        {"fun": 1e-6, "constraints": 1e-3} (a number, or one for each row; 0 where left out). Such errors are estimated
+        where it is left out. Difference steps are chosen by them, and nothing is asked for that they do not allow: a
+        point whose residual is no larger than they make it ends as PRECISION_LIMIT, or as SOLVED if they were stated
+        here.
 
     Returns
     -------
@@ -202,6 +211,7 @@ def minimize(
     except KeyboardInterrupt:  # while the constraints are called for the first time, to learn how many rows they have
         return _interrupted(first, bounds, tolerance_pair)
     settings = replace(settings, weights=row_weights(penalty_weights, problem.m))
+    errors = stated_noise(noise, problem.m)
     start = _start(problem, x0, warm_start)
     table = Table() if progress else None
     log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
@@ -212,6 +222,7 @@ def minimize(
     found: list[Result] = []
     try:
         with problem.running():
+            problem.workspace.precision = errors
             before = problem.counts.copy() if problem is fun else Counts()  # making the problem is part of the run
             meter = Meter(problem.counts, limits, before)
             task = Task(
@@ -349,6 +360,8 @@ def certify(
         raise InputError(f"x must have {problem.n} entries, got {point.size}")
     y = None if multipliers is None else flat_multipliers(multipliers, problem.m)
     with problem.running():
+        if problem.differenced:
+            problem.learn_precision(point)
         problem.refine(2)  # a certificate deserves the best derivatives there are
         check = certificate(problem, point, y)
         other_sign = y is not None and certificate(problem, point, -y).residual < 0.1 * check.residual
@@ -454,6 +467,25 @@ def _interrupted(x0: Any, bounds: Any, tol: Tolerance) -> Result:
     result.status, result.nfev, result.njev, result.advice = Status.INTERRUPTED, 0, 0, ()
     result.message = f"{Status.INTERRUPTED.message} Nothing is known yet but x0."
     return result
+
+
+def stated_noise(noise: Any, m: int) -> Precision | None:
+    """The errors of f and of m rows as a user states them."""
+    if noise is None:
+        return None
+    parts = dict(noise) if isinstance(noise, Mapping) else {"fun": noise, "constraints": noise}
+    unknown = parts.keys() - {"fun", "constraints"}
+    if unknown:
+        raise InputError(f"noise must be a number or have the keys 'fun' and 'constraints', got {sorted(unknown)}")
+    values = np.zeros(1 + m)
+    for name, rows in (("fun", slice(0, 1)), ("constraints", slice(1, 1 + m))):
+        given = real_array(parts.get(name, 0.0), f"noise: {name}")
+        if given.shape not in ((), values[rows].shape):
+            raise InputError(f"noise: {name} must be a number or have {values[rows].size} entries, got {given.size}")
+        if not (np.isfinite(given).all() and (given >= 0.0).all()):
+            raise InputError(f"noise: {name} must be finite and at least 0, got {parts[name]!r:.80}")
+        values[rows] = given
+    return Precision(values, np.maximum(values, 1.0), stated=True)
 
 
 def _start(problem: AbstractProblem, x0: Any, warm_start: Any) -> WarmStart:

@@ -170,15 +170,19 @@ def test_a_simulation_that_gives_f_and_c_together_is_called_once_per_point(jac):
     np.testing.assert_allclose(res.y, [Y_EQ, -Y_IN], atol=1e-5)
     assert res.nfev == res.constr_nfev == run.calls - made
     twice = [key for key, times in Counter(x.tobytes() for x in run.points).items() if times > 1]
-    assert len(twice) <= (0 if jac == "exact" else 2), f"{len(twice)} of {run.calls} points were simulated again"
+    # At the returned point success is claimed for values that were computed twice.
+    assert len(twice) <= (1 if jac == "exact" else 3), f"{len(twice)} of {run.calls} points were simulated again"
 
 
-def test_the_same_point_is_not_evaluated_twice_in_a_row():
+def test_the_same_point_is_not_evaluated_twice_in_a_row_but_at_the_end():
     f, c = Counted(fun), Counted(both)
     con = NonlinearConstraint(c, [0, 0], [0, np.inf], jac=both_jac)
-    assert_hs14(minimize(f, START, jac=grad, constraints=con))
+    res = minimize(f, START, jac=grad, constraints=con)
+    assert_hs14(res)
     for points in (f.points, c.points):
-        assert all((a != b).any() for a, b in pairwise(points))
+        again = [a for a, b in pairwise(points) if (a == b).all()]
+        assert all((x == res.x).all() for x in again)
+        assert len(again) <= 1
 
 
 def test_a_linear_constraint_is_never_called():

@@ -88,6 +88,14 @@ class AugmentedLagrangian:
         r: Vector = formulas.remainder(np, c, form.cl, form.cu, w, self.y / -self.beta)
         return r
 
+    def error(self, x: Vector) -> float:
+        """What errors of f and c beyond those of double precision make of phi(x), to first order."""
+        problem, scaling = self.form.problem, self.form.scaling
+        if not problem.coarse:
+            return 0.0
+        precision = problem.precision
+        return float(scaling.sf * precision.f + np.abs(self.multipliers(x)) @ (scaling.sc * precision.c))
+
     @property
     def has_hessp(self) -> bool:
         """Whether second derivatives are at hand."""

@@ -29,9 +29,17 @@ class Status(IntEnum):
     NON_FINITE = 8, "A function is not finite (NaN or infinite), or not defined, where the method has to go."
     STUCK = 9, "Stuck: the inner solver can make no further progress at this precision."
     UNCERTIFIED = 10, "The stopping test was met but the certificate, recomputed on the original problem, was not."
+    PRECISION_LIMIT = 11, "Solved to the accuracy of the functions, which is not enough for the tolerance."
+    WRONG_DERIVATIVES = 12, "The derivatives given are not those of the functions at the point where the run ended."
 
-    def certified(self, success: bool) -> Status:
-        """The status once the certificate has been seen: solved if that holds, and only then."""
+    def certified(self, success: bool, *, limited: bool = False) -> Status:
+        """The status once the certificate has been seen: solved if that holds, and only then.
+
+        `limited`: the residual is no larger than the errors of the functions make it.
+        """
         if success:
             return Status.SOLVED
+        cut_short = (Status.EVALUATION_LIMIT, Status.TIME_LIMIT, Status.STOPPED, Status.INTERRUPTED)
+        if limited and self not in cut_short:
+            return Status.PRECISION_LIMIT
         return Status.UNCERTIFIED if self is Status.SOLVED else self

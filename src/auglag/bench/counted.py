@@ -35,7 +35,7 @@ class CountedProblem(AbstractProblem):
         super().__init__(
             inner.x0, lower=inner.lower, upper=inner.upper, cl=inner.cl, cu=inner.cu, groups=inner.groups, g=inner.g
         )
-        self.inner, self.limits, self.name = inner, limits, inner.name
+        self.inner, self.limits, self.name, self.repeatable = inner, limits, inner.name, inner.repeatable
         self.linear_rows = getattr(inner, "linear_rows", np.zeros(self.m, dtype=bool))
         self.values = self.gradients = self.hessians = self.products = 0
         self.last_x = inner.x0.copy()

@@ -8,7 +8,7 @@ from typing import final
 
 from auglag._typing import Vector
 from auglag.algorithm.status import Status
-from auglag.certificate.kkt import Certificate, certificate
+from auglag.certificate.kkt import Certificate, certificate, with_sizes
 from auglag.certificate.tolerance import Tolerance
 from auglag.certificate.tuning import TUNING
 from auglag.problems.base import AbstractProblem, Point
@@ -44,7 +44,12 @@ class Judge:
 
     def accepts(self, check: Certificate) -> bool:
         """Whether a certificate is one of a solution."""
-        return check.meets(Tolerance(self.tol, self.scale_free))
+        return check.meets(self.tolerance)
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """Both of them."""
+        return Tolerance(self.tol, self.scale_free)
 
     @property
     def original(self) -> AbstractProblem:
@@ -73,6 +78,8 @@ class Judge:
         """Ask for more accurate derivatives; what was measured without them is not to stand in the way afterwards."""
         if level <= best.level or not self.problem.refine(level):
             return False
+        if level == 2:  # values may have other errors here than at the start
+            self.problem.learn_precision(best.x)
         best.level, best.residual = level, math.inf
         if best.point is not None:
             best.point.forget_derivatives()
@@ -92,15 +99,45 @@ class Judge:
         self.original.remember(problem.source(problem.at(x)))
         return certificate(self.original, x, None if y is None else problem.user_y(x, y), enough=self.tol)
 
+    def with_sizes(self, check: Certificate) -> Certificate:
+        """The certificate with its scale-free part measured as well as it can be."""
+        return with_sizes(self.original, check)
+
     def solves(self, best: Best) -> bool:
-        """Whether the certificate meets the tolerance."""
-        return self.accepts(self.check(best))
+        """Whether the certificate meets the tolerance, or all of it that the errors of the functions allow."""
+        return self.reached(self.check(best))
+
+    def reached(self, check: Certificate) -> bool:
+        """As `solves`, of a certificate."""
+        return self.accepts(check) or check.limited(self.tolerance, rounding=False)
 
     def final(self, best: Best, status: Status) -> Certificate:
         """The certificate of the point that is returned, with the best derivatives and multipliers there are.
 
-        After a limit nothing more is spent on a point that does not come near.
+        Success is claimed only for values that were computed twice. After a limit nothing more is spent on a point that
+        does not come near.
         """
+        check = self._best_known(best, status)
+        return self._again(best, check) if self.reached(check) and not self.original.repeatable else check
+
+    def _again(self, best: Best, check: Certificate) -> Certificate:
+        """The certificate of the same (x, y) with f, c and derivatives evaluated afresh; differences are kept."""
+        original = self.original
+        known = original.at(best.x)
+        fresh = original.afresh(known)
+        self.problem.forget(best.x)
+        best.point = None
+        original.remember(fresh)
+        original.compare(known, fresh)
+        return certificate(original, best.x, check.multipliers, enough=self.tol)
+
+    def measure_again(self, best: Best, check: Certificate) -> Certificate:
+        """The same certificate, with what has been learnt of the errors of the functions since."""
+        again = self.problem.precision.coarse
+        return certificate(self.original, best.x, check.multipliers, enough=self.tol) if again else check
+
+    def _best_known(self, best: Best, status: Status) -> Certificate:
+        """From the values that are known, which are made more accurate where that may help."""
         check = self.check(best)
         out_of_budget = status in (Status.TIME_LIMIT, Status.EVALUATION_LIMIT)
         if out_of_budget and not self.accepts(check):
@@ -109,7 +146,7 @@ class Judge:
             check = self.check(best)
         original = self.original
         small = original.m and original.n * original.m <= TUNING.largest_fit
-        if self.accepts(check) or not small or status is Status.NON_FINITE:
+        if self.reached(check) or not small or status is Status.NON_FINITE:
             return check
         fitted = self.measure(best.x, None)
         better = fitted.residual < TUNING.fitted_better * check.residual and not fitted.scale_free > check.scale_free

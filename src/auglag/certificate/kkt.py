@@ -19,7 +19,7 @@ from auglag.certificate.tolerance import Tolerance
 from auglag.certificate.tuning import TUNING
 from auglag.problems import units
 from auglag.problems.base import AbstractProblem, Point
-from auglag.problems.jacobians import columns_times, row_norms, transposed_product
+from auglag.problems.jacobians import columns_times, product, row_norms, transposed_product
 from auglag.prox import SeparableTerm, Zero
 
 
@@ -52,12 +52,19 @@ class Certificate:
     exact: bool  #: False if g is a user's term, whose subdifferential distance is only estimated by a prox residual
     differenced: bool  #: derivatives are finite differences, with their errors
     derivative_error: float  #: what these errors may do to the stationarity; an estimate, 0 for exact derivatives
+    value_error: float = 0.0  #: what errors of c beyond those of double precision may do to the violation; an estimate
+    rounding: float = 0.0  #: what double precision makes of R: one rounding error of every term in it, and of x
     scale_free: float = math.nan  #: the same conditions, relative to the sizes of x, f and c; NaN: not measured
 
     @property
     def residual(self) -> float:
         """R: the number that `tol` is compared with."""
         return self.stationarity + math.hypot(self.violation, self.complementarity)
+
+    @property
+    def accuracy(self) -> float:
+        """How well R is known: what the errors of the functions and of their derivatives make of it; an estimate."""
+        return self.derivative_error + self.value_error
 
     @property
     def relative_residual(self) -> float:
@@ -77,8 +84,32 @@ class Certificate:
         False if anything is not finite, or not known that accurately.
         """
         tol = Tolerance.of(tol)
-        known = math.isfinite(self.objective) and self.derivative_error <= tol.residual
+        known = math.isfinite(self.objective) and self.accuracy <= tol.residual
         return known and self.residual <= tol.residual and not self.scale_free > tol.scale_free
+
+    def limited(self, tolerance: Tolerance | float | tuple[float, float], *, rounding: bool = True) -> bool:
+        """Whether the functions are not accurate enough for `tol`, and R is no larger than their errors make it.
+
+        Errors of derivatives excuse a violation v only as far as it changes the objective, by |y| v, no more than they.
+        With `rounding`, those of double precision excuse R as well, if the scale-free test is met.
+        """
+        both = Tolerance.of(tolerance)
+        tol, times, weight = both.residual, TUNING.reached, max(1.0, float(np.linalg.norm(self.multipliers)))
+        if rounding and self.rounding_limits(both):
+            return True
+        excused = max(tol, times * self.value_error, times * self.derivative_error / weight)
+        enough = self.residual <= max(tol, times * self.accuracy) and self.violation <= excused
+        return math.isfinite(self.objective) and tol < self.accuracy < math.inf and enough
+
+    def rounding_limits(self, tol: Tolerance) -> bool:
+        """Whether R is above `tol` by no more than rounding errors explain, and the scale-free test is met."""
+        explained = self.rounding_reach < math.inf and self.residual <= self.rounding_reach
+        return explained and tol.residual < self.residual and self.scale_free <= tol.scale_free
+
+    @property
+    def rounding_reach(self) -> float:
+        """The R that rounding errors, and those of the functions, may explain."""
+        return TUNING.reached * max(self.rounding, self.accuracy)
 
     def __str__(self) -> str:
         name, size = self.worst
@@ -225,8 +256,24 @@ def _measure(point: Point, y: Vector) -> Certificate:
         exact=problem.g is None or problem.g.exact,
         differenced=problem.differenced,
         derivative_error=point.derivative_error(y),
+        value_error=point.value_error(y),
+        rounding=_rounding(point, y),
         scale_free=_scale_free(point, y),
     )
+
+
+def _rounding(point: Point, y: Vector) -> float:
+    """One rounding error of each term of grad L, of each row and its sides, and of x in each row; in 2-norms."""
+    problem = point.problem
+    gradient, rows = np.abs(point.grad), np.abs(point.c)
+    for side in (problem.cl, problem.cu):
+        rows = np.maximum(rows, np.where(np.isfinite(side), np.abs(side), 0.0))
+    if problem.m and not isinstance(point.jac, LinearOperator):
+        size = abs(point.jac)
+        with np.errstate(invalid="ignore", over="ignore"):
+            gradient = gradient + transposed_product(size, np.abs(y))
+            rows = rows + product(size, np.abs(point.x))
+    return float(np.finfo(np.float64).eps * (np.linalg.norm(gradient) + np.linalg.norm(rows)))
 
 
 # ---------------------------------------------------------------------------------------------------------- scale-free

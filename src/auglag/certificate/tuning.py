@@ -53,6 +53,9 @@ class Tuning:
     #: Multipliers are fitted to the best point of a run at its end only while their matrix has at most this many
     #: entries: beyond, the fit takes longer than a step of the method.
     largest_fit: int = 100_000
+    #: R counts as no larger than the errors of the functions make it up to this multiple of their estimate, which may
+    #: be wrong by such a factor.
+    reached: float = 3.0
     #: Without rows, residuals above this multiple of tol say less than the objective: at a kink they say nothing.
     nearly: float = 1e3
     #: The default of the scale-free tolerance is this times sqrt(tol).

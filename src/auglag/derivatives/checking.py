@@ -28,6 +28,9 @@ from auglag.derivatives.differences import jacobian
 from auglag.derivatives.tuning import EPS, TUNING
 from auglag.errors import DerivativeError, EvaluationError, note_point
 
+#: The errors that are tolerated before a run, and at the point where it ended.
+AT_START, AT_END = TUNING.tolerance, TUNING.tolerance_end
+
 _Operator: TypeAlias = Any  # ndarray, csr_array or LinearOperator of shape (m, n)
 
 
@@ -41,12 +44,15 @@ def check_gradient(
     name: str = "jac",
     of: str = "fun",
     rng: np.random.Generator,
+    noise: Vector | float = 0.0,
+    tolerance: float = AT_START,
 ) -> None:
     """Raise `DerivativeError` if grad(x) is not the gradient of the real function fun at x.
 
-    `name` and `of` are what the user calls grad and fun. Nothing is said where fun or grad is not defined at x.
+    `name` and `of` are what the user calls grad and fun, `noise` is the error of its values beyond double precision.
+    Nothing is said where fun or grad is not defined at x.
     """
-    _Check(fun, lambda z: np.reshape(grad(z), (1, -1)), _box(x, lower, upper), rng).run(
+    _Check(fun, lambda z: np.reshape(grad(z), (1, -1)), _box(x, lower, upper), rng, noise, tolerance).run(
         name, "the gradient", f"entry {{j}} of the gradient is {{given:.6g}}, but finite differences of {of}"
     )
 
@@ -61,9 +67,11 @@ def check_jacobian(
     name: str = "jac",
     of: str = "fun",
     rng: np.random.Generator,
+    noise: Vector | float = 0.0,
+    tolerance: float = AT_START,
 ) -> None:
     """Raise `DerivativeError` if jac(x), dense, sparse or a LinearOperator, is not the Jacobian of fun at x."""
-    _Check(fun, jac, _box(x, lower, upper), rng).run(
+    _Check(fun, jac, _box(x, lower, upper), rng, noise, tolerance).run(
         name,
         "the Jacobian",
         f"row {{i}}, column {{j}} of the Jacobian is {{given:.6g}}, but finite differences of {of}",
@@ -95,14 +103,26 @@ def check_hessian_product(
 
 
 def agrees(
-    fun: Callable[[Vector], Any], jac: Matrix, x: Vector, lower: Vector, upper: Vector, rng: np.random.Generator
+    fun: Callable[[Vector], Any],
+    jac: Any,
+    x: Vector,
+    lower: Vector,
+    upper: Vector,
+    rng: np.random.Generator,
+    noise: Vector | float = 0.0,
+    tolerance: float = AT_START,
+    negligible: float = 0.0,
 ) -> bool:
-    """The first test alone, two evaluations: whether jac looks like the Jacobian of fun at x. False proves nothing."""
-    check = _Check(fun, lambda z: jac, _box(x, lower, upper), rng)
+    """The first test alone, two evaluations: whether jac looks like the Jacobian of fun at x. False proves nothing.
+
+    An error of the derivatives up to `negligible` does not matter: where gradients vanish, nothing agrees to digits.
+    """
+    check = _Check(fun, lambda z: jac, _box(x, lower, upper), rng, noise, tolerance)
     if not check.box.scale.any():
         return True
     direction, norm = check._direction(jac, check.box)
-    return check._agrees(jac, direction, norm, "jac: the Jacobian")
+    enough = negligible * float(np.linalg.norm(direction)) / tolerance
+    return check._agrees(jac, direction, norm + enough, "jac: the Jacobian")
 
 
 @final
@@ -164,12 +184,12 @@ class _Sweep:
     gap: Matrix  # between the forward and the backward slope
     rounding: Matrix  # what rounding of the values of fun can do to the error
 
-    def verdict(self, norm: Vector) -> tuple[NDArray[np.bool_], Vector]:
+    def verdict(self, norm: Vector, tolerance: float) -> tuple[NDArray[np.bool_], Vector]:
         """Which rows are wrong for sure, and their errors; `norm` is that of the terms of each row of J d."""
         size = np.abs(self.error)
-        tolerated = TUNING.tolerance * np.fmax(norm, np.abs(self.slope))
+        tolerated = tolerance * np.fmax(norm, np.abs(self.slope))
         # A function that moves in jumps (single precision, rounded output) stands still for small steps.
-        still = (self.slope == 0) & (self.gap == 0)
+        still = (self.slope == 0) & (self.gap <= TUNING.rounding_sweep * EPS * size)
         still &= ~still.all(axis=0)
         # One agreement among the larger steps may be an accident of truncation, two are not.
         agrees = size <= tolerated
@@ -196,6 +216,8 @@ class _Check:
     jac: Callable[[Vector], Any]
     box: _Box
     rng: np.random.Generator
+    noise: Vector | float = 0.0  #: errors of the values of fun, beyond those of double precision
+    tolerance: float = AT_START  #: the error of J d that is tolerated, relative to the norm of its terms
 
     def run(self, name: str, what: str, sentence: str) -> None:
         """Carry out the steps of the module's docstring; raise on an error found for sure."""
@@ -208,7 +230,7 @@ class _Check:
         direction, norm = self._direction(jac, box)
         if self._agrees(jac, direction, norm, f"{name}: {what}"):
             return
-        wrong, _ = self._sweep(jac, box, direction).verdict(norm)
+        wrong, _ = self._sweep(jac, box, direction).verdict(norm, self.tolerance)
         if wrong.any():
             wrong &= self._wrong_nearby(direction, name, what)
         if not wrong.any() or (found := self._worst(jac, np.flatnonzero(wrong), direction)) is None:
@@ -264,7 +286,7 @@ class _Check:
         if m != norm.size:
             transposed = " (is it transposed?)" if jac.shape[1] == m else ""
             raise DerivativeError(f"{subject} must have {m} rows, got shape {jac.shape}{transposed}")
-        return bool((np.abs(error) <= TUNING.tolerance * norm + rounding).all())
+        return bool((np.abs(error) <= self.tolerance * norm + rounding).all())
 
     def _quick(self, jac: _Operator, direction: Vector) -> tuple[Vector, Vector, int]:
         """The error of J d from two evaluations, what rounding may do to it, and the number of values of fun."""
@@ -278,7 +300,8 @@ class _Check:
             return np.zeros(m), np.zeros(m), fa.size if fa.size != m else fb.size
         with np.errstate(invalid="ignore", over="ignore"):
             error = (fa - fb) / distance - jac @ ((a - b) / distance)
-            return error, TUNING.rounding_quick * EPS * np.maximum(np.abs(fa), np.abs(fb)) / distance, m
+            rounding = EPS * np.maximum(np.abs(fa), np.abs(fb)) + self.noise
+            return error, TUNING.rounding_quick * rounding / distance, m
 
     def _sweep(self, jac: _Operator, box: _Box, direction: Vector) -> _Sweep:
         """Forward and backward differences for all step sizes that fit."""
@@ -299,7 +322,7 @@ class _Check:
             slopes = np.where(bad.all(axis=0), np.nan, np.where(bad, slopes[::-1], slopes))
             products = np.where(bad, products[::-1], products)
             size = np.max(np.abs(values), axis=0, initial=0.0, where=np.isfinite(values))
-            rounding = TUNING.rounding_sweep * EPS * np.maximum(size, np.abs(f0)) / h
+            rounding = TUNING.rounding_sweep * (EPS * np.maximum(size, np.abs(f0)) + self.noise) / h
             error = slopes - products
             return _Sweep(slopes.mean(axis=0), error.mean(axis=0), np.abs(error[0] - error[-1]), rounding)
 
@@ -310,7 +333,9 @@ class _Check:
             box = _Box(x, self.box.lower, self.box.upper, self.box.scale)
             jac = self._operator(box, name, what)
             if jac is not None and np.isfinite(self._value(x, jac.shape[0])).all():
-                return self._sweep(jac, box, direction).verdict(_terms(jac, direction[:, None])[1][:, 0])[0]
+                return self._sweep(jac, box, direction).verdict(
+                    _terms(jac, direction[:, None])[1][:, 0], self.tolerance
+                )[0]
         return np.ones(1, dtype=np.bool_)
 
     def _worst(self, jac: _Operator, rows: NDArray[np.intp], direction: Vector) -> tuple[int, int, float, float] | None:
@@ -327,7 +352,7 @@ class _Check:
             i, j = int(rows[row]), int(columns[column])
             axis = np.zeros(box.x.size)
             axis[j] = box.scale[j] if box.upper[j] - box.x[j] >= box.x[j] - box.lower[j] else -box.scale[j]
-            wrong, errors = self._sweep(jac, box, axis).verdict(np.abs(jac @ axis))
+            wrong, errors = self._sweep(jac, box, axis).verdict(np.abs(jac @ axis), self.tolerance)
             if wrong[i]:
                 entry = float(given[row, column])
                 true = entry + float(errors[i] / axis[j])

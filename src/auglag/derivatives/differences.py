@@ -17,6 +17,7 @@ from scipy import sparse
 
 from auglag._typing import Matrix, Vector
 from auglag.derivatives.colouring import structure
+from auglag.derivatives.noise import Noise
 from auglag.derivatives.tuning import TUNING
 from auglag.errors import EvaluationError, InputError, note_point
 
@@ -234,6 +235,37 @@ def jacobian(
     stencil = _Stencil(x, lower, upper, scheme, *steps(x, lower, upper, scheme, rel_step, stretch))
     guarded = _Guarded(fun, f0.size, scheme)
     return _dense(stencil, guarded, f0) if sparsity is None else _coloured(stencil, guarded, f0, sparsity)
+
+
+def noisy_jacobian(
+    fun: Callable[[Any], Any],
+    x: Vector,
+    f0: Vector,
+    noise: Noise,
+    *,
+    lower: Vector,
+    upper: Vector,
+    scheme: str,
+    rel_step: ArrayLike | None = None,
+    sparsity: Sparsity = None,
+) -> tuple[Matrix | sparse.csr_array, Matrix | sparse.csr_array]:
+    """(Jacobian, estimate of the absolute error of its entries) of a function whose values have these errors.
+
+    Steps balance noise and truncation, unless they are given.
+    """
+    forward, t = scheme == "2-point", TUNING
+    step = noise.step(t.noise_forward if forward else t.noise_central, _RELATIVE[scheme])
+    stretch = step / _RELATIVE[scheme]
+    jac: Any = jacobian(
+        fun, x, f0, lower=lower, upper=upper, scheme=scheme, rel_step=rel_step, sparsity=sparsity, stretch=stretch
+    )
+    h = np.abs(steps(x, lower, upper, scheme, rel_step, stretch)[0])
+    times = t.noise_errors[0 if forward else 1]
+    per_step = np.divide(times, h, out=np.zeros(h.size), where=h > 0.0)
+    if isinstance(jac, np.ndarray):
+        return jac, noise.values[:, None] * per_step
+    rows = np.repeat(np.arange(jac.shape[0]), np.diff(jac.indptr))
+    return jac, sparse.csr_array((noise.values[rows] * per_step[jac.indices], jac.indices, jac.indptr), jac.shape)
 
 
 def _dense(stencil: _Stencil, fun: _Guarded, f0: Vector) -> Matrix:

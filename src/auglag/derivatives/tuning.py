@@ -46,10 +46,52 @@ class Tuning:
     #: It ends early when the estimated error is at most this part of the derivative. Chosen by trial.
     ridders_enough: float = 1e-10
 
+    # ---------------------------------------------------------------------------------------------------- `noise`
+    #: Values of the difference table; More and Wild use 7 or 9.
+    noise_points: int = 7
+    #: Their distance along the line, relative to max(1, |x_j|): there the second difference of a function of moderate
+    #: curvature is of the size of its rounding error.
+    noise_spacing: float = 1e-8
+    #: Levels of the table whose estimates differ by no more than this factor agree (More and Wild).
+    noise_agreement: float = 4.0
+    #: The table gives a standard deviation; errors are taken as this multiple of it.
+    noise_spread: float = 2.0
+    #: Errors up to this multiple of eps, relative to the function or to its change over max(1, |x|), are what sums of
+    #: many terms in double precision have. By trial.
+    full_precision: float = 100.0
+    #: A function that changes by more than this part over the table (More and Wild) is looked at once more, with points
+    #: at this distance, before its changes are called noise.
+    noise_wild: float = 0.1
+    noise_nearer: float = 1e-12
+    #: Where a function stands still, values at these distances are looked at, until it moves.
+    noise_wider: tuple[float, ...] = (1e-6, 1e-4, 1e-2, 1.0)
+    #: The differences of rounded values are whole multiples of one number. In units of eps |f|: a remainder below the
+    #: first is rounding, and a number below the second may be an accident.
+    noise_zero: float = 1e3
+    noise_unit: float = 1e6
+    #: Distance from which x is come back to, to see whether a function remembers.
+    noise_far: float = 0.1
+    #: The change of a function over max(1, |x|) is estimated at this part of the distance.
+    noise_slope: float = 1e-2
+    #: Steps from the relative noise e: the powers of e for a forward, a central and an extrapolated difference, which
+    #: balance noise and truncation (More and Wild, "Estimating derivatives of noisy simulations", ACM TOMS 38, 2012,
+    #: for the first; the others likewise), ...
+    noise_forward: float = 1 / 2
+    noise_central: float = 1 / 3
+    noise_extrapolated: float = 1 / 5
+    #: ... and the largest step, relative to max(1, |x_j|).
+    noise_longest: float = 0.25
+    #: The error of a difference by noise and truncation together, in units of noise / step: forward, central and
+    #: extrapolated. The noise alone makes 2, 1 and 1.5; where steps balance both, truncation makes as much.
+    noise_errors: tuple[float, float, float] = (4.0, 2.0, 2.0)
+
     # ------------------------------------------------------------------------------------------------- `checking`
     #: The error of J d that is tolerated, relative to the norm of the terms of J d. Chosen by trial: far above what
     #: differences get wrong, far below what a wrong formula does.
     tolerance: float = 1e-3
+    #: The same where a run has ended: a smaller error of a derivative moves the point, and four evaluations are nothing
+    #: against a run.
+    tolerance_end: float = 1e-5
     #: The error of a wrong derivative changes by no more than this part of itself over three neighbouring step sizes.
     steady: float = 0.1
     #: Largest and smallest step size that are tried when the first test finds a disagreement, a factor 10 apart.

@@ -30,6 +30,9 @@ class ModelledSubproblem(Protocol):
     def multipliers(self, x: Vector) -> Vector:
         """The multipliers of the rows that the subproblem itself estimates at x."""
 
+    def error(self, x: Vector) -> float:
+        """What errors of the functions beyond those of double precision make of the value at x."""
+
     def model(self, x: Vector, w: Vector, curvature: Curvature, radius: float) -> Model | None:
         """The model around x with the Hessian at multipliers w, for steps with entries of at most `radius`.
 

@@ -119,12 +119,16 @@ class _Solve:
             return None if self.cuts <= t.qp_cuts else InnerStatus.STALLED
         residual = oracle.consider(trial, new_value, new_gradient)
         self._new_radius(length, length_of_step)
-        noise = t.qp_noise * max(1.0, abs(self.value))
+        noise = self._noise()
         self.idle = self.idle + 1 if self.value - new_value <= noise and residual > t.qp_less * self.best else 0
         self.best = min(self.best, residual)
         self.x, self.value, self.gradient = trial, new_value, new_gradient
         self.w = w if length == 1.0 else None
         return InnerStatus.STALLED if self.idle >= t.qp_patience else None
+
+    def _noise(self) -> float:
+        """The error of a difference of two values."""
+        return max(self.tuning.qp_noise * max(1.0, abs(self.value)), 2.0 * self.subproblem.error(self.x))
 
     def _retry(self) -> InnerStatus | None:
         """Next time the Hessian is taken at the multipliers that the subproblem itself estimates, if it was not."""
@@ -146,7 +150,7 @@ class _Solve:
         """(trial point, multipliers of its model, length) with sufficient decrease; values only, no gradients."""
         oracle, t = self.oracle, self.tuning
         slope = min(float(self.gradient @ step.d), 0.0)
-        noise = t.qp_noise * max(1.0, abs(self.value))
+        noise = self._noise()
         length = 1.0
         for trials in range(t.qp_trials):
             trial = landing(self.x, length, model, step, self.lower, self.upper)

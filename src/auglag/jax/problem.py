@@ -28,6 +28,8 @@ class JaxProblem(AbstractProblem):
     Hessian products are compiled; nothing is differenced. `tree(x)` brings a flat vector into the structure of x0.
     """
 
+    repeatable = True  # what JAX compiles is pure
+
     def __init__(
         self,
         fun: Any,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from auglag._typing import Jacobian, Vector
+from auglag.derivatives.noise import Precision
 from auglag.errors import EvaluationError, note_point
 from auglag.problems.jacobians import product, transposed_product
 from auglag.problems.tuning import TUNING
@@ -67,6 +68,7 @@ class Workspace:
     unit: Vector | None = None  #: sizes that are far below 1, as powers of two: finite differences take steps like that
     ended: list[Counts] = field(default_factory=list)  #: of runs that ended, to be added when `counts` is asked for
     kept: dict[Any, Any] = field(default_factory=dict)  #: what a source keeps of its last evaluation, by its own keys
+    precision: Precision | None = None  #: of the values of f and c; None: nobody asked
 
     def ask_guard(self) -> None:
         """Let a limit end the run."""
@@ -125,6 +127,8 @@ class AbstractProblem(ABC):
     """
 
     name: str = ""
+    #: Whether the same x gives the same values for sure: no code of a user is called, so nothing is hidden in it.
+    repeatable: bool = False
 
     def __init__(
         self,
@@ -220,12 +224,53 @@ class AbstractProblem(ABC):
         """Raise `DerivativeError` if a derivative the user supplied is wrong; sources of known quality do nothing."""
         return
 
+    @property
+    def precision(self) -> Precision:
+        """What is known of the errors of f and c; `precision.c` are those of the rows, 0 in double precision."""
+        return self.workspace.precision or Precision.full(self.m)
+
+    @property
+    def coarse(self) -> bool:
+        """Whether f or c is known to have errors beyond those of double precision."""
+        known = self.workspace.precision
+        return known is not None and known.coarse
+
+    def learn_precision(self, x: Vector, *, far: bool = False) -> bool:
+        """Estimate the errors of f and c at x from a few values; True if some are beyond those of double precision.
+
+        Sources of known quality have no others. `far`: come back to x from afar, too, for functions that remember.
+        """
+        return False
+
+    def wrong_derivatives(self, x: Vector, negligible: float) -> str:
+        """Which derivative the user supplied is wrong at x by more than `negligible`; "" where none is for sure."""
+        return ""
+
     def refine(self, level: int) -> bool:
         """Take derivatives of this accuracy from here on; True if that changed anything.
 
         Exact derivatives have no levels. Finite differences: 0 as asked for, 1 central, 2 extrapolated.
         """
         return False
+
+    def afresh(self, known: Point) -> Point:
+        """The same x, of which nothing is known but finite differences: the rest is evaluated when it is asked for."""
+        point = Point(self, known.x)
+        if self.differenced:
+            point._grad, point._jac = known._grad, known._jac
+            point._grad_error, point._jac_error = known._grad_error, known._jac_error
+        return point
+
+    @final
+    def compare(self, known: Point, fresh: Point) -> None:
+        """Two evaluations at one x: values that differ have errors of at least that size."""
+        difference = np.abs(np.append(fresh.f - known.f, fresh.c - known.c))
+        if difference.any() and np.isfinite(difference).all():
+            sizes = np.abs(np.append(known.f, known.c))
+            precision = self.precision
+            scale = np.maximum(precision.scale, sizes) if precision.coarse else np.maximum(sizes, 1.0)
+            stated = precision.stated and bool((difference <= precision.noise).all())
+            self.workspace.precision = Precision(precision.noise, scale, stated).at_least(difference)
 
     # The four below let a source fill several parts of a point by one call of the user's code.
 
@@ -455,6 +500,24 @@ class Point:
             with np.errstate(invalid="ignore"):
                 error = error + transposed_product(abs(self._jac_error), np.abs(w))
         return float(np.linalg.norm(error))
+
+    def value_error(self, w: Vector) -> float:
+        """What the errors of c may do to the violation and the complementarity; 0 in double precision."""
+        problem = self.problem
+        if not problem.coarse:
+            return 0.0
+        noise = problem.precision.c
+        slack = np.minimum(self.c - problem.cl, problem.cu - self.c)
+        counts = (problem.cl == problem.cu) | (w != 0.0) | (slack <= noise)
+        return float(np.linalg.norm(noise[counts]))
+
+    def accuracy(self, w: Vector) -> float:
+        """What errors of values and derivatives beyond those of double precision make of R; 0 where there are none."""
+        problem = self.problem
+        if problem.differenced and not problem.coarse:
+            return 0.0
+        _ = self.grad, self.jac if problem.m else None  # their errors are known only after them
+        return self.derivative_error(w) + self.value_error(w)
 
     def forget_derivatives(self) -> None:
         """Keep the values only."""

@@ -11,11 +11,13 @@ from typing import Any, cast, final
 import numpy as np
 from scipy import sparse
 from scipy.optimize import Bounds, HessianUpdateStrategy, LinearConstraint, NonlinearConstraint
+from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import differences
 from auglag.derivatives.colouring import colour
 from auglag.derivatives.extrapolation import extrapolated
+from auglag.derivatives.noise import Noise, dtype_error
 from auglag.errors import EvaluationError, InputError, OptionError, note_point
 from auglag.problems.base import Workspace
 from auglag.problems.jacobians import as_jacobian, columns_times, real_array, transposed_product
@@ -58,7 +60,9 @@ class Block:
             raise InputError(f"{self.name}: fun(x) must return {self.size} values as it did at x0, got {value.size}")
         return value
 
-    def jacobian(self, x: Vector, value: Vector, lower: Vector, upper: Vector) -> tuple[Jacobian, Jacobian | None]:
+    def jacobian(
+        self, x: Vector, value: Vector, lower: Vector, upper: Vector, noise: Noise | None = None
+    ) -> tuple[Jacobian, Jacobian | None]:
         """The Jacobian at x, differences staying inside [lower, upper], and their estimated error, if any."""
         if self.matrix is not None:
             return self.matrix, None
@@ -66,10 +70,23 @@ class Block:
             lower, upper = np.minimum(lower, x), np.maximum(upper, x)  # x may lie outside in a certificate only
             level, unit = self.work().level, self.work().unit
             return by_differences(
-                self._for_differences, x, value, self.jac, level, lower, upper, self.rel_step, self.sparsity, unit
+                self._for_differences,
+                x,
+                value,
+                self.jac,
+                level,
+                lower,
+                upper,
+                self.rel_step,
+                self.sparsity,
+                noise,
+                unit,
             )
         self.work().counts.constr_njev += 1
-        return as_jacobian(self.jac(x.copy()), self.size, x.size, f"{self.name}: jac(x)"), None
+        raw = self.jac(x.copy())
+        jac = as_jacobian(raw, self.size, x.size, f"{self.name}: jac(x)")
+        relative = dtype_error(raw)
+        return jac, relative * abs(jac) if relative and not isinstance(jac, LinearOperator) else None
 
     def _for_differences(self, x: Any) -> Any:
         work = self.work()
@@ -116,25 +133,29 @@ def by_differences(
     upper: Vector,
     rel_step: Any,
     sparsity: Any = None,
+    noise: Noise | None = None,
     unit: Vector | None = None,
 ) -> tuple[Any, Any]:
     """(Jacobian, error estimate or None) by differences of the given level; the complex step is always exact.
 
-    `unit` are the sizes of variables that are much smaller than 1, as powers of two: steps are relative to them.
+    Where values have errors beyond double precision, steps are longer, and there is an estimate at every level. `unit`
+    are the sizes of variables that are much smaller than 1, as powers of two: steps are relative to them.
     """
     if unit is not None:
         sides = [np.maximum(np.minimum(side / unit, _HUGE), -_HUGE) for side in (lower, upper)]
         found = by_differences(
-            lambda z: fun(z * unit), x / unit, value, scheme, level, sides[0], sides[1], rel_step, sparsity
+            lambda z: fun(z * unit), x / unit, value, scheme, level, sides[0], sides[1], rel_step, sparsity, noise
         )
         jac, error = (None if part is None else columns_times(part, 1.0 / unit) for part in found)
         return jac, error
     where = {"lower": lower, "upper": upper, "sparsity": sparsity}
     if scheme != "cs" and level >= 2:
-        return extrapolated(fun, x, value, **where)
+        return extrapolated(fun, x, value, noise=noise, **where)
     if scheme == "2-point" and level == 1:
         scheme, rel_step = "3-point", None
-    return differences.jacobian(fun, x, value, scheme=scheme, rel_step=rel_step, **where), None
+    if noise is None or scheme == "cs":
+        return differences.jacobian(fun, x, value, scheme=scheme, rel_step=rel_step, **where), None
+    return differences.noisy_jacobian(fun, x, value, noise, scheme=scheme, rel_step=rel_step, **where)
 
 
 def parse_constraints(constraints: Any, x0: Vector, lower: Vector, upper: Vector, work: Work) -> list[Block]:

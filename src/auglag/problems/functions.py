@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import checking, differences
-from auglag.errors import InputError
+from auglag.derivatives.noise import Noise, Precision, dtype_error, estimate, estimate_scale
+from auglag.errors import DerivativeError, EvaluationError, InputError, note_point
 from auglag.problems.arguments import check_term, check_x0, pair, parse_bounds, scalar
 from auglag.problems.base import Group, LinearRows, Point, PointwiseProblem, Workspace
 from auglag.problems.constraints import (
@@ -24,7 +27,7 @@ from auglag.problems.constraints import (
     parse_hess,
     with_args,
 )
-from auglag.problems.jacobians import as_jacobian, dense, real_array, stack
+from auglag.problems.jacobians import as_jacobian, dense, real_array, row_norms, stack
 from auglag.problems.tuning import TUNING
 from auglag.prox import Custom, as_term
 from auglag.prox.custom import check_prox
@@ -154,7 +157,7 @@ class Problem(PointwiseProblem):
             if self._with_gradient:
                 value, gradient = pair(value, "fun(x)", "(value, gradient) when jac=True")
                 self.counts.njev += 1
-                point._grad = self._vector(gradient, "the gradient returned by fun(x)")
+                self._set_gradient(point, gradient, "the gradient returned by fun(x)")
             point._f = value if type(value) is float else scalar(value, "fun(x)")
 
     def _fill_jointly(self, point: Point, first: bool = False) -> None:
@@ -184,17 +187,23 @@ class Problem(PointwiseProblem):
             self.fill_f(point)  # only reached if f was set by hand; one call gives both
         elif isinstance(self._jac, str):
             value = np.array([point.f])
-            jac, error = self._difference(self._for_differences, point.x, value)
+            jac, error = self._difference(self._for_differences, point.x, value, self._noise(0, 1))
             point._grad = np.ascontiguousarray(jac[0])
             point._grad_error = None if error is None else np.ascontiguousarray(error[0])
         else:
             self.counts.njev += 1
-            point._grad = self._vector(self._jac(point.x.copy()), "jac(x)")
+            self._set_gradient(point, self._jac(point.x.copy()), "jac(x)")
 
-    def _difference(self, fun: Callable[[Any], Any], x: Vector, value: Vector) -> tuple[Any, Any]:
+    def _set_gradient(self, point: Point, raw: Any, what: str) -> None:
+        """The gradient that the user gave, with the rounding error of its type, if that is not double precision."""
+        point._grad = self._vector(raw, what)
+        relative = dtype_error(raw)
+        point._grad_error = relative * np.abs(point._grad) if relative else None
+
+    def _difference(self, fun: Callable[[Any], Any], x: Vector, value: Vector, noise: Noise | None) -> tuple[Any, Any]:
         lower, upper = np.minimum(self.lower, x), np.maximum(self.upper, x)  # x may lie outside in a certificate only
-        work = self.workspace
-        return by_differences(fun, x, value, self._jac, work.level, lower, upper, self._rel_step, unit=work.unit)
+        work, steps = self.workspace, self._rel_step
+        return by_differences(fun, x, value, self._jac, work.level, lower, upper, steps, noise=noise, unit=work.unit)
 
     def _schemes(self) -> set[str]:
         """The finite-difference schemes in use."""
@@ -241,13 +250,14 @@ class Problem(PointwiseProblem):
         if len(self.blocks) == 1:
             block = self.blocks[0]
             value = point.c if isinstance(block.jac, str) else point.x
-            point._jac, error = block.jacobian(point.x, value, self.lower, self.upper)
+            noise = self._noise(1, 1 + self.m) if isinstance(block.jac, str) else None
+            point._jac, error = block.jacobian(point.x, value, self.lower, self.upper, noise)
             errors = [error]
         else:
             found = self._jacobians(point)
             errors = [error for _, error in found]
             point._jac = stack([jac for jac, _ in found], self.n)
-        if self.workspace.level >= 2:
+        if self.workspace.level >= 2 or any(error is not None for error in errors):
             known = zip(self.blocks, errors, strict=True)
             filled = [error if error is not None else sparse.csr_array((b.size, self.n)) for b, error in known]
             point._jac_error = stack(filled, self.n)
@@ -255,8 +265,10 @@ class Problem(PointwiseProblem):
     def _jacobians(self, point: Point) -> list[tuple[Jacobian, Jacobian | None]]:
         parts = []
         for block, group in zip(self.blocks, self.groups, strict=True):
-            value = point.c[group.start : group.stop] if isinstance(block.jac, str) else np.zeros(0)
-            parts.append(block.jacobian(point.x, value, self.lower, self.upper))
+            differenced = isinstance(block.jac, str)
+            value = point.c[group.start : group.stop] if differenced else np.zeros(0)
+            noise = self._noise(1 + group.start, 1 + group.stop) if differenced else None
+            parts.append(block.jacobian(point.x, value, self.lower, self.upper, noise))
         return parts
 
     def _fill_joint_jac(self, point: Point) -> None:
@@ -265,11 +277,14 @@ class Problem(PointwiseProblem):
             self.counts.njev += 1
             self.counts.constr_njev += 1
             gradient, jac = pair(self._jac(point.x.copy()), "jac(x)", "(grad f, Jacobian of c)")
-            point._grad = self._vector(gradient, "jac(x)[0]")
+            self._set_gradient(point, gradient, "jac(x)[0]")
             point._jac = as_jacobian(jac, self.m, self.n, "jac(x)[1]")
+            relative = dtype_error(jac)
+            point._jac_error = relative * abs(point._jac) if relative else None
             return
         values = np.concatenate([[point.f], point.c])
-        both, error = self._difference(self._joint_for_differences, point.x, values)
+        noise = self._noise(0, 1 + self.m)
+        both, error = self._difference(self._joint_for_differences, point.x, values, noise)
         point._grad, point._jac = np.ascontiguousarray(both[0]), np.ascontiguousarray(both[1:])
         if error is not None:
             point._grad_error, point._jac_error = error[0], error[1:]
@@ -282,17 +297,98 @@ class Problem(PointwiseProblem):
         f, c = self._joint(x)
         return np.concatenate([np.atleast_1d(f).ravel()[:1], np.atleast_1d(c).ravel()])
 
+    # --------------------------------------------------------------------------------------------------- precision
+
+    def _noise(self, first: int, last: int) -> Noise | None:
+        """The errors of the entries `first` to `last` - 1 of (f, c); None in double precision."""
+        return self.precision.part(first, last) if self.coarse else None
+
+    def learn_precision(self, x: Vector, *, far: bool = False) -> bool:
+        """A handful of evaluations; of errors that the user has stated only the scales are looked for."""
+        start, work = self.at(x), self.workspace
+        own = self._own_rows()
+        f0, relative = np.append(start.f, start.c)[own], np.zeros(own.size)
+        before, found = self.precision, Precision.full(self.m)
+        where = (x, f0, self.lower, self.upper)
+        values = partial(self._own_values, relative=relative)
+        if before.stated:
+            part = estimate_scale(values, before.noise[own], *where)
+            found = Precision(before.noise.copy(), found.scale, stated=True)
+        else:
+            moving = np.append(start.grad.any(), row_norms(start.jac) > 0.0)[own] if far else None
+            part = estimate(values, *where, np.random.default_rng(0), relative, moving=moving)
+            # Few digits elsewhere are few digits here: at a minimum, values move too little to show them.
+            part = part.at_least((before.noise / before.scale)[own] * np.where(np.isfinite(f0), np.abs(f0), 0.0))
+        found.noise[own], found.scale[own] = part.noise, part.scale
+        if self.differenced and (found.coarse or before.coarse):
+            for point in work.points.values():  # differences were taken with other steps
+                point.forget_derivatives()
+        work.precision = found
+        return found.coarse
+
+    def _own_rows(self) -> NDArray[np.intp]:
+        """Which of (f, c) are values of the user's functions."""
+        if self._joint is not None:
+            return np.arange(1 + self.m)
+        parts = [np.arange(1 if self._fun is not None else 0)]
+        known = zip(self.blocks, self.groups, strict=True)
+        return np.concatenate(parts + [np.arange(1 + g.start, 1 + g.stop) for b, g in known if b.matrix is None])
+
+    def _own_values(self, x: Vector, relative: Vector) -> Vector:
+        """These values at x, NaN where not defined; `relative` gets the rounding errors of their types."""
+        work = self.workspace
+        work.ask_guard()
+        try:
+            raw = self._raw_values(x)
+        except EvaluationError:
+            return np.full(relative.size, np.nan)
+        except Exception as error:
+            note_point(error, x)
+            raise
+        sizes = [np.size(part) for part in raw]
+        if sum(sizes) != relative.size:  # an error, which the next evaluation of the point itself names
+            return np.full(relative.size, np.nan)
+        np.maximum(relative, np.repeat([dtype_error(part) for part in raw], sizes), out=relative)
+        return np.concatenate([np.zeros(0)] + [np.asarray(part, dtype=np.float64).reshape(-1) for part in raw])
+
+    def _raw_values(self, x: Vector) -> list[Any]:
+        counts = self.counts
+        if self._joint is not None:
+            counts.nfev += 1
+            counts.constr_nfev += 1
+            return list(self._joint(x.copy()))
+        raw = []
+        if self._fun is not None:
+            counts.nfev += 1
+            counts.njev += self._with_gradient
+            value = self._fun(x.copy())
+            raw.append(value[0] if self._with_gradient else value)
+        for block in self.blocks:
+            if block.matrix is None:
+                counts.constr_nfev += 1
+                raw.append(block.fun(x.copy()))
+        return raw
+
     def check_derivatives(self, x: Vector) -> None:
-        """Compare what the user supplied with differences along a random direction at x; name a wrong entry."""
+        """Compare what the user supplied with differences along a random direction at x; name a wrong entry.
+
+        Where errors of the functions explain a mismatch, it is a warning.
+        """
         start = self.at(x)
         if isinstance(self.g, Custom):
             check_prox(self.g, x)
-        seed = 0  # the same for all, so that they try the same directions and share their points
-        if not self._all_agree(x, np.random.default_rng(seed)):
-            for check, fun, jac, names in self._supplied():
-                check(fun, jac, x, self.lower, self.upper, **names, rng=np.random.default_rng(seed))
+        try:
+            self._check_first(x)
+        except DerivativeError as mismatch:
+            if not self.learn_precision(x, far=True):
+                raise
+            self._check_first(x)
+            warnings.warn(
+                f"{mismatch}. Errors of the functions explain it: about {np.max(self.precision.noise):.1e}",
+                stacklevel=2,
+            )
         if self.has_hessp:
-            y = np.random.default_rng(seed).standard_normal(self.m)
+            y = np.random.default_rng(0).standard_normal(self.m)
             checking.check_hessian_product(
                 lambda z, v: self.hessp(z, y, v),
                 lambda z: self.at(z).lagrangian_gradient(y),
@@ -301,12 +397,37 @@ class Problem(PointwiseProblem):
                 self.upper,
                 name="hess, hessp or a constraint's hess (random multipliers)",
                 of="the gradient of the Lagrangian",
-                rng=np.random.default_rng(seed),
+                rng=np.random.default_rng(0),
             )
         self.remember(start)  # it is where the run begins
 
-    def _supplied(self) -> Iterator[tuple[Callable[..., None], Any, Any, dict[str, str]]]:
-        """(check, function, derivative, names) of everything whose first derivatives the user supplied."""
+    def wrong_derivatives(self, x: Vector, negligible: float) -> str:
+        """Two evaluations where all is well. A mismatch that errors of the functions explain is not one."""
+        start = self.at(x)
+        try:
+            if self._all_agree(x, checking.AT_END, negligible):
+                return ""
+            self.learn_precision(x, far=True)
+            self._check_first(x, checking.AT_END, negligible)
+        except DerivativeError as error:
+            return str(error).replace(" at x0", " at result.x").split("; pass check_derivatives")[0]
+        except Exception:  # the points are our idea: the user's functions may fail there
+            return ""
+        finally:
+            self.remember(start)
+        return ""
+
+    def _check_first(self, x: Vector, tolerance: float = checking.AT_START, negligible: float = 0.0) -> None:
+        """Raise `DerivativeError` if a first derivative that the user supplied is wrong for sure."""
+        if self._all_agree(x, tolerance, negligible):
+            return
+        for check, fun, jac, names, rows in self._supplied():
+            options = {"noise": self.precision.noise[rows], "tolerance": tolerance}
+            # The same seed for all, so that they try the same directions and share their points.
+            check(fun, jac, x, self.lower, self.upper, **names, **options, rng=np.random.default_rng(0))
+
+    def _supplied(self) -> Iterator[tuple[Callable[..., None], Any, Any, dict[str, str], slice]]:
+        """(check, function, derivative, names, rows of (f, c)) of all whose first derivatives the user supplied."""
         if self._joint is not None and callable(self._jac):
             names = {"name": "jac (the gradient of f as row 0)", "of": "fun_and_con"}
             yield (
@@ -314,28 +435,33 @@ class Problem(PointwiseProblem):
                 lambda z: np.append(self.at(z).f, self.at(z).c),
                 lambda z: np.vstack([self.at(z).grad, dense(self.at(z).jac)]),
                 names,
+                slice(None),
             )
         elif self._fun is not None and not isinstance(self._jac, str):
-            yield checking.check_gradient, lambda z: self.at(z).f, lambda z: self.at(z).grad, {"name": "jac"}
+            names = {"name": "jac"}
+            yield checking.check_gradient, lambda z: self.at(z).f, lambda z: self.at(z).grad, names, slice(0, 1)
         for k, (block, group) in enumerate(zip(self.blocks, self.groups, strict=False)):
             if block.matrix is None and callable(block.jac):
                 rows, part = partial(self._rows_at, group), partial(self._part_at, k)
-                yield checking.check_jacobian, rows, part, {"name": f"{block.name}: jac"}
+                names, own = {"name": f"{block.name}: jac"}, slice(1 + group.start, 1 + group.stop)
+                yield checking.check_jacobian, rows, part, names, own
 
-    def _all_agree(self, x: Vector, rng: np.random.Generator) -> bool:
-        """A first look at all supplied derivatives at once, where they are dense: two points settle the usual case."""
-        parts = [(fun, jac) for _, fun, jac, _ in self._supplied()]
-        if not parts:
+    def _all_agree(self, x: Vector, tolerance: float, negligible: float) -> bool:
+        """A first look at all supplied derivatives at once, if they are matrices: two points settle the usual case."""
+        supplied = list(self._supplied())
+        if not supplied:
             return True
-        matrices = [jac(x) for _, jac in parts]
-        if not all(isinstance(matrix, np.ndarray) for matrix in matrices):
+        matrices = [jac(x) for _, _, jac, _, _ in supplied]
+        if any(isinstance(matrix, LinearOperator) for matrix in matrices):
             return False
 
         def values(z: Vector) -> Vector:
-            return np.concatenate([np.atleast_1d(fun(z)) for fun, _ in parts])
+            return np.concatenate([np.atleast_1d(fun(z)) for _, fun, _, _, _ in supplied])
 
-        together = np.vstack([np.atleast_2d(matrix) for matrix in matrices])
-        return checking.agrees(values, together, x, self.lower, self.upper, rng)
+        noise = np.concatenate([self.precision.noise[rows] for *_, rows in supplied])
+        together = stack([np.atleast_2d(m) if isinstance(m, np.ndarray) else m for m in matrices], self.n)
+        rng = np.random.default_rng(0)
+        return checking.agrees(values, together, x, self.lower, self.upper, rng, noise, tolerance, negligible)
 
     def _rows_at(self, group: Group, x: Vector) -> Vector:
         return self.at(x).c[group.start : group.stop]

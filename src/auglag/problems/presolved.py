@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Jacobian, Vector
+from auglag.derivatives.noise import Precision
 from auglag.problems.base import AbstractProblem, Counts, Point, PointwiseProblem
 from auglag.problems.jacobians import transposed_product
 from auglag.problems.presolve import Reduction
@@ -27,7 +28,7 @@ class Presolved(PointwiseProblem):
         super().__init__(
             np.clip(original.x0, lower, upper), lower=lower, upper=upper, cl=found.cl, cu=found.cu, g=original.g
         )
-        self.name = original.name
+        self.name, self.repeatable = original.name, original.repeatable
         self._singletons = bool(narrowed_low.any() or narrowed_high.any())
         self._last: tuple[Any, Any] = (None, None)  #: the last Jacobian, and its rows that are kept
 
@@ -95,7 +96,8 @@ class Presolved(PointwiseProblem):
         point._f = self.source(point).f
 
     def fill_grad(self, point: Point) -> None:
-        point._grad = self.source(point).grad
+        source = self.source(point)
+        point._grad, point._grad_error = source.grad, source._grad_error
 
     def fill_c(self, point: Point) -> None:
         """The kept rows; without any, nothing is evaluated."""
@@ -103,10 +105,12 @@ class Presolved(PointwiseProblem):
 
     def fill_jac(self, point: Point) -> None:
         """The kept rows, taken once of a matrix that does not change."""
-        jac = self.source(point).jac
+        source = self.source(point)
+        jac = source.jac
         if jac is not self._last[0]:
             self._last = (jac, self._kept(jac))
         point._jac = self._last[1]
+        point._jac_error = None if source._jac_error is None else self._kept(source._jac_error)
 
     def _kept(self, jac: Any) -> Jacobian:
         if isinstance(jac, LinearOperator):
@@ -150,6 +154,17 @@ class Presolved(PointwiseProblem):
 
     def check_derivatives(self, x: Vector) -> None:
         self.original.check_derivatives(x)
+
+    @property
+    def precision(self) -> Precision:
+        return self.original.precision.rows(self.keep)
+
+    @property
+    def coarse(self) -> bool:
+        return self.original.coarse
+
+    def learn_precision(self, x: Vector, *, far: bool = False) -> bool:
+        return self.original.learn_precision(x, far=far)
 
     def refine(self, level: int) -> bool:
         """Of the original, at all points that are known."""

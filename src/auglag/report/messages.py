@@ -44,6 +44,7 @@ class Ending:
     penalty: float
     counts: Counts
     seconds: float
+    wrong: str = ""  #: which derivative is wrong at x, where one is
 
 
 def result_of(end: Ending) -> Result:
@@ -103,6 +104,8 @@ def _message(end: Ending) -> str:
         what = [f"fun = {point.f}"] if not abs(point.f) < float("inf") else []
         what += [f"{name} is not finite" for name in bad[:3]]
         return f"{text} At x0: {', '.join(what) or 'the gradient is not finite'}; no defined point was found nearby."
+    if status is Status.WRONG_DERIVATIVES:
+        return f"{text} {end.wrong}."
     if status is Status.INFEASIBLE and end.conflict:
         return f"Infeasible: no x satisfies all constraints. {end.conflict}"
     if status is Status.INFEASIBLE:
@@ -113,14 +116,59 @@ def _message(end: Ending) -> str:
         return f"{text} f + g is {objective:.3g} at a point whose violation is {violation:.3g}."
     if status is Status.SOLVED and not end.begun:
         text += " The starting point already does."
-    if check.residual <= tol < check.derivative_error:
-        known = f"finite differences know it only to {check.derivative_error:.0e}"
-        return f"{text} The residual is {check.residual:.2e}, but {known}."
+    if status is Status.PRECISION_LIMIT:
+        known = max(check.accuracy, check.rounding)
+        return (
+            f"Solved to the accuracy of the functions, {known:.0e}, which is not enough for tol {tol:.0e}. "
+            f"Residual {check.residual:.2e}, violation {check.violation:.2e}; {_errors(end)}."
+        )
+    if status is Status.SOLVED and check.accuracy > tol:
+        return (
+            f"Solved to the accuracy that noise= states, {check.accuracy:.0e}: residual {check.residual:.2e}, "
+            f"tol {tol:.0e}; violation {check.violation:.2e}."
+        )
     relation = "<=" if check.residual <= tol else ">"
     text = f"{text} Residual {check.residual:.2e} {relation} tol {tol:.0e}; violation {check.violation:.2e}."
+    if check.residual <= tol < check.accuracy:
+        text += f" It is known only to {check.accuracy:.0e}."
     if check.residual <= tol and check.scale_free > end.scale_free:
         text += f" Relative to the sizes of x, f and c it is {check.scale_free:.0e} > {end.scale_free:.0e}."
     return text
+
+
+def _errors(end: Ending) -> str:
+    """Where an accuracy that is not enough comes from."""
+    precision = end.problem.precision
+    known = {"fun": precision.f, **{end.problem.row_name(i): float(e) for i, e in enumerate(precision.c)}}
+    worst = sorted((name for name in known if known[name] > 0.0), key=lambda name: -known[name])[:3]
+    if not worst and end.check.rounding > end.check.derivative_error:
+        return "that is what rounding in double precision makes of numbers so large"
+    if not worst:
+        return f"derivatives are known only to {end.check.derivative_error:.0e}"
+    return "the values have errors of about " + ", ".join(f"{known[name]:.0e} ({name})" for name in worst)
+
+
+def _about_noise(end: Ending) -> list[str]:
+    """What to do about errors of the functions beyond those of double precision, where there are any."""
+    if not end.problem.coarse:
+        return []
+    precision, enough = end.problem.precision, 1.1 * max(end.check.residual, end.check.accuracy)
+    stated = f"{{'fun': {precision.f:.0e}, 'constraints': {np.max(precision.c, initial=0.0):.0e}}}"
+    return [
+        f"noise={stated}, if such errors are right: {_errors(end)}. A point as good as they allow is a success then; "
+        f"or tol={enough:.1e}."
+    ]
+
+
+def _about_scale(end: Ending) -> list[str]:
+    """What to do about a residual that is small only relative to the gradient."""
+    check = end.check
+    if check.relative_residual > end.tol:
+        return []
+    return [
+        f"tol={1.1 * max(check.residual, check.accuracy):.1e}: relative to ||grad f|| = {check.gradient_norm:.1e} the "
+        f"point already meets the tolerance ({check.relative_residual:.1e}); or divide fun by that number."
+    ]
 
 
 def advice(end: Ending) -> tuple[str, ...]:
@@ -137,12 +185,21 @@ def advice(end: Ending) -> tuple[str, ...]:
         tips.append("a larger Budget, going on with warm_start=result.")
     elif status is Status.NON_FINITE:
         tips.append("an x0 at which fun and all constraints are finite.")
+    elif status is Status.UNCERTIFIED and end.problem.coarse:
+        tips += _about_noise(end)
     elif status is Status.UNCERTIFIED and check.derivative_error > end.tol:
         tips.append(f"exact derivatives (jac=), or a tol above {check.derivative_error:.0e}.")
     elif status is Status.UNCERTIFIED and check.scale_free > end.scale_free:
         tips.append("x_scale=, the sizes of the variables at the solution; or x0 and bounds of that size.")
     elif status is Status.UNCERTIFIED:
         tips.append("check that the functions return the same values when called twice with the same x.")
+    elif status is Status.PRECISION_LIMIT:
+        tips += _about_noise(end) or _about_scale(end)
+        if check.derivative_error > end.tol:
+            tips.append(f"exact derivatives (jac=), or a tol above {check.derivative_error:.0e}.")
+        tips.append("functions that return more correct digits.")
+    elif status is Status.WRONG_DERIVATIVES:
+        tips.append("correct the entry that is named, or leave the derivatives out: jac=None means finite differences.")
     undefined = sum(it.undefined for it in end.last)
     if undefined:
         tips.append(
@@ -155,18 +212,13 @@ def advice(end: Ending) -> tuple[str, ...]:
 
 def _when_stuck(end: Ending) -> list[str]:
     """Reasons for which an inner solver gets no further, the likeliest first."""
-    problem, check = end.problem, end.check
-    tips: list[str] = []
+    problem = end.problem
+    tips = _about_noise(end)
     try:
         problem.check_derivatives(end.x)
     except DerivativeError as error:
         tips.append(f"the derivatives, which are wrong at result.x: {str(error).replace(' at x0', '')}.")
-    if check.relative_residual <= end.tol:
-        enough = 1.1 * max(check.residual, check.derivative_error)
-        tips.append(
-            f"tol={enough:.1e}: relative to ||grad f|| = {check.gradient_norm:.1e} the point already "
-            f"meets the tolerance ({check.relative_residual:.1e}); or divide fun by that number."
-        )
+    tips += _about_scale(end)
     if problem.differenced:
         tips.append("exact derivatives (jac=): finite differences limit the residual that can be reached.")
     elif end.traits is not None:

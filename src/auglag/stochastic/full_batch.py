@@ -53,6 +53,8 @@ class FullBatch:
 class FullBatchProblem(AbstractProblem):
     """A stochastic problem with data of finite length, as a deterministic one, for `auglag.minimize`."""
 
+    repeatable = True  # a pass over the data is dear, and the same samples give the same means
+
     def __init__(self, problem: StochasticProblem, x0: Vector) -> None:
         n = problem.n
         free = np.full(n, math.inf)

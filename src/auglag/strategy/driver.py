@@ -58,9 +58,24 @@ def _ended(run: Run, status: Status) -> Result:
     if _shown_infeasible(task, state, status):
         status = Status.INFEASIBLE
     check = task.judge.final(state.best, status)
-    result = _result(run, status.certified(task.judge.accepts(check)), check)
-    if task.hooks.say is not None:
-        task.hooks.say(result.message)
+    if task.check_derivatives and task.judge.reached(check):
+        wrong = task.original.wrong_derivatives(state.best.x, task.tol)
+        if wrong:
+            return _said(run, _result(run, Status.WRONG_DERIVATIVES, check, wrong))
+        check = task.judge.measure_again(state.best, check)
+    judge = task.judge
+    if not judge.accepts(check) and status not in (Status.TIME_LIMIT, Status.EVALUATION_LIMIT, Status.NON_FINITE):
+        check = judge.with_sizes(check)
+    limited = check.limited(judge.tolerance)
+    # A user who states the errors knows them, and does not ask for more.
+    consent = task.problem.precision.stated and check.limited(judge.tolerance, rounding=False)
+    return _said(run, _result(run, status.certified(judge.accepts(check) or consent, limited=limited), check))
+
+
+def _said(run: Run, result: Result) -> Result:
+    """The result, after its message was printed, if that is wanted."""
+    if run.task.hooks.say is not None:
+        run.task.hooks.say(result.message)
     return result
 
 
@@ -84,7 +99,7 @@ def _so_far(run: Run) -> Result | None:
     return result
 
 
-def _result(run: Run, status: Status, check: Certificate) -> Result:
+def _result(run: Run, status: Status, check: Certificate, wrong: str = "") -> Result:
     """Everything about the best point, with this certificate."""
     task, state = run.task, run.state
     return result_of(
@@ -104,6 +119,7 @@ def _result(run: Run, status: Status, check: Certificate) -> Result:
             last=state.history.iterations,
             begun=bool(state.history.iterations) or state.newtons.origin is not None,
             conflict=task.conflict,
+            wrong=wrong,
             evidence=state.doubts.evidence,
             traits=run.context.form.traits if run.context is not None else None,
             inner=run.context.inner.name if run.context is not None else str(task.settings.inner),
@@ -160,8 +176,11 @@ class Run:
             x = restarts.defined_near(task.problem, task.start.x)
             if x is None:
                 return Status.NON_FINITE
+            if task.problem.differenced or task.problem.precision.stated:
+                task.problem.learn_precision(x)
             self.state.start_x = x
             scale(task, self.state, x)
+            self.state.accuracy = task.problem.at(x).accuracy(np.zeros(task.problem.m))
             self.context = context = Context.of(task, self.state)
             z, given = context.form.start(x), task.start.y
             y = context.form.own_y(given) if given is not None else np.zeros(context.form.m)
@@ -173,12 +192,16 @@ class Run:
 
     def attempts(self, context: Context) -> Status:
         """From x0, and if that finds no solution from other starts, as many as the settings allow."""
-        state, tuning, judge = self.state, self.task.tuning, self.task.judge
+        task, state, tuning, judge = self.task, self.state, self.task.tuning, self.task.judge
         while True:
             status = attempt(context, state).certified(judge.solves(state.best))
             state.first_end = status if state.first_end is None else state.first_end
             if status not in plan.AVOIDABLE:
                 return status
+            if not task.problem.differenced and not state.attempt and task.problem.learn_precision(state.best.x):
+                state.accuracy = judge.check(state.best).accuracy
+                if judge.solves(state.best):
+                    return status
             following = plan.next_attempt(state.attempt, context.restarts, aftermath(context, state, status), tuning)
             if following is None or context.rows_left(state) <= 0:
                 # How the attempt from x0 ended says most, unless it merely ran out of iterations.
@@ -234,12 +257,12 @@ def measure(context: Context, state: State) -> None:
 
 def consider(context: Context, state: State, found: Candidate) -> None:
     """Decide what becomes of a candidate of Newton's method: the end of the attempt, the next iterate, or nothing."""
-    task, tuning, newtons, between = context.task, context.task.tuning, state.newtons, state.between
+    tuning, newtons, between, target = context.task.tuning, state.newtons, state.between, context.target(state)
     before = math.inf if between.error is None else between.error
     between.tried = True
     newtons.tried_at, newtons.steps = before, found.steps
     newtons.failures = 0 if found.error < tuning.newton_success * before else newtons.failures + 1
-    if found.error <= context.target or state.best.residual <= task.tol:
+    if found.error <= target or state.best.residual <= context.goal(state):
         newtons.in_vain += found.error > tuning.newton_success * newtons.nearest
         newtons.nearest = min(newtons.nearest, found.error)
         if finished(context, state, found):
@@ -256,7 +279,12 @@ def finished(context: Context, state: State, found: Candidate) -> bool:
     if judge.refine(best, 2) and not judge.solves(best):
         return False
     solved = judge.solves(best)
-    verdict = plan.newton_verdict(found.error, context.target, newtons.in_vain, context.task.tuning, solved=solved)
+    if (
+        state.accuracy > 0.0
+    ):  # where derivatives have errors, a candidate with a smaller error may have a larger residual
+        best.residual = judge.check(best).residual
+    target = context.target(state)
+    verdict = plan.newton_verdict(found.error, target, newtons.in_vain, context.task.tuning, solved=solved)
     if verdict is None:
         return False
     context.rules.close(state.history, _row(context, state, found))
@@ -320,9 +348,9 @@ def check_unbounded(context: Context, state: State) -> None:
 
 def restore(context: Context, state: State) -> None:
     """Find out whether there is a feasible point; if the attempt was only suspected to be infeasible, x moves there."""
-    task, form, doubts = context.task, context.form, state.doubts
+    task, form, doubts, goal = context.task, context.form, state.doubts, context.goal(state)
     starts = [form.user_x(state.x), state.start_x]
-    found = restoration.restore(form, task.settings.inner, starts, task.tol, task.budget.inner_limit, task.tuning)
+    found = restoration.restore(form, task.settings.inner, starts, goal, task.budget.inner_limit, task.tuning)
     doubts.restorations += 1
     state.between.settled = found.verdict
     if found.verdict == "infeasible":
@@ -387,12 +415,15 @@ def watch(context: Context, state: State, y_hat: Vector) -> None:
     task, form, hooks, last = context.task, context.form, context.task.hooks, state.history.last
     if last.usable:
         task.judge.offer(state.best, last.residual, form.user_x(state.x), form.user_y(y_hat))
+    state.accuracy = accuracy(context, state, y_hat)
     # Near the solution, or where the inner solver fails, differences have to be central.
-    near = last.residual <= task.tuning.near_tol * task.tol or last.inner_status == InnerStatus.STALLED.name
+    near = last.residual <= max(task.tuning.near_tol * task.tol, state.accuracy)
+    near |= last.inner_status == InnerStatus.STALLED.name
     state.refined_now = task.judge.refine(state.best, int(near))
     cut_short = last.inner_status in (InnerStatus.BUDGET.name, InnerStatus.INTERRUPTED.name)
     if hooks.checkpoint is not None and not cut_short:  # such an iteration is done again on resuming
         state.counts, state.seconds = task.meter.used(), task.meter.guard.seconds
+        state.precision = task.original.workspace.precision
         state.memory.layout = Analyses()  # not saved; reset here too, so that a resumed run gives the same digits
         hooks.save("minimize", task.fingerprint(), state)
     if hooks.table is not None:
@@ -407,7 +438,7 @@ def watch(context: Context, state: State, y_hat: Vector) -> None:
 def stop(context: Context, state: State, status: InnerStatus, limit: str = "") -> Status | None:
     """The verdict on the last iteration; None to go on, also where finite differences were just made more accurate."""
     judge, best, standing = context.task.judge, state.best, context.standing(state)
-    verdict = context.stopping(standing)(state.history, status, limit)
+    verdict = context.stopping(standing, state)(state.history, status, limit)
     spent = plan.effort_left(standing, context.task.tuning) <= 0 or context.rows_left(state) <= 0
     if verdict is None and spent:
         return Status.ITERATION_LIMIT
@@ -443,6 +474,12 @@ def begin(context: Context, state: State, z: Vector, y: Vector, negligible: floa
     state.history = History(form.at(state.x).f, violation, negligible)
 
 
+def accuracy(context: Context, state: State, y: Vector) -> float:
+    """What errors of the functions beyond double precision make of the residual at x, with the multipliers y."""
+    problem, form = context.task.problem, context.form
+    return problem.at(form.user_x(state.x)).accuracy(form.user_y(y))
+
+
 def verdict_on_saved(context: Context, state: State) -> Status | None:
     """The verdict on the last iteration of a saved run, which was interrupted before it was known."""
     if not state.history.iterations:
@@ -455,12 +492,16 @@ def verdict_on_saved(context: Context, state: State) -> Status | None:
 
 def aftermath(context: Context, state: State, status: Status) -> plan.Aftermath:
     """How things stand when an attempt has ended."""
-    problem, tol = context.task.problem, context.task.tol
+    problem, tol = context.task.problem, context.goal(state)
     c = problem.at(state.start_x).c
     feasible = bool(np.all(np.abs(c - np.clip(c, problem.cl, problem.cu)) <= tol))
     other = scaling_at(context.task, state.start_x, closely=True)
     unusual = context.task.settings.scaling and not other.same_as(state.scaling)
-    return plan.Aftermath(status, state.best.residual, tol, feasible, constrained=problem.m > 0, unusual=unusual)
+    judge = context.task.judge
+    nearly = state.best.residual <= context.task.tuning.nearly_solved * tol
+    if not nearly and judge.check(state.best).residual <= judge.check(state.best).rounding_reach:
+        nearly = judge.with_sizes(judge.check(state.best)).rounding_limits(judge.tolerance)
+    return plan.Aftermath(status, state.best.residual, feasible, nearly, constrained=problem.m > 0, unusual=unusual)
 
 
 def begin_again(context: Context, state: State, attempt: int) -> Context:

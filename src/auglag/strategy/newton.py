@@ -29,7 +29,7 @@ def by_newton(context: Context, state: State, phase: Newton) -> Candidate:
         state.memory,
         x,
         y,
-        target=context.target,
+        target=context.target(state),
         patience=phase.patience,
         tuning=context.task.tuning,
         seen=lambda x, y, error: keep(context, state, x, y, error),
@@ -51,7 +51,7 @@ def by_interior_points(context: Context, state: State, phase: Interior) -> Arriv
         state.memory,
         x,
         y,
-        target=context.target,
+        target=context.target(state),
         seen=lambda x, y, error: keep(context, state, x, y, error),
     )
     state.memory.last = None  # the jump back from here must not be used to learn curvature
@@ -61,7 +61,7 @@ def by_interior_points(context: Context, state: State, phase: Interior) -> Arriv
 def keep(context: Context, state: State, x: Vector, y: Vector, error: float) -> bool:
     """Offer a point on the way as the best so far; whether it meets the tolerance in the user's units."""
     task, tuning, newtons, judge = context.task, context.task.tuning, state.newtons, context.task.judge
-    near = error <= tuning.near_tol * task.tol
+    near = error <= max(tuning.near_tol * task.tol, state.accuracy)
     if near and judge.refine(state.best, 1):  # differences just became central: measure again first
         return False
     if not (near or error <= tuning.kept_error * newtons.kept):
@@ -70,4 +70,4 @@ def keep(context: Context, state: State, x: Vector, y: Vector, error: float) -> 
     user_x, user_y = context.form.user_x(x), context.form.user_y(y)
     check = judge.measure(user_x, user_y)
     judge.offer(state.best, context.compared(check, error), user_x, user_y)
-    return judge.accepts(check)
+    return judge.reached(check)

@@ -226,8 +226,8 @@ class Aftermath:
 
     status: Status  #: how it ended
     residual: float  #: of the best point so far
-    tol: float
     feasible: bool  #: whether x0 satisfies the constraints
+    nearly: bool = False  #: whether the tolerance is nearly met, or as far as rounding allows
     constrained: bool = True  #: whether there are any
     unusual: bool = False  #: whether variables, f or rows have sizes that the first attempt did not care for
 
@@ -251,6 +251,6 @@ def _calls_for(a: Aftermath, start: Start | None, t: Tuning) -> bool:
         return start is not None and start.spread > 0.0
     if start is not None and start.near:
         return a.residual <= t.near_residual
-    if a.residual <= t.nearly_solved * a.tol or not a.constrained:
+    if a.nearly or not a.constrained:
         return False
     return start is None or bool(start.spread) or not (a.feasible and start.feasible)

@@ -17,6 +17,7 @@ from auglag.algorithm.stopping import Stopping
 from auglag.budget import Budget, Meter
 from auglag.certificate import Certificate
 from auglag.certificate.incumbent import Best, Judge
+from auglag.derivatives.noise import Precision
 from auglag.errors import CheckpointError
 from auglag.inner import LBFGSB, InnerSolver, InnerStatus, QPModel, accelerated, choose
 from auglag.inner import tuning as inner_tuning
@@ -151,6 +152,8 @@ class State:
     earlier: list[Iteration] = field(default_factory=list)  #: the rows of earlier attempts
     first_end: Status | None = None  #: how attempt 0 ended
     sizes: Vector | None = None  #: of the variables, at x_1 (`units.typical`)
+    accuracy: float = 0.0  #: what errors of the functions beyond double precision make of the residual at x
+    precision: Precision | None = None  #: of the functions, as far as it was estimated
     refined_now: bool = False  #: the last iteration raised the accuracy of differences
     counts: Counts = field(default_factory=Counts)  #: calls so far; only updated when a checkpoint is saved
     seconds: float = 0.0  #: time so far; only updated when a checkpoint is saved
@@ -173,7 +176,7 @@ class State:
 ACCELERATED = "ACCELERATED"
 #: What a checkpoint may hold.
 CLASSES = (
-    Best, Counts, Doubts, History, Iteration, Memory, Newtons, Restoration, Scaling, Sets, State, Status,
+    Best, Counts, Doubts, History, Iteration, Memory, Newtons, Precision, Restoration, Scaling, Sets, State, Status,
 )  # fmt: skip
 
 
@@ -235,11 +238,14 @@ class Context:
         """How many starts there may be beside x0."""
         return min(self.task.settings.restarts, self.task.tuning.most_restarts) if self.models else 0
 
-    @property
-    def target(self) -> float:
+    def goal(self, state: State) -> float:
+        """The residual that can be reached: tol, or what the errors of the functions make of it."""
+        return max(self.task.tol, state.accuracy)
+
+    def target(self, state: State) -> float:
         """The error that Newton's method aims at."""
         tol, tuning = self.task.tol, self.task.tuning
-        return max(tuning.newton_aim * tol, min(tol, tuning.newton_least))
+        return max(tuning.newton_aim * tol, min(tol, tuning.newton_least), state.accuracy)
 
     def compared(self, check: Certificate, own: float) -> float:
         """What points are compared by, and the stopping test looks at: R in the user's units; or the error in the units
@@ -261,7 +267,7 @@ class Context:
         history = state.history
         last = history.last if history.iterations else None
         constrained = task.problem.m > 0
-        violated = constrained and last is not None and formulas.clearly_violated(last.user_violation, task.tol)
+        violated = constrained and last is not None and formulas.clearly_violated(last.user_violation, self.goal(state))
         return Standing(
             constrained=constrained,
             sparse=not self.curvature.dense,
@@ -292,11 +298,12 @@ class Context:
             nearer=between.arrival is not None and between.error is not None and between.arrival.error < between.error,
         )
 
-    def stopping(self, standing: Standing) -> Stopping:
+    def stopping(self, standing: Standing, state: State) -> Stopping:
         """The test after every iteration."""
-        task = self.task
+        task, goal = self.task, self.goal(state)
         doubt, largest = suspicion(standing, task.tuning), task.settings.largest_penalty
-        return Stopping(task.tol, task.budget, standing.constrained, self.aim, largest, self.models, doubt)
+        aim = self.aim if goal == task.tol else 1.0
+        return Stopping(goal, task.budget, standing.constrained, aim, largest, self.models, doubt)
 
 
 def scale(task: Task, state: State, x: Vector, *, closely: bool = False) -> None:
@@ -330,15 +337,16 @@ def _rules(task: Task, state: State, aim: float) -> Algorithm1:
     """The rules of an attempt: the settings', with a larger first penalty where its start asks for one."""
     settings = task.settings
     start = task.tuning.start_of(state.attempt, settings.restarts) if state.attempt else None
-    return Algorithm1(penalty_of(settings.penalty, start), settings.dual, _tolerance(task, aim, state.scaling))
+    tolerance = _tolerance(task, aim, state.scaling, state.accuracy)
+    return Algorithm1(penalty_of(settings.penalty, start), settings.dual, tolerance)
 
 
-def _tolerance(task: Task, aim: float, scaling: Scaling) -> ToleranceRule:
+def _tolerance(task: Task, aim: float, scaling: Scaling, accuracy: float) -> ToleranceRule:
     """The rule given, or a geometric sequence that ends where the stopping test is sure to be met."""
     tuning, unit = task.tuning, scaling.sf
     if scaling.sx is not None:
         unit *= float(np.min(scaling.sx))
-    target = tuning.tolerance_share * aim * (task.tol * min(1.0, unit))
+    target = tuning.tolerance_share * max(aim * (task.tol * min(1.0, unit)), tuning.refined_accuracy * accuracy * unit)
     if task.problem.m == 0:
         return Constant(target)
     if task.settings.tolerance is not None:
@@ -376,6 +384,7 @@ def restored(task: Task, saved: State) -> tuple[Context, State]:
     form, problem, best = context.form, task.problem, saved.best
     for name, values, size in (("x", saved.x, form.n), ("y", saved.y, form.m), ("best.y", best.y, form.m)):
         _require_size(task, name, values, size)
+    task.original.workspace.precision = saved.precision
     problem.refine(best.level)
     best.point = problem.at(best.x)
     for point in (best.point, problem.at(form.user_x(saved.x))):  # known before: not counted again

@@ -60,6 +60,9 @@ class Tuning:
     newton_aim: float = 4e-3
     #: Newton's method aims at no error below this (or below tol, if tol is smaller): rounding errors are of that size.
     newton_least: float = 1e-9
+    #: Where errors of the functions limit what can be reached, inner tolerances end at this part of the limit at x0: a
+    #: limit by differences falls by about so much when they become central and are extrapolated.
+    refined_accuracy: float = 0.01
     #: The inner tolerance ends at this fraction of what the stopping test needs, so that both halves of R fit in it.
     tolerance_share: float = 0.5
     #: Points with a residual (or error) up to this multiple of tol count as near: differences become central there, and

@@ -47,7 +47,7 @@ class S2mpjProblem(AbstractProblem):
     evaluations wait for each other.
     """
 
-    has_hessp = has_hess = True
+    has_hessp = has_hess = repeatable = True
 
     def __init__(self, raw: Any, *, compiled: bool | None = None) -> None:
         self.name = str(raw.name)

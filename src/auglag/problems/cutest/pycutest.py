@@ -23,7 +23,7 @@ from auglag.problems.cutest.problem import Evaluation, bounds, linear_rows
 class PycutestProblem(AbstractProblem):
     """A problem of pycutest; `raw` is its object. Fixed variables are kept (`drop_fixed_variables=False`)."""
 
-    has_hessp = has_hess = True
+    has_hessp = has_hess = repeatable = True
     backend = "pycutest"
     backend_reason = "asked for"
 

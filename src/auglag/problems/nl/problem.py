@@ -50,6 +50,8 @@ class NlProblem(AbstractProblem):
     Jacobian and the Hessian of the Lagrangian are csr_arrays whose patterns never change.
     """
 
+    repeatable = True
+
     def __init__(self, model: Model, *, objective: int | None = 0, name: str = "", names: Names = (None, None)) -> None:
         _require_possible(model, name)
         self.name, self.header = name, model.header

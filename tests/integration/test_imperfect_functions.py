@@ -1,0 +1,355 @@
+"""Functions as users have them: hidden state, few digits, noise, wrong derivatives. No false success with any."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import auglag
+from auglag import Status
+
+# --------------------------------------------------------------------------------------------------------- hidden state
+
+
+@pytest.mark.parametrize("parity", [0, 1])
+@pytest.mark.parametrize("check", [True, False])
+def test_a_constraint_that_is_another_on_every_second_call_is_never_solved(parity, check):
+    calls = [parity]
+
+    def line(x):
+        calls[0] += 1
+        return x[0] + x[1] - 1 + 1e-2 * (calls[0] % 2)
+
+    row = {"type": "eq", "fun": line, "jac": lambda x: np.ones((1, 2))}
+    res = auglag.minimize(lambda x: x @ x, [3.0, 1.0], jac=lambda x: 2 * x, constraints=row, check_derivatives=check)
+    assert res.status in (Status.UNCERTIFIED, Status.PRECISION_LIMIT)
+    assert not res.success
+
+
+def test_the_values_of_the_result_are_computed_afresh_and_counted():
+    seen = []
+
+    def fun(x):
+        seen.append(x.copy())
+        return x @ x
+
+    res = auglag.minimize(fun, [3.0, 1.0], jac=lambda x: 2 * x)
+    assert res.success
+    assert res.nfev == len(seen)
+    assert sum((x == res.x).all() for x in seen) == 2
+
+
+def test_the_last_evaluation_is_made_though_the_budget_is_used_up():
+    free = auglag.minimize(lambda x: x @ x, [3.0, 1.0], jac=lambda x: 2 * x, check_derivatives=False)
+    budget = auglag.Budget(evaluations=free.nfev - 1)
+    res = auglag.minimize(lambda x: x @ x, [3.0, 1.0], jac=lambda x: 2 * x, check_derivatives=False, budget=budget)
+    assert res.success
+    assert res.nfev == free.nfev
+
+
+def test_differences_are_not_taken_again_for_the_last_evaluation():
+    points = []
+
+    def fun(x):
+        points.append(x.tobytes())
+        return np.sum((x - 1) ** 4)
+
+    res = auglag.minimize(fun, [3.0, 1.0])
+    assert res.success
+    assert points[-1] == res.x.tobytes()
+    assert points.count(res.x.tobytes()) == 2
+
+
+# ------------------------------------------------------------------------------------------------------------ precision
+
+
+def family(seed):
+    """(f, c, kind of c, x0) of a small smooth problem: least squares, quartics, lines, spheres."""
+    rng = np.random.default_rng(seed)
+    n, kind = int(rng.integers(2, 6)), seed % 4
+    a, b, d = rng.standard_normal((n + 2, n)), rng.standard_normal(n + 2), rng.standard_normal(n)
+
+    def f(x):
+        return float(np.sum((a @ x - b) ** 2) + (0.1 * np.sum(x**4) + np.exp(0.3 * x[0]) if kind == 3 else 0.0))
+
+    rows = [
+        lambda x: np.array([d @ x - 1]),
+        lambda x: np.array([1 - x @ x / 4]),
+        lambda x: np.array([x @ x - 2]),
+        lambda x: np.array([x @ x - 2, 1 + d @ x]),
+    ]
+    return f, rows[kind], ("eq", "ineq", "eq", "ineq")[kind], 2 * rng.standard_normal(n)
+
+
+def digits(value):
+    return np.array([float(f"{v:.6e}") for v in np.atleast_1d(value)]).reshape(np.shape(value))
+
+
+def noisy(seed, size):
+    rng = np.random.default_rng(seed)
+    return lambda value: value + size * rng.standard_normal(np.shape(value))
+
+
+COARSE = {
+    "single precision": lambda seed: np.float32,
+    "seven printed digits": lambda seed: digits,
+    "hundredths": lambda seed: lambda v: np.round(v, 2),
+    "whole numbers": lambda seed: np.round,
+    "noise of 1e-6": lambda seed: noisy(seed, 1e-6),
+    "noise of 1e-3": lambda seed: noisy(seed, 1e-3),
+}
+
+
+@pytest.mark.parametrize("kind", COARSE)
+def test_coarse_functions_without_derivatives_end_soon_and_are_never_called_solved_falsely(kind):
+    ends = []
+    for seed in range(12):
+        f, c, sense, x0 = family(seed)
+        coarse = COARSE[kind](seed)
+        rows = {"type": sense, "fun": lambda x, c=c, coarse=coarse: coarse(c(x))}
+        res = auglag.minimize(lambda x, f=f, coarse=coarse: coarse(f(x)), x0, constraints=rows)
+        true = auglag.certify(f, res.x, constraints={"type": sense, "fun": c})
+        assert not res.success or true.residual <= 3e-6
+        if res.status is Status.PRECISION_LIMIT:
+            assert res.certificate.residual <= max(3 * res.certificate.accuracy, 1e-6)
+            ends.append(true.residual <= 30 * res.certificate.accuracy)
+        else:
+            ends.append(res.success)
+        assert res.status not in (Status.INFEASIBLE, Status.UNBOUNDED)
+        assert res.nfev <= 2000
+    assert sum(ends) >= 11
+
+
+@pytest.mark.parametrize("kind", COARSE)
+def test_coarse_functions_with_derivatives_are_never_called_solved_falsely(kind):
+    for seed in range(8):
+        f, c, sense, x0 = family(seed)
+        coarse = COARSE[kind](seed)
+
+        def slope(fun, x):
+            return np.stack([(fun(x + 1e-6 * e) - fun(x - 1e-6 * e)) / 2e-6 for e in np.eye(x.size)], axis=-1)
+
+        rows = {"type": sense, "fun": lambda x, c=c, coarse=coarse: coarse(c(x)), "jac": lambda x, c=c: slope(c, x)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that errors of the functions explain a mismatch
+            res = auglag.minimize(
+                lambda x, f=f, coarse=coarse: coarse(f(x)), x0, jac=lambda x, f=f: slope(f, x), constraints=rows
+            )
+        true = auglag.certify(f, res.x, constraints={"type": sense, "fun": c})
+        assert not res.success or true.residual <= 3e-6
+        assert res.status not in (Status.INFEASIBLE, Status.UNBOUNDED, Status.WRONG_DERIVATIVES)
+
+
+def test_single_precision_is_named_and_limits_what_is_asked_for():
+    line = {"type": "eq", "fun": lambda x: np.float32(x[0] + x[1] - 1), "name": "line"}
+    res = auglag.minimize(lambda x: np.float32((x**2).sum()), [3.0, 1.0], constraints=line)
+    assert res.status is Status.PRECISION_LIMIT
+    assert not res.success
+    np.testing.assert_allclose(res.x, 0.5, atol=1e-5)
+    assert 1e-6 < res.certificate.accuracy < 1e-3
+    assert res.message.startswith("Solved to the accuracy of the functions, ")
+    assert "(line)" in res.message
+    assert "noise=" in res.advice[0]
+    assert res.nfev < 100
+
+
+def test_errors_that_are_stated_make_it_a_success_with_a_note():
+    line = {"type": "eq", "fun": lambda x: np.float32(x[0] + x[1] - 1)}
+    for noise in (1e-6, {"fun": 1e-6, "constraints": [1e-7]}):
+        res = auglag.minimize(lambda x: np.float32((x**2).sum()), [3.0, 1.0], constraints=line, noise=noise)
+        assert res.success
+        assert "the accuracy that noise= states" in res.message
+        np.testing.assert_allclose(res.x, 0.5, atol=1e-3)
+
+
+def test_stated_errors_are_no_excuse_for_larger_ones():
+    rng = np.random.default_rng(0)
+    row = {"type": "eq", "fun": lambda x: x[0] + x[1] - 1 + 1e-2 * rng.uniform(-1, 1), "jac": lambda x: np.ones((1, 2))}
+    res = auglag.minimize(lambda x: x @ x, [3.0, 1.0], jac=lambda x: 2 * x, constraints=row, noise=1e-5)
+    assert not res.success
+
+
+@pytest.mark.parametrize(
+    ("noise", "text"),
+    [
+        (-1.0, "noise: fun must be finite and at least 0"),
+        ({"fun": np.nan}, "noise: fun must be finite"),
+        ({"f": 1.0}, "noise must be a number or have the keys"),
+        ({"constraints": [1.0, 2.0]}, "noise: constraints must be a number or have 0 entries, got 2"),
+    ],
+)
+def test_errors_stated_wrongly_are_refused(noise, text):
+    with pytest.raises(auglag.InputError, match=text):
+        auglag.minimize(lambda x: x @ x, [1.0], noise=noise)
+
+
+def test_noise_takes_few_calls_and_is_named():
+    rng = np.random.default_rng(0)
+    ball = {"type": "ineq", "fun": lambda x: 1 - x @ x}
+    res = auglag.minimize(
+        lambda x: np.sum((x - 1) ** 2) + 1e-6 * rng.standard_normal(), [3.0, 1.0, 2.0], constraints=ball
+    )
+    assert res.status is Status.PRECISION_LIMIT
+    assert res.nfev < 500
+    assert "errors of about" in res.message
+    np.testing.assert_allclose(res.x, 1 / np.sqrt(3), atol=1e-3)
+
+
+def test_the_advice_of_a_run_that_is_stuck_names_the_noise():
+    rng = np.random.default_rng(1)
+    res = auglag.minimize(
+        lambda x: 100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2 + 0.3 * rng.standard_normal(), [-1.2, 1.0]
+    )
+    assert not res.success
+    assert any("noise=" in tip for tip in res.advice)
+
+
+def test_single_precision_without_feasible_points_is_infeasible_and_with_them_is_not():
+    ball = {"type": "ineq", "fun": lambda x: np.float32(1 - x @ x), "name": "ball"}
+    far = {"type": "ineq", "fun": lambda x: np.float32(x.sum() - 3), "name": "far"}
+    res = auglag.minimize(lambda x: np.float32(x @ x), [3.0, 1.0], constraints=[ball, far])
+    assert not res.success
+    near = {"type": "ineq", "fun": lambda x: np.float32(x.sum() - np.sqrt(2)), "name": "near"}
+    res = auglag.minimize(lambda x: np.float32(x @ x), [3.0, 1.0], constraints=[ball, near])
+    assert res.status is not Status.INFEASIBLE
+
+
+def test_functions_in_full_precision_cost_a_handful_of_calls_more():
+    calls = []
+
+    def fun(x):
+        calls.append(x)
+        return np.sum((x - 1) ** 4)
+
+    res = auglag.minimize(fun, [3.0, 1.0, 2.0])
+    assert res.success
+    assert res.certificate.accuracy < 1e-8
+    nearby = [x for x in calls[:20] if 0 < np.max(np.abs(x - [3.0, 1.0, 2.0])) < 1e-6]
+    assert len(nearby) <= 6 + 3  # the table of differences, and forward differences
+
+
+def test_the_certificate_of_any_point_knows_the_errors():
+    check = auglag.certify(lambda x: np.float32(1 + np.sum((x - 0.3) ** 2)), [0.3, 0.3])
+    assert not check.meets(1e-6)
+    assert check.accuracy > 1e-6
+
+
+def test_a_resumed_run_on_coarse_functions_gives_the_same_digits(tmp_path):
+    ball = {"type": "ineq", "fun": lambda x: np.float32(1 - x @ x)}
+    start, saved = [3.0, 1.0, 2.0], tmp_path / "run.npz"
+
+    def fun(x):
+        return np.float32(np.sum((x - 1) ** 4) + 100 * (x[0] - x[1] ** 2) ** 2)
+
+    whole = auglag.minimize(fun, start, constraints=ball, restarts=0)
+    auglag.minimize(fun, start, constraints=ball, restarts=0, checkpoint=saved, budget=auglag.Budget(outer=1))
+    again = auglag.minimize(fun, start, constraints=ball, restarts=0, resume=saved)
+    np.testing.assert_array_equal(again.x, whole.x)
+    assert again.status is whole.status
+
+
+# ---------------------------------------------------------------------------------------------------- wrong derivatives
+
+
+@pytest.mark.parametrize("entry", range(4))
+@pytest.mark.parametrize("n", [4, 40])
+def test_a_gradient_that_is_wrong_away_from_x0_is_named(entry, n):
+    start, centre = np.full(n, 3.0), np.arange(n) / n
+
+    def gradient(x):
+        slope = 2 * (x - centre)
+        slope[entry] += 0.1 * (np.linalg.norm(x - start) > 1e-2)
+        return slope
+
+    res = auglag.minimize(lambda x: np.sum((x - centre) ** 2), start, jac=gradient)
+    assert res.status is Status.WRONG_DERIVATIVES
+    assert not res.success
+    assert f"entry {entry} of the gradient" in res.message
+    assert "at result.x" in res.message
+    assert res.advice
+
+
+def test_a_jacobian_that_is_wrong_away_from_x0_is_named():
+    def jacobian(x):
+        return np.array([[1.0, 1.0], [2 * x[0], 2 * x[1] if x[0] > 2.9 else x[1]]])
+
+    rows = {"type": "ineq", "fun": lambda x: np.array([x.sum() - 1, 2 - x @ x]), "jac": lambda x: [[1, 1], [-1, -1]]}
+    rows["jac"] = lambda x: jacobian(x) * np.array([[1.0], [-1.0]])
+    rows["name"] = "sides"
+    res = auglag.minimize(
+        lambda x: -x[0] - 2 * x[1], [3.0, 1.0], jac=lambda x: np.array([-1.0, -2.0]), constraints=rows
+    )
+    assert res.status is Status.WRONG_DERIVATIVES
+    assert "sides: jac: row 1, column 1 of the Jacobian" in res.message
+
+
+def test_the_check_can_be_switched_off():
+    res = auglag.minimize(lambda x: x @ x, [3.0], jac=lambda x: 2 * x + 0.1 * (x < 2.9), check_derivatives=False)
+    assert res.success
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_right_derivatives_raise_no_alarm_where_gradients_vanish_or_kinks_are_near(scale):
+    def fun(x):
+        return scale * (np.sum((x - 1) ** 4) + np.sum(np.maximum(x - 1, 0) ** 2))
+
+    def gradient(x):
+        return scale * (4 * (x - 1) ** 3 + 2 * np.maximum(x - 1, 0))
+
+    for seed in range(10):
+        res = auglag.minimize(fun, np.random.default_rng(seed).standard_normal(3), jac=gradient, tol=1e-6 * scale)
+        assert res.status is Status.SOLVED
+
+
+def test_a_check_costs_two_calls_of_each_function():
+    run = {"jac": lambda x: 2 * x, "constraints": {"type": "eq", "fun": lambda x: x[0] - 1, "jac": lambda x: [1, 0]}}
+    with_check = auglag.minimize(lambda x: x @ x, [3.0, 1.0], **run)
+    without = auglag.minimize(lambda x: x @ x, [3.0, 1.0], **run, check_derivatives=False)
+    assert with_check.nfev - without.nfev == 4  # two at x0, two at the end
+    assert with_check.njev == without.njev
+
+
+def test_an_exception_beside_the_solution_does_not_lose_it():
+    def fun(x):
+        if not (x == 3.0).any() and 0 < np.linalg.norm(x - 1) < 1e-4 and armed:
+            raise RuntimeError("no such luck")
+        return np.sum((x - 1) ** 2)
+
+    armed = False
+    whole = auglag.minimize(fun, [4.0, 2.0], jac=lambda x: 2 * (x - 1))
+    armed = True
+    res = auglag.minimize(fun, [4.0, 2.0], jac=lambda x: 2 * (x - 1))
+    assert whole.success
+    assert res.success
+
+
+def test_a_simulation_that_is_converged_loosely_is_a_warning_at_x0():
+    """Two coupled equations by Gauss-Seidel from where they last ended, as in OpenMDAO's Sellar problem."""
+    state = [1.0]
+
+    def converged(x):
+        while True:
+            first = x[0] ** 2 + x[1] + 1 - 0.2 * state[0]
+            second = np.sqrt(abs(first)) + x[0] + x[1]
+            if abs(second - state[0]) < 0.1:
+                return np.array([first, state[0]])
+            state[0] = second
+
+    def fun(x):
+        y = converged(x)
+        return x[1] ** 2 + y[0] + np.exp(-y[1])
+
+    def gradient(x):  # of the equations solved exactly
+        y = np.array([1.0, 1.0])
+        for _ in range(200):
+            y = np.array([x[0] ** 2 + x[1] + 1 - 0.2 * y[1], np.sqrt(abs(y[0])) + x[0] + x[1]])
+        r = 0.5 / np.sqrt(y[0])
+        dy0 = np.array([2 * x[0] - 0.2, 1 - 0.2]) / (1 + 0.2 * r)
+        dy1 = r * dy0 + 1
+        return np.array([0.0, 2 * x[1]]) + dy0 - np.exp(-y[1]) * dy1
+
+    with pytest.warns(UserWarning, match="Errors of the functions explain it"):
+        res = auglag.minimize(fun, [2.0, 1.5], jac=gradient, bounds=[(0, 10)] * 2)
+    assert res.status is not Status.WRONG_DERIVATIVES
