@@ -55,6 +55,7 @@ class Certificate:
     value_error: float = 0.0  #: what errors of c beyond those of double precision may do to the violation; an estimate
     rounding: float = 0.0  #: what double precision makes of R: one rounding error of every term in it, and of x
     scale_free: float = math.nan  #: the same conditions, relative to the sizes of x, f and c; NaN: not measured
+    unexplained: float = 0.0  #: scale_free after the errors of values and derivatives were taken off
 
     @property
     def residual(self) -> float:
@@ -99,6 +100,7 @@ class Certificate:
             return True
         excused = max(tol, times * self.value_error, times * self.derivative_error / weight)
         enough = self.residual <= max(tol, times * self.accuracy) and self.violation <= excused
+        enough = enough and not self.unexplained > both.scale_free
         return math.isfinite(self.objective) and tol < self.accuracy < math.inf and enough
 
     def rounding_limits(self, tol: Tolerance) -> bool:
@@ -154,7 +156,10 @@ def with_sizes(problem: AbstractProblem, check: Certificate) -> Certificate:
     point, aside = problem.at(check.x), _aside(problem, check.x)
     if aside is None:
         return check
-    return replace(check, scale_free=min(check.scale_free, _scale_free(point, check.multipliers, aside)))
+    y, times = check.multipliers, TUNING.reached
+    scale_free = min(check.scale_free, _scale_free(point, y, aside))
+    unexplained = min(check.unexplained, _scale_free(point, y, aside, times))
+    return replace(check, scale_free=scale_free, unexplained=unexplained)
 
 
 def _fitted_in_units(point: Point, enough: float) -> Vector:
@@ -259,6 +264,7 @@ def _measure(point: Point, y: Vector) -> Certificate:
         value_error=point.value_error(y),
         rounding=_rounding(point, y),
         scale_free=_scale_free(point, y),
+        unexplained=_scale_free(point, y, errors=TUNING.reached),
     )
 
 
@@ -279,9 +285,13 @@ def _rounding(point: Point, y: Vector) -> float:
 # ---------------------------------------------------------------------------------------------------------- scale-free
 
 
-def _scale_free(point: Point, y: Vector, aside: Point | None = None) -> float:
-    """The KKT conditions relative to the sizes of x, f and c; see `Certificate`. `aside`: see `_sizes`."""
+def _scale_free(point: Point, y: Vector, aside: Point | None = None, errors: float = 0.0) -> float:
+    """The KKT conditions relative to the sizes of x, f and c; see `Certificate`. `aside`: see `_sizes`.
+
+    So many times the errors of values and derivatives are taken off first.
+    """
     problem, x, c = point.problem, point.x, point.c
+    rows = errors * problem.precision.c if errors else 0.0
     with np.errstate(all="ignore"):
         v = -point.lagrangian_gradient(y)
         size_x, size_f, size_c = _sizes(point, y, aside)
@@ -289,6 +299,7 @@ def _scale_free(point: Point, y: Vector, aside: Point | None = None) -> float:
         if isinstance(g, SeparableTerm):
             lo, hi = g.subdiff_interval(x)
             v = np.abs(v - np.clip(v, lo, hi))
+            v = np.maximum(v - errors * point.gradient_errors(y), 0.0) if errors else v
             gap = np.where(-point.lagrangian_gradient(y) > hi, problem.upper - x, x - problem.lower)
         else:
             v, gap = np.array([g.subdiff_distance(x, v)]), np.array([math.inf])
@@ -296,8 +307,9 @@ def _scale_free(point: Point, y: Vector, aside: Point | None = None) -> float:
         outside = x - np.clip(x, problem.lower, problem.upper)
         outside = np.abs(outside) / np.maximum(np.max(size_x), np.abs(x))
         left = np.minimum(v * size_x / size_f, np.maximum(gap, 0.0) / size_x)
-        violation = np.maximum(np.maximum(problem.cl - c, c - problem.cu), 0.0) / size_c
+        violation = np.maximum(np.maximum(problem.cl - c, c - problem.cu) - rows, 0.0) / size_c
         size, missed = _row_gaps(problem.cl, problem.cu, c, y)
+        missed = np.maximum(missed - rows, 0.0)
         price = np.minimum(missed / size_c, size * size_c / size_f)
         parts = np.concatenate([np.where(v == 0.0, 0.0, left), outside, violation, np.where(missed > 0.0, price, 0.0)])
     worst = float(np.max(parts, initial=0.0))

@@ -495,11 +495,15 @@ class Point:
 
     def derivative_error(self, w: Vector) -> float:
         """An estimate of the error of grad f + J'w by finite differences; 0 where there is none, or no estimate."""
+        return float(np.linalg.norm(self.gradient_errors(w)))
+
+    def gradient_errors(self, w: Vector) -> Vector:
+        """The same, entry by entry."""
         error = self._grad_error if self._grad_error is not None else np.zeros(self.problem.n)
         if self._jac_error is not None and w.size:
             with np.errstate(invalid="ignore"):
                 error = error + transposed_product(abs(self._jac_error), np.abs(w))
-        return float(np.linalg.norm(error))
+        return error
 
     def value_error(self, w: Vector) -> float:
         """What the errors of c may do to the violation and the complementarity; 0 in double precision."""

@@ -107,7 +107,8 @@ def _natural_steps(point: Point, sizes: Vector) -> Vector:
             at_side = TUNING.at_side * np.maximum(np.abs(point.c), np.max(jac * sizes, axis=1, initial=0.0))
             rows = np.where(values > at_side, values, np.nan)[:, None] / jac
             steps = np.vstack([steps, rows])
-        steps[~np.isfinite(steps) | (steps <= TUNING.zero)] = np.nan
+        most = TUNING.far if problem.differenced else np.inf  # finite differences of such a derivative are errors
+        steps[~np.isfinite(steps) | (steps <= TUNING.zero) | (steps > most)] = np.nan
         steps = np.log(steps)
     known = np.isfinite(steps).any(axis=0)
     result = np.full(problem.n, np.nan)
