@@ -16,7 +16,7 @@ from auglag.algorithm.outer import Ask, iteration
 from auglag.algorithm.rules import History, Iteration
 from auglag.algorithm.status import Status
 from auglag.certificate import Certificate
-from auglag.certificate.incumbent import objective
+from auglag.certificate.incumbent import Best, objective
 from auglag.inner import InnerResult, InnerStatus
 from auglag.inner import tuning as inner_tuning
 from auglag.kkt import Memory
@@ -24,9 +24,10 @@ from auglag.kkt.linear import Analyses
 from auglag.persist import checkpoint
 from auglag.report.messages import Ending, result_of
 from auglag.result import Result
-from auglag.strategy import newton, plan, restarts, restoration, unboundedness
+from auglag.strategy import newton, plan, restarts, restoration, second_order, unboundedness
 from auglag.strategy.hooks import result_of_run
 from auglag.strategy.presolve import presolved
+from auglag.strategy.solution import Solution
 from auglag.strategy.sqp import Candidate
 from auglag.strategy.state import ACCELERATED, CLASSES, Between, Context, Newtons, State, Task, restored, scaling_at
 
@@ -45,6 +46,8 @@ def _ended(run: Run, status: Status) -> Result:
     """The result of a run that ended so, with the certificate of its best point."""
     task, state = run.task, run.state
     task.original.workspace.guard = None
+    if state.second.kept is not None:
+        settle(task, state, cut_short=True)
     if _shown_infeasible(task, state, status):
         status = Status.INFEASIBLE
     check = task.judge.final(state.best, status)
@@ -60,8 +63,11 @@ def _give_best(error: Exception, run: Run) -> None:
     It is never called solved: a success would have to be certified with the best derivatives there are. Where the
     functions fail once more the certificate says NaN. Nothing that goes wrong here may hide the exception.
     """
-    task, best = run.task, run.state.best
+    task, state = run.task, run.state
     task.original.workspace.guard = None
+    if state.second.kept is not None:
+        state.best, state.second.kept = state.second.kept, None
+    best = state.best
     if math.isnan(run.state.history.objective):  # nothing had begun
         return
     with contextlib.suppress(Exception):
@@ -100,6 +106,7 @@ def _result(run: Run, status: Status, check: Certificate) -> Result:
             traits=run.context.form.traits if run.context is not None else None,
             inner=run.context.inner.name if run.context is not None else str(task.settings.inner),
             tuning=task.tuning,
+            second_order=plan.reported(state.second.verdict, left=state.second.left),
         )
     )
 
@@ -157,10 +164,12 @@ class Run:
             z, given = context.form.start(x), task.start.y
             y = context.form.own_y(given) if given is not None else np.zeros(context.form.m)
             if starts_solved(context, self.state, z, y):
-                return Status.SOLVED
+                task.original.workspace.guard = task.meter.guard
+                return self.minimum(context, Status.SOLVED)
             begin(context, self.state, z, y, task.settings.negligible * task.tol)
         task.original.workspace.guard = task.meter.guard
-        return self.attempts(self.context)
+        status = self.attempts(self.context)
+        return self.minimum(self.context, status)
 
     def attempts(self, context: Context) -> Status:
         """From x0, and if that finds no solution from other starts, as many as the settings allow."""
@@ -168,7 +177,7 @@ class Run:
         while True:
             status = attempt(context, state)
             state.first_end = status if state.first_end is None else state.first_end
-            if status not in plan.AVOIDABLE or judge.solves(state.best):
+            if status not in plan.AVOIDABLE or state.second.kept is not None or judge.solves(state.best):
                 return status
             following = plan.next_attempt(state.attempt, context.restarts, aftermath(context, state, status), tuning)
             if following is None or context.rows_left(state) <= 0:
@@ -177,6 +186,25 @@ class Run:
             self.context = context = begin_again(context, state, following)
             if not math.isfinite(state.history.objective + state.history.violation):
                 return Status.NON_FINITE  # functions that were defined at the start no longer are
+
+    def minimum(self, context: Context, status: Status) -> Status:
+        """Check the second-order conditions of a solution; one at which they fail is left, for a better one."""
+        state, task = self.state, self.task
+        while True:
+            if state.second.kept is not None:
+                settle(task, state)
+            second, standing = state.second, context.standing(state)
+            if not plan.checks_curvature(standing, second.verdict, second.failures, second.departures, task.tuning):
+                return status
+            task.judge.refine(state.best, 2)
+            if not task.judge.solves(state.best):
+                return status
+            found, status = look(context, state), Status.SOLVED
+            second.verdict = found.verdict
+            if found.start is None or second.departures >= task.tuning.departures:
+                return status
+            self.context = context = depart(context, state, found)
+            attempt(context, state)
 
 
 # ------------------------------------------------------------------------------------------------------- an attempt
@@ -321,6 +349,72 @@ def restore(context: Context, state: State) -> None:
             doubts.least = found
     elif found.verdict == "feasible" and state.between.verdict is Status.INFEASIBLE:
         state.x, state.y = form.start(found.x), np.zeros(form.m)
+
+
+# ------------------------------------------------------------------------------------------------------ second order
+
+
+def look(context: Context, state: State) -> second_order.Finding:
+    """Whether the best point, which meets the tolerance, is a minimum."""
+    task, form, best = context.task, context.form, state.best
+    z = form.start(best.x)
+    at = Solution(
+        form=form,
+        curvature=context.curvature,
+        memory=state.memory,
+        z=z,
+        y=form.own_y(best.y),
+        residual=task.judge.check(best).residual,
+        tol=task.tol,
+        beta=task.tuning.departure_penalty * context.rules.penalty.next(_fresh_history(context, z)),
+        seed=state.second.departures,
+        failed=state.second.verdict if state.second.failures else "",
+    )
+    return second_order.look(at, task.tuning)
+
+
+def _fresh_history(context: Context, z: Vector) -> History:
+    form = context.form
+    violation = float(np.linalg.norm(form.distance(z)))
+    return History(form.at(z).f, violation, context.task.settings.negligible * context.task.tol)
+
+
+def depart(context: Context, state: State, found: second_order.Finding) -> Context:
+    """Leave the best point, which is kept. The next subproblem comes first: it falls further from where it begins."""
+    form, second, best, z = context.form, state.second, state.best, found.start
+    assert z is not None
+    second.kept, second.kept_verdict, second.verdict = best, second.verdict, plan.UNCHECKED
+    second.departures, second.penalty = second.departures + 1, found.penalty
+    state.earlier += state.history.iterations
+    state.history = _fresh_history(context, form.start(best.x))
+    context = context.again(state)
+    state.x, state.y = z, np.zeros(form.m) if found.y is None else found.y
+    state.best = Best(form.user_x(z).copy(), form.user_y(state.y), level=best.level)
+    state.memory = Memory(pairs=state.memory.pairs)
+    state.newtons, state.between = Newtons(), Between(tried=True)
+    state.doubts.restorations, state.doubts.depth = 0, inner_tuning.TUNING.unbounded
+    return context
+
+
+def settle(task: Task, state: State, *, cut_short: bool = False) -> None:
+    """Of a solution that was left and the best point since, take the better one.
+
+    Where a limit cut the search short, nothing more is spent on a point that is not known to meet the tolerance.
+    """
+    second, judge, found = state.second, task.judge, state.best
+    kept, second.kept = second.kept, None
+    assert kept is not None
+    if found.level > kept.level:  # derivatives have become more accurate since
+        kept.level = found.level
+        if kept.point is not None:
+            kept.point.forget_derivatives()
+    if found.residual <= task.tol or (state.history.iterations and not cut_short):
+        check, before = judge.check(found), judge.check(kept)
+        worth = check.objective + float(np.linalg.norm(check.multipliers)) * check.violation
+        if check.meets(task.tol) and plan.better(worth, before.objective, task.tuning):
+            second.left, second.failures = True, 0
+            return
+    state.best, second.verdict, second.failures = kept, second.kept_verdict, second.failures + 1
 
 
 # ------------------------------------------------------------------------------------------- what the outer loop asks

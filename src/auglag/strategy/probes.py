@@ -1,0 +1,162 @@
+"""The curvature at a solution where no Hessian is given: what the run has learnt, and probes where that knows nothing.
+
+A product with the Hessian of the Lagrangian is a difference of its gradients; where gradients are differences
+themselves, values along the direction give its curvature alone, which is much cheaper.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from scipy import sparse
+
+from auglag._typing import Vector
+from auglag.kkt import Hessian, Memory, Tangent
+from auglag.kkt.curvature import structured_sr1
+from auglag.kkt.linear import Factor
+from auglag.strategy.solution import Sides, Solution
+from auglag.strategy.tuning import Tuning
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What probes have shown."""
+
+    hessian: Hessian | None  #: learnt, with what the probes taught; None where functions are not defined nearby
+    positive: bool = False  #: it is positive on the tangent space, or was wherever it was measured
+    complete: bool = False  #: and there is no direction of which nothing is known
+    down: Vector | None = None  #: a direction along which it was measured to be negative
+
+
+def probed(at: Solution, jacobian: Any, sides: Sides, tuning: Tuning, *, doubtful: bool = False) -> Probed:
+    """The learnt curvature on the tangent space of what holds the solution, after a few probes.
+
+    Each probe joins what is known, so that the next direction is better chosen: one along which the learnt curvature is
+    not positive, else one at right angles to all that is known. Where the KKT conditions say little (`doubtful`) the
+    lowest learnt curvature is measured first, positive or not.
+    """
+    known, point = Memory(pairs=list(at.memory.pairs)), at.point
+    enough = tuning.probes_after_steps if known.pairs else tuning.probes
+    newest: Vector | None = None
+    curved = 0
+    for count in range(tuning.probes + 1):
+        hessian = structured_sr1(known, at.y, point.grad, at.curvature.dense)
+        tangent = Tangent(hessian, jacobian, sides.free, sides.rows)
+        flat = at.flat(tangent, tuning)
+        positive = tangent.positive(flat)
+        factor = tangent.shifted(0.0 if positive else flat)
+        if factor is None:
+            return Probed(None)
+        if positive and not (doubtful and count == 0):
+            direction = _unknown(known, jacobian, sides, tangent, factor, newest, count, tuning)
+        else:
+            lowest = tangent.lowest(factor, np.random.default_rng(count).standard_normal(at.z.size))[1].T
+            direction = lowest[0] if len(lowest) else None
+        if direction is None or count >= (enough if positive else tuning.probes):
+            measured = count > 0 and curved == count
+            return Probed(hessian, positive or measured, complete=positive and direction is None)
+        pair = _pair(at, hessian, direction, tuning)
+        if pair is None:
+            return Probed(None)
+        known.pairs.append(pair)
+        newest = pair[1] + (pair[2].T @ at.y if at.y.size else 0.0)
+        curvature = float(pair[0] @ newest) / float(pair[0] @ pair[0])
+        curved += curvature > flat
+        if curvature < -flat:
+            return Probed(structured_sr1(known, at.y, point.grad, at.curvature.dense), down=direction)
+    raise AssertionError("the last probe returns")
+
+
+def _unknown(
+    known: Memory,
+    jacobian: Any,
+    sides: Sides,
+    tangent: Tangent,
+    factor: Factor,
+    newest: Vector | None,
+    seed: int,
+    tuning: Tuning,
+) -> Vector | None:
+    """A direction of the tangent space at right angles to all whose curvature is known; None where there is none.
+
+    The newest product, which makes the directions a Krylov space, shows eigenvalues at the ends of the spectrum sooner
+    than random directions do. Where matrices are too large to tell what is known, any direction of the tangent space.
+    """
+    n, free = sides.weak.size, sides.free
+    any_one = np.random.default_rng(seed).standard_normal(n)
+    direction = np.zeros(n)
+    if (sides.rows.size + len(known.pairs)) * free.size > tuning.rank_entries:
+        direction = tangent.onto(factor, any_one)
+        return direction / max(float(np.linalg.norm(direction)), 1e-300)
+    rows = jacobian[sides.rows][:, free]
+    rows = rows.toarray() if sparse.issparse(rows) else rows
+    spanned = np.vstack([rows, *[s[free] for s, _, _ in known.pairs]])
+    norms = np.linalg.norm(spanned, axis=1)
+    spanned = spanned[norms > 0] / norms[norms > 0][:, None]
+    sigma, basis = np.zeros(0), np.zeros((0, free.size))
+    if spanned.size:
+        _, sigma, basis = np.linalg.svd(spanned, full_matrices=False)
+        basis = basis[sigma > tuning.rank * sigma[0]]
+    if len(basis) >= free.size:
+        return None
+    for seen in (newest, any_one):
+        v = np.zeros(free.size) if seen is None else seen[free] / max(float(np.linalg.norm(seen[free])), 1e-300)
+        for _ in range(2):
+            v = v - basis.T @ (basis @ v)
+        length = float(np.linalg.norm(v))
+        if length > tuning.rank_new:
+            direction[free] = v / length
+            return direction
+    return None
+
+
+def _pair(at: Solution, hessian: Hessian, direction: Vector, tuning: Tuning) -> tuple[Vector, Vector, Any] | None:
+    """(s, change of grad f along s, change of J) for an s along the direction; None where functions are not defined.
+
+    Only the sum of the second and the third times y is used. It is a product with the Hessian where the problem has
+    such products; where there are values only, the learnt product with its curvature along s put right.
+    """
+    form, none = at.form, np.zeros((at.form.m, at.z.size))
+    if form.has_hessp:
+        return direction, at.point.hessp(at.y, direction), none
+    differenced = form.problem.differenced
+    step = at.size * (tuning.probe_step_values if differenced else tuning.probe_step)
+    s = _inside(at, step * direction / float(np.max(np.abs(direction))))
+    length = float(np.linalg.norm(s))
+    if not length > 0.0:
+        return None
+    if differenced:
+        curvature, unit = _curvature(at, s), s / length
+        image = hessian @ unit
+        return (unit, image + (curvature - unit @ image) * unit, none) if math.isfinite(curvature) else None
+    here, there = at.point, form.at(at.z + s)
+    before, slope = at.curvature.jacobian(here), here.grad
+    if not (math.isfinite(there.f) and np.isfinite(there.c).all()):
+        return None
+    change, bend = there.grad - slope, at.curvature.jacobian(there) - before
+    finite = np.isfinite(change).all() and np.isfinite(bend.data if sparse.issparse(bend) else bend).all()
+    return (s, change, bend) if finite else None
+
+
+def _curvature(at: Solution, s: Vector) -> float:
+    """s'Hs / s's from values of the Lagrangian; NaN where it is not defined."""
+
+    def value(z: Vector) -> float:
+        point = at.form.at(z)
+        return point.f + float(at.y @ point.c)
+
+    if np.array_equal(at.inside(at.z - s), at.z - s):
+        change = (value(at.z + s) + value(at.z - s)) / 2 - value(at.z)
+    else:  # there is no room on one side
+        change = value(at.z + s) - value(at.z) - float(at.point.lagrangian_gradient(at.y) @ s)
+    return 2.0 * change / float(s @ s)
+
+
+def _inside(at: Solution, s: Vector) -> Vector:
+    """s or -s, whichever the bounds cut less, as far as they let it."""
+    ways = [at.inside(at.z + way) - at.z for way in (s, -s)]
+    return max(ways, key=lambda way: float(np.linalg.norm(way)))
