@@ -42,6 +42,15 @@ class Tangent:
         """Whether all eigenvalues are above `margin`; also if there are no directions."""
         return not self.free.size or self.factor(-margin) is not None
 
+    def empty(self, seed: Vector) -> bool:
+        """Whether the rows leave no direction: nothing of the random vector `seed` is left in the tangent space."""
+        v = np.zeros(seed.size)
+        v[self.free] = seed[self.free]
+        if self.active.size < self.free.size:
+            return not self.free.size
+        rest = float(np.linalg.norm(v + self.back(self._j @ v)))
+        return rest <= tuning.TUNING.tangent_new * float(np.linalg.norm(v))
+
     def shifted(self, shift: float) -> Factor | None:
         """Factors for the smallest multiple of the identity tried, `shift` at least, that makes H positive."""
         while shift <= tuning.TUNING.shift_limit * self.size:

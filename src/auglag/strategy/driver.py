@@ -29,7 +29,18 @@ from auglag.strategy.hooks import result_of_run
 from auglag.strategy.presolve import presolved
 from auglag.strategy.solution import Solution
 from auglag.strategy.sqp import Candidate
-from auglag.strategy.state import ACCELERATED, CLASSES, Between, Context, Newtons, State, Task, restored, scaling_at
+from auglag.strategy.state import (
+    ACCELERATED,
+    CLASSES,
+    Between,
+    Context,
+    Newtons,
+    State,
+    Task,
+    restored,
+    scaling_at,
+    steps_of,
+)
 
 
 def solve(task: Task) -> Result:
@@ -192,7 +203,10 @@ class Run:
         state, task = self.state, self.task
         while True:
             if state.second.kept is not None:
-                settle(task, state)
+                cut_short = status in plan.CUT_SHORT
+                settle(task, state, cut_short=cut_short)
+                if cut_short:
+                    return Status.SOLVED
             second, standing = state.second, context.standing(state)
             if not plan.checks_curvature(standing, second.verdict, second.failures, second.departures, task.tuning):
                 return status
@@ -201,10 +215,12 @@ class Run:
                 return status
             found, status = look(context, state), Status.SOLVED
             second.verdict = found.verdict
-            if found.start is None or second.departures >= task.tuning.departures:
+            if found.start is None or not plan.departs(
+                second.departures, second.steps, context.rows_left(state), task.tuning
+            ):
                 return status
             self.context = context = depart(context, state, found)
-            attempt(context, state)
+            status = attempt(context, state)
 
 
 # ------------------------------------------------------------------------------------------------------- an attempt
@@ -402,7 +418,7 @@ def settle(task: Task, state: State, *, cut_short: bool = False) -> None:
     Where a limit cut the search short, nothing more is spent on a point that is not known to meet the tolerance.
     """
     second, judge, found = state.second, task.judge, state.best
-    kept, second.kept = second.kept, None
+    kept, better = second.kept, False
     assert kept is not None
     if found.level > kept.level:  # derivatives have become more accurate since
         kept.level = found.level
@@ -411,10 +427,13 @@ def settle(task: Task, state: State, *, cut_short: bool = False) -> None:
     if found.residual <= task.tol or (state.history.iterations and not cut_short):
         check, before = judge.check(found), judge.check(kept)
         worth = check.objective + float(np.linalg.norm(check.multipliers)) * check.violation
-        if check.meets(task.tol) and plan.better(worth, before.objective, task.tuning):
-            second.left, second.failures = True, 0
-            return
-    state.best, second.verdict, second.failures = kept, second.kept_verdict, second.failures + 1
+        better = check.meets(task.tol) and plan.better(worth, before.objective, task.tuning)
+    second.steps += steps_of(state.history.iterations)
+    if better:
+        second.left, second.failures = True, 0
+    else:
+        state.best, second.verdict, second.failures = kept, second.kept_verdict, second.failures + 1
+    second.kept = None
 
 
 # ------------------------------------------------------------------------------------------- what the outer loop asks

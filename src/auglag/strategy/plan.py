@@ -30,6 +30,8 @@ VERDICTS = (MINIMUM, PROBABLE, LEFT, SADDLE, DEGENERATE, UNCHECKED)
 AVOIDABLE = (Status.STUCK, Status.INFEASIBLE, Status.NON_FINITE, Status.ITERATION_LIMIT, Status.UNCERTIFIED)
 #: Verdicts under which the constraints may have no solution.
 DOUBTFUL = (Status.INFEASIBLE, Status.STUCK, Status.ITERATION_LIMIT)
+#: Ends of an attempt that nothing more is to follow.
+CUT_SHORT = (Status.TIME_LIMIT, Status.EVALUATION_LIMIT, Status.STOPPED, Status.INTERRUPTED)
 #: Ends of a subproblem that was not solved: interior points are tried next.
 UNSOLVED = (InnerStatus.UNBOUNDED.name, InnerStatus.LIMIT.name, InnerStatus.EDGE.name)
 
@@ -50,7 +52,7 @@ class Standing:
     restoration: bool = True  #: restoration may be tried
     restarts: int = 6  #: most starts beside x0
     attempt: int = 0  #: 0 from x0, then the number of the restart
-    departed: bool = False  #: a solution was left, for a better one
+    departed: int | None = None  #: steps made to find a better solution than one that was left; None: none was
     inner_limit: int = 2000  #: of the budget, for one subproblem
 
     # The last subproblem
@@ -182,8 +184,8 @@ def interior_pays(s: Standing, error: float, t: Tuning) -> bool:
 
 def effort_left(s: Standing, t: Tuning) -> float:
     """Inner iterations that this attempt may still take."""
-    if s.departed:
-        return t.effort_departure - s.iterations
+    if s.departed is not None:
+        return t.departure_steps - s.departed
     if not (s.constrained and s.models):
         return math.inf
     return t.effort(s.attempt, s.restarts) - s.iterations
@@ -234,6 +236,11 @@ def checks_curvature(s: Standing, known: str, failures: int, departures: int, t:
     """
     unknown = known == UNCHECKED or (known in (SADDLE, DEGENERATE) and failures > 0 and departures < t.departures)
     return s.newton and s.restarts > 0 and unknown
+
+
+def departs(departures: int, steps: int, rows: float, t: Tuning) -> bool:
+    """Whether a solution is left, if another one may be near: so many `steps` that took so far, and `rows` are left."""
+    return departures < t.departures and steps < t.departure_steps and rows > 0
 
 
 def reported(verdict: str, *, left: bool) -> str:

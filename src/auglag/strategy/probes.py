@@ -46,6 +46,8 @@ def probed(at: Solution, jacobian: Any, sides: Sides, tuning: Tuning, *, doubtfu
     for count in range(tuning.probes + 1):
         hessian = structured_sr1(known, at.y, point.grad, at.curvature.dense)
         tangent = Tangent(hessian, jacobian, sides.free, sides.rows)
+        if not count and tangent.empty(np.random.default_rng(0).standard_normal(at.z.size)):
+            return Probed(hessian, positive=True, complete=True)
         flat = at.flat(tangent, tuning)
         positive = tangent.positive(flat)
         factor = tangent.shifted(0.0 if positive else flat)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
@@ -123,6 +124,7 @@ class SecondOrder:
     departures: int = 0  #: solutions left so far
     failures: int = 0  #: departures in a row that found nothing better
     left: bool = False  #: a solution was left for a better one
+    steps: int = 0  #: made after departures before the last, inner and accelerating ones
     kept: Best | None = None  #: the one left last, as long as no better one was found
     kept_verdict: str = UNCHECKED
     penalty: float = 1.0  #: multiplies the first penalty after the last departure
@@ -276,7 +278,7 @@ class Context:
             restoration=task.settings.restoration,
             restarts=self.restarts,
             attempt=state.attempt,
-            departed=state.second.kept is not None,
+            departed=state.second.steps + steps_of(history.iterations) if state.second.kept is not None else None,
             inner_limit=task.budget.inner_limit,
             k=history.k,
             verdict=between.verdict,
@@ -301,6 +303,11 @@ class Context:
         task = self.task
         doubt, largest = suspicion(standing, task.tuning), task.settings.largest_penalty
         return Stopping(task.tol, task.budget, standing.constrained, self.aim, largest, self.models, doubt)
+
+
+def steps_of(rows: Sequence[Iteration]) -> int:
+    """Inner iterations and accelerating steps."""
+    return sum(row.inner_iterations + row.acceleration_steps * (row.inner_status != ACCELERATED) for row in rows)
 
 
 def scaling_at(task: Task, x: Vector) -> Scaling:

@@ -215,9 +215,10 @@ class Tuning:
     #: errors and third derivatives; with values only, the fourth root of it.
     probe_step: float = 6e-6
     probe_step_values: float = 1e-4
-    #: Most solutions that are left for a better one in a run, and the inner iterations that each may take.
+    #: Most times that a run leaves a solution for a better one, and the steps that may take in all: those of another
+    #: start (`effort_other`).
     departures: int = 3
-    effort_departure: int = 250
+    departure_steps: int = 250
     #: The first penalty is this many times larger after a departure to a lower point, or after one that led nowhere:
     #: the augmented Lagrangian is to fall along the constraints, not away from them. As in `STARTS`.
     departure_penalty: float = 100.0

@@ -22,6 +22,7 @@ from auglag.strategy.plan import (
     adopts,
     better,
     checks_curvature,
+    departs,
     effort_left,
     newton_verdict,
     next_phase,
@@ -182,5 +183,10 @@ def test_another_solution_is_better_if_it_is_lower_by_more_than_tolerances_expla
     assert not better(math.nan, 0.0, TUNING)
 
 
-def test_a_departure_has_an_effort_of_its_own() -> None:
-    assert effort_left(replace(FREE, departed=True, iterations=10), TUNING) == 240
+def test_departures_share_an_effort_of_their_own() -> None:
+    assert effort_left(replace(FREE, departed=110, iterations=10), TUNING) == 140
+    assert departs(0, 0, 9, TUNING)
+    assert departs(2, 249, 9, TUNING)
+    assert not departs(2, 250, 9, TUNING)
+    assert not departs(3, 10, 9, TUNING)
+    assert not departs(0, 0, 0, TUNING)
