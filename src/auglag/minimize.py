@@ -121,6 +121,7 @@ def minimize(
         The most other starts that are tried if no solution is found from x0 (default 6; with inner="qp" only): the
         best point so far if it is near a solution, the least violated point near x0, a larger penalty, points around
         x0, and the best point again. 0: x0 only. `history` has the attempt of every row, `message` names the start.
+        Unless it is 0, a solution with negative curvature is left for a better one: see `result.second_order`.
     budget : Budget
         Limits; see `auglag.Budget`.
     warm_start : Result, mapping or tuple

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.linalg import null_space
 from scipy.optimize import NonlinearConstraint
 
 import auglag
@@ -116,6 +117,47 @@ def test_every_eigenvector_but_the_lowest_is_a_saddle_on_the_sphere(order, seed)
         res = minimize(lambda x: x @ a @ x, vectors[:, k], constraints=sphere(order, 5), **given)
         assert res.success
         assert res.fun == pytest.approx(values[0], abs=1e-6)
+
+
+def random_problem(seed):
+    """((f, grad, hess), x0, (row, its gradient, its Hessian), its sides, bounds): saddles, and symmetric starts."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 8))
+    a, b = rng.standard_normal((n, n)), rng.standard_normal((n, n))
+    a, b, q = a + a.T, b @ b.T, rng.random() / 2
+    x0 = np.zeros(n) if rng.random() < 0.5 else np.round(rng.standard_normal(n))
+    smooth = (
+        lambda x: x @ a @ x / 2 + q * np.sum(x**4),
+        lambda x: a @ x + 4 * q * x**3,
+        lambda x: a + np.diag(12 * q * x**2),
+    )
+    row = (lambda x: [x @ b @ x], lambda x: 2 * (b @ x)[None, :], lambda x, v: 2 * v[0] * b)
+    sides, bounds = [((1.0, 1.0), None), ((-np.inf, 4.0), [(0, None)] * n), ((1.0, 9.0), [(-3, 3)] * n)][seed % 3]
+    return smooth, x0, row, sides, bounds
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_called_a_minimum_has_no_negative_eigenvalue_where_constraints_leave_room(order, seed):
+    (f, grad, hess), x0, row, sides, bounds = random_problem(seed)
+    constraint = NonlinearConstraint(row[0], *sides, **derivatives(order, row[1], row[2]))
+    res = minimize(f, x0, bounds=bounds, constraints=constraint, **derivatives(order, grad, hess))
+    assert res.success
+    assert res.second_order in ("minimum", "probable minimum", "saddle left")
+    held = [np.eye(x0.size)[[i]] for i in np.flatnonzero(np.abs(res.bound_multipliers) > 1e-5)]
+    held += [row[1](res.x)] if abs(res.y[0]) > 1e-5 or sides[0] == sides[1] else []
+    basis = null_space(np.vstack(held)) if held else np.eye(x0.size)
+    reduced = basis.T @ (hess(res.x) + row[2](res.x, res.y)) @ basis
+    assert np.linalg.eigvalsh(reduced).min(initial=np.inf) > -1e-5
+
+
+def test_products_with_hessians_are_used_where_there_are_no_matrices():
+    problem = quartic(2)
+    hess = problem.pop("hess")
+    res = minimize(x0=[0.0, 0.0], hessp=lambda x, v: hess(x) @ v, inner="qp", **problem)
+    assert res.success
+    assert res.second_order == "saddle left"
+    assert res.nhev > 0
 
 
 def product(order, n):

@@ -207,6 +207,7 @@ class Run:
                 settle(task, state, cut_short=cut_short)
                 if cut_short:
                     return Status.SOLVED
+                self.context = context = context.again(state)
             second, standing = state.second, context.standing(state)
             if not plan.checks_curvature(standing, second.verdict, second.failures, second.departures, task.tuning):
                 return status
@@ -215,9 +216,8 @@ class Run:
                 return status
             found, status = look(context, state), Status.SOLVED
             second.verdict = found.verdict
-            if found.start is None or not plan.departs(
-                second.departures, second.steps, context.rows_left(state), task.tuning
-            ):
+            leaves = plan.departs(second.departures, second.steps, context.rows_left(state), task.tuning)
+            if found.start is None or not leaves:
                 return status
             self.context = context = depart(context, state, found)
             status = attempt(context, state)
@@ -386,10 +386,14 @@ def look(context: Context, state: State) -> second_order.Finding:
         seed=state.second.departures,
         failed=state.second.verdict if state.second.failures else "",
     )
-    return second_order.look(at, task.tuning)
+    try:
+        return second_order.look(at, task.tuning)
+    except np.linalg.LinAlgError:  # eigenvalues or singular values that do not converge
+        return second_order.Finding(plan.UNCHECKED)
 
 
 def _fresh_history(context: Context, z: Vector) -> History:
+    """A history that begins at z."""
     form = context.form
     violation = float(np.linalg.norm(form.distance(z)))
     return History(form.at(z).f, violation, context.task.settings.negligible * context.task.tol)

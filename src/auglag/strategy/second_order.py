@@ -47,7 +47,7 @@ def look(at: Solution, tuning: Tuning) -> Finding:
         return Finding(at.failed, _perturbed(at, tuning), penalty=tuning.departure_penalty)
     if not sides.free.size:
         return Finding(MINIMUM)
-    down = None
+    down, measured = None, False
     if at.curvature.exact:
         hessian = at.curvature.hessian(point, at.z, at.y, at.memory)
         if not hessian.finite():
@@ -58,12 +58,15 @@ def look(at: Solution, tuning: Tuning) -> Finding:
         found = probed(at, jacobian, sides, tuning, doubtful=_dependent(jacobian, sides.all_held(), tuning))
         if found.hessian is None:
             return Finding(UNCHECKED)
-        hessian, positive, complete, down = found.hessian, found.positive, found.complete, found.down
+        hessian, positive, complete = found.hessian, found.positive, found.complete
+        down, measured = found.down, found.measured
     if positive:
         return Finding(MINIMUM if complete else PROBABLE)
     start = _lower(at, hessian, jacobian, sides, down, tuning)
     if start is not None:
         return Finding(SADDLE, start, at.y, tuning.departure_penalty)
+    if measured:
+        return Finding(PROBABLE)
     if _dependent(jacobian, sides.all_held(), tuning) and not _convex(at, hessian, jacobian, tuning):
         return Finding(DEGENERATE, _perturbed(at, tuning))
     return Finding(DEGENERATE)

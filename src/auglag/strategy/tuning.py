@@ -200,8 +200,8 @@ class Tuning:
     #: Gradients of constraints are dependent if their singular values, relative to the largest, are not above this:
     #: the root of the precision.
     rank: float = 1e-8
-    #: Singular values are computed of matrices with at most so many entries: a fraction of a second.
-    rank_entries: int = 1_000_000
+    #: Singular values are computed of matrices with at most so many entries: a tenth of a second.
+    rank_entries: int = 250_000
     #: A direction is new if more than this part of it is at right angles to all known ones.
     rank_new: float = 1e-4
     #: Such a point is left by a random displacement with this standard deviation, relative to max(1, |x|): as `STARTS`.
