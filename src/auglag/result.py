@@ -34,6 +34,8 @@ SCHEMA: dict[str, str] = {
     "multipliers": "one entry per constraint, in the user's order and shape; L = f + y'c + z'x",
     "bound_multipliers": "z: > 0 where the upper bound is active, < 0 where the lower one is",
     "certificate": "a Certificate of (x, multipliers) on the original problem",
+    "second_order": "whether x is a minimum: 'minimum', 'probable minimum', 'saddle left', 'saddle', 'degenerate' or "
+    "'not checked'",
     "penalty": "beta of the last subproblem (of the scaled problem, where scaling is on)",
     "history": "a list of dicts, one row per outer iteration",
     "seconds": "wall-clock time",
@@ -118,6 +120,8 @@ class Result(DocumentedResult):
             f"inner solver {self.inner}{method}.",
             f"At the returned point f + g = {self.fun:.10g}, {certificate}.",
         ]
+        if self.success:
+            lines.append(f"Second order: {self.second_order}.")
         if self.violations:
             worst = list(self.violations.items())[:3]
             if not self.success or certificate.violation > self.tol:

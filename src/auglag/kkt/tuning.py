@@ -81,6 +81,19 @@ class Tuning:
     held_least_size: float = 1e-2
     held_least_slope: float = 1e-8
 
+    # The Hessian on the tangent space of active constraints (`tangent`)
+
+    #: The penalty, times max(1, |H|), with which active rows are held: directions in which a row of gradient 1 changes
+    #: are stiffer than |H| by this factor. The root of the precision, as with the rows of Newton's method (`SQP`).
+    tangent_penalty: float = 1e8
+    #: Most vectors of the Krylov space in which its lowest directions are looked for, one solve each. Eigenvalues at
+    #: the end of the spectrum of an inverse are found within a few steps (Parlett, The Symmetric Eigenvalue Problem,
+    #: chapter 12); the number by trial.
+    tangent_solves: int = 8
+    #: A vector of which orthogonalisation leaves less than this part adds nothing to the space: its rest would be what
+    #: `tangent_penalty` lets leave the tangent space.
+    tangent_new: float = 1e-4
+
     # The active-set method (`active_set`)
 
     #: Most changes of the sets in one solve, and in one that starts from sets that should be right. By trial.

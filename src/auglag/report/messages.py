@@ -16,8 +16,15 @@ from auglag.errors import DerivativeError
 from auglag.inner import SOLVERS, Traits
 from auglag.problems.base import AbstractProblem, Counts
 from auglag.result import Result, row
+from auglag.strategy.plan import LEFT, SADDLE, UNCHECKED
 from auglag.strategy.settings import Settings
 from auglag.strategy.tuning import BEST, Tuning
+
+#: What a message says of a solution that is perhaps no minimum, or for which another one was left.
+REMARKS = {
+    LEFT: "A saddle point, or a degenerate one, was left on the way.",
+    SADDLE: "It is a saddle point, or degenerate: lower points are near, but no better solution was found from there.",
+}
 
 
 @final
@@ -45,6 +52,7 @@ class Ending:
     counts: Counts
     seconds: float
     wrong: str = ""  #: which derivative is wrong at x, where one is
+    second_order: str = UNCHECKED  #: what is known of the curvature at x: one of `plan.VERDICTS`
 
 
 def result_of(end: Ending) -> Result:
@@ -67,6 +75,7 @@ def result_of(end: Ending) -> Result:
         multipliers=_split(problem, check.multipliers),
         bound_multipliers=check.bound_multipliers,
         certificate=check,
+        second_order=end.second_order,
         penalty=end.penalty,
         history=[row(it) for it in end.iterations],
         seconds=end.seconds,
@@ -86,6 +95,8 @@ def _split(problem: AbstractProblem, y: Vector) -> list[Any]:
 def message(end: Ending) -> str:
     """The status in words, with the residuals and what they were compared with, and the starts it took."""
     text = _message(end)
+    if end.status is Status.SOLVED and end.second_order in REMARKS:
+        text += f" {REMARKS[end.second_order]}"
     if not end.attempt:
         return text
     if end.status is Status.SOLVED:

@@ -15,7 +15,7 @@ from auglag.algorithm.outer import Ask, iteration
 from auglag.algorithm.rules import History, Iteration
 from auglag.algorithm.status import Status
 from auglag.certificate import Certificate
-from auglag.certificate.incumbent import objective
+from auglag.certificate.incumbent import Best, objective
 from auglag.inner import InnerResult, InnerStatus
 from auglag.inner import tuning as inner_tuning
 from auglag.kkt import Memory
@@ -23,9 +23,10 @@ from auglag.kkt.linear import Analyses
 from auglag.persist import checkpoint
 from auglag.report.messages import Ending, result_of
 from auglag.result import Result
-from auglag.strategy import newton, plan, restarts, restoration, unboundedness
+from auglag.strategy import newton, plan, restarts, restoration, second_order, unboundedness
 from auglag.strategy.hooks import give_best, result_of_run
 from auglag.strategy.presolve import presolved
+from auglag.strategy.solution import Solution
 from auglag.strategy.sqp import Candidate
 from auglag.strategy.state import (
     ACCELERATED,
@@ -38,6 +39,7 @@ from auglag.strategy.state import (
     restored,
     scale,
     scaling_at,
+    steps_of,
 )
 
 
@@ -55,6 +57,8 @@ def _ended(run: Run, status: Status) -> Result:
     """The result of a run that ended so, with the certificate of its best point."""
     task, state = run.task, run.state
     task.original.workspace.guard = None
+    if state.second.kept is not None:
+        settle(task, state, cut_short=True)
     if _shown_infeasible(task, state, status):
         status = Status.INFEASIBLE
     check = task.judge.final(state.best, status)
@@ -85,8 +89,11 @@ def _so_far(run: Run) -> Result | None:
     It is never called solved: a success would have to be certified with the best derivatives there are. Where the
     functions fail once more the certificate says NaN.
     """
-    task, best = run.task, run.state.best
+    task, state = run.task, run.state
     task.original.workspace.guard = None
+    if state.second.kept is not None:
+        state.best, state.second.kept = state.second.kept, None
+    best = state.best
     if math.isnan(run.state.history.objective):  # nothing had begun
         return None
     try:
@@ -124,6 +131,7 @@ def _result(run: Run, status: Status, check: Certificate, wrong: str = "") -> Re
             traits=run.context.form.traits if run.context is not None else None,
             inner=run.context.inner.name if run.context is not None else str(task.settings.inner),
             tuning=task.tuning,
+            second_order=plan.reported(state.second.verdict, left=state.second.left),
         )
     )
 
@@ -185,10 +193,12 @@ class Run:
             z, given = context.form.start(x), task.start.y
             y = context.form.own_y(given) if given is not None else np.zeros(context.form.m)
             if starts_solved(context, self.state, z, y):
-                return Status.SOLVED
+                task.original.workspace.guard = task.meter.guard
+                return self.minimum(context, Status.SOLVED)
             begin(context, self.state, z, y, task.settings.negligible * task.tol)
         task.original.workspace.guard = task.meter.guard
-        return self.attempts(self.context)
+        status = self.attempts(self.context)
+        return self.minimum(self.context, status)
 
     def attempts(self, context: Context) -> Status:
         """From x0, and if that finds no solution from other starts, as many as the settings allow."""
@@ -196,7 +206,7 @@ class Run:
         while True:
             status = attempt(context, state).certified(judge.solves(state.best))
             state.first_end = status if state.first_end is None else state.first_end
-            if status not in plan.AVOIDABLE:
+            if status not in plan.AVOIDABLE or state.second.kept is not None:
                 return status
             if not task.problem.differenced and not state.attempt and task.problem.learn_precision(state.best.x):
                 state.accuracy = judge.check(state.best).accuracy
@@ -209,6 +219,30 @@ class Run:
             self.context = context = begin_again(context, state, following)
             if not math.isfinite(state.history.objective + state.history.violation):
                 return Status.NON_FINITE  # functions that were defined at the start no longer are
+
+    def minimum(self, context: Context, status: Status) -> Status:
+        """Check the second-order conditions of a solution; one at which they fail is left, for a better one."""
+        state, task = self.state, self.task
+        while True:
+            if state.second.kept is not None:
+                cut_short = status in plan.CUT_SHORT
+                settle(task, state, cut_short=cut_short)
+                if cut_short:
+                    return Status.SOLVED
+                self.context = context = context.again(state)
+            second, standing = state.second, context.standing(state)
+            if not plan.checks_curvature(standing, second.verdict, second.failures, second.departures, task.tuning):
+                return status
+            task.judge.refine(state.best, 2)
+            if not task.judge.solves(state.best):
+                return status
+            found, status = look(context, state), Status.SOLVED
+            second.verdict = found.verdict
+            leaves = plan.departs(second.departures, second.steps, context.rows_left(state), task.tuning)
+            if found.start is None or not leaves:
+                return status
+            self.context = context = depart(context, state, found)
+            status = attempt(context, state)
 
 
 # ------------------------------------------------------------------------------------------------------- an attempt
@@ -358,6 +392,79 @@ def restore(context: Context, state: State) -> None:
             doubts.least = found
     elif found.verdict == "feasible" and state.between.verdict is Status.INFEASIBLE:
         state.x, state.y = form.start(found.x), np.zeros(form.m)
+
+
+# ------------------------------------------------------------------------------------------------------ second order
+
+
+def look(context: Context, state: State) -> second_order.Finding:
+    """Whether the best point, which meets the tolerance, is a minimum."""
+    task, form, best = context.task, context.form, state.best
+    z = form.start(best.x)
+    at = Solution(
+        form=form,
+        curvature=context.curvature,
+        memory=state.memory,
+        z=z,
+        y=form.own_y(best.y),
+        residual=task.judge.check(best).residual,
+        tol=task.tol,
+        beta=task.tuning.departure_penalty * context.rules.penalty.next(_fresh_history(context, z)),
+        seed=state.second.departures,
+        failed=state.second.verdict if state.second.failures else "",
+    )
+    try:
+        return second_order.look(at, task.tuning)
+    except np.linalg.LinAlgError:  # eigenvalues or singular values that do not converge
+        return second_order.Finding(plan.UNCHECKED)
+
+
+def _fresh_history(context: Context, z: Vector) -> History:
+    """A history that begins at z."""
+    form = context.form
+    violation = float(np.linalg.norm(form.distance(z)))
+    return History(form.at(z).f, violation, context.task.settings.negligible * context.task.tol)
+
+
+def depart(context: Context, state: State, found: second_order.Finding) -> Context:
+    """Leave the best point, which is kept. The next subproblem comes first: it falls further from where it begins."""
+    form, second, best, z = context.form, state.second, state.best, found.start
+    assert z is not None
+    second.kept, second.kept_verdict, second.verdict = best, second.verdict, plan.UNCHECKED
+    second.departures, second.penalty = second.departures + 1, found.penalty
+    state.earlier += state.history.iterations
+    state.history = _fresh_history(context, form.start(best.x))
+    context = context.again(state)
+    state.x, state.y = z, np.zeros(form.m) if found.y is None else found.y
+    state.best = Best(form.user_x(z).copy(), form.user_y(state.y), level=best.level)
+    state.memory = Memory(pairs=state.memory.pairs)
+    state.newtons, state.between = Newtons(), Between(tried=True)
+    state.doubts.restorations, state.doubts.depth = 0, inner_tuning.TUNING.unbounded
+    return context
+
+
+def settle(task: Task, state: State, *, cut_short: bool = False) -> None:
+    """Of a solution that was left and the best point since, take the better one.
+
+    Where a limit cut the search short, nothing more is spent on a point that is not known to meet the tolerance.
+    """
+    second, judge, found = state.second, task.judge, state.best
+    kept, better = second.kept, False
+    assert kept is not None
+    if found.level > kept.level:  # derivatives have become more accurate since
+        kept.level = found.level
+        if kept.point is not None:
+            kept.point.forget_derivatives()
+    if found.residual <= task.tol or (state.history.iterations and not cut_short):
+        check, before = judge.check(found), judge.check(kept)
+        worth = check.objective + float(np.linalg.norm(check.multipliers)) * check.violation
+        better = check.meets(task.tol) and plan.better(worth, before.objective, task.tuning)
+    second.steps += steps_of(state.history.iterations)
+    if better:
+        second.left, second.failures = True, 0
+    else:
+        state.best, second.verdict, second.failures = kept, second.kept_verdict, second.failures + 1
+    second.kept = None
 
 
 # ------------------------------------------------------------------------------------------- what the outer loop asks

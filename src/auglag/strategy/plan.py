@@ -21,10 +21,17 @@ from auglag.algorithm.status import Status
 from auglag.inner.base import InnerStatus
 from auglag.strategy.tuning import Start, Tuning
 
+#: What `Result.second_order` may say.
+MINIMUM, PROBABLE, LEFT = "minimum", "probable minimum", "saddle left"
+SADDLE, DEGENERATE, UNCHECKED = "saddle", "degenerate", "not checked"
+VERDICTS = (MINIMUM, PROBABLE, LEFT, SADDLE, DEGENERATE, UNCHECKED)
+
 #: Ends of an attempt that another start may avoid.
 AVOIDABLE = (Status.STUCK, Status.INFEASIBLE, Status.NON_FINITE, Status.ITERATION_LIMIT, Status.UNCERTIFIED)
 #: Verdicts under which the constraints may have no solution.
 DOUBTFUL = (Status.INFEASIBLE, Status.STUCK, Status.ITERATION_LIMIT)
+#: Ends of an attempt that nothing more is to follow.
+CUT_SHORT = (Status.TIME_LIMIT, Status.EVALUATION_LIMIT, Status.STOPPED, Status.INTERRUPTED)
 #: Ends of a subproblem that was not solved: interior points are tried next.
 UNSOLVED = (InnerStatus.UNBOUNDED.name, InnerStatus.LIMIT.name, InnerStatus.EDGE.name)
 
@@ -45,6 +52,7 @@ class Standing:
     restoration: bool = True  #: restoration may be tried
     restarts: int = 7  #: most starts beside x0
     attempt: int = 0  #: 0 from x0, then the number of the restart
+    departed: int | None = None  #: steps made to find a better solution than one that was left; None: none was
     inner_limit: int = 2000  #: of the budget, for one subproblem
 
     # The last subproblem
@@ -176,6 +184,8 @@ def interior_pays(s: Standing, error: float, t: Tuning) -> bool:
 
 def effort_left(s: Standing, t: Tuning) -> float:
     """Inner iterations that this attempt may still take."""
+    if s.departed is not None:
+        return t.departure_steps - s.departed
     if not (s.constrained and s.models):
         return math.inf
     return t.effort(s.attempt, s.restarts) - s.iterations
@@ -214,6 +224,33 @@ def newton_verdict(error: float, target: float, in_vain: int, t: Tuning, *, solv
 def ended_by_newton(*, solved: bool) -> Status:
     """The verdict on an attempt whose last row is a candidate of Newton's method."""
     return Status.SOLVED if solved else Status.STUCK
+
+
+# ------------------------------------------------------------------------------------------------------- second order
+
+
+def checks_curvature(s: Standing, known: str, failures: int, departures: int, t: Tuning) -> bool:
+    """Whether the second-order conditions of a solution are checked: `known` is what is known of them already.
+
+    It is part of the strategy around Algorithm 1, as other starts are: not where only that was asked for.
+    """
+    unknown = known == UNCHECKED or (known in (SADDLE, DEGENERATE) and failures > 0 and departures < t.departures)
+    return s.newton and s.restarts > 0 and unknown
+
+
+def departs(departures: int, steps: int, rows: float, t: Tuning) -> bool:
+    """Whether a solution is left, if another one may be near: so many `steps` that took so far, and `rows` are left."""
+    return departures < t.departures and steps < t.departure_steps and rows > 0
+
+
+def reported(verdict: str, *, left: bool) -> str:
+    """`Result.second_order`: the verdict on the point that is returned, and whether others were left on the way."""
+    return LEFT if left and verdict in (MINIMUM, PROBABLE) else verdict
+
+
+def better(objective: float, before: float, t: Tuning) -> bool:
+    """Whether the objective of another solution is lower, beyond what tolerances explain."""
+    return objective < before - t.better * max(abs(objective), abs(before))
 
 
 # ------------------------------------------------------------------------------------------------------ other attempts

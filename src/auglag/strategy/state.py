@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
@@ -32,12 +33,12 @@ from auglag.problems.presolved import Presolved
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.strategy import tuning as tunings
 from auglag.strategy.hooks import Hooks
-from auglag.strategy.plan import Standing, suspicion
+from auglag.strategy.plan import UNCHECKED, Standing, suspicion
 from auglag.strategy.restarts import penalty_of
 from auglag.strategy.restoration import Restoration
 from auglag.strategy.settings import Settings
 from auglag.strategy.sqp import SQP
-from auglag.strategy.tuning import Tuning
+from auglag.strategy.tuning import Start, Tuning
 
 
 @final
@@ -123,6 +124,21 @@ class Doubts:
 
 @final
 @dataclass(slots=True)
+class SecondOrder:
+    """What is known about the curvature at a solution, and the solution that was left for a better one."""
+
+    verdict: str = UNCHECKED  #: on the best point: one of `plan.VERDICTS`
+    departures: int = 0  #: solutions left so far
+    failures: int = 0  #: departures in a row that found nothing better
+    left: bool = False  #: a solution was left for a better one
+    steps: int = 0  #: made after departures before the last, inner and accelerating ones
+    kept: Best | None = None  #: the one left last, as long as no better one was found
+    kept_verdict: str = UNCHECKED
+    penalty: float = 1.0  #: multiplies the first penalty after the last departure
+
+
+@final
+@dataclass(slots=True)
 class Between:
     """What was found since the last subproblem."""
 
@@ -148,6 +164,7 @@ class State:
     doubts: Doubts
     newtons: Newtons = field(default_factory=Newtons)
     memory: Memory = field(default_factory=Memory)  #: curvature and active sets, which one step hands to the next
+    second: SecondOrder = field(default_factory=SecondOrder)
     attempt: int = 0  #: 0 from x0, then the number of the restart
     earlier: list[Iteration] = field(default_factory=list)  #: the rows of earlier attempts
     first_end: Status | None = None  #: how attempt 0 ended
@@ -176,7 +193,8 @@ class State:
 ACCELERATED = "ACCELERATED"
 #: What a checkpoint may hold.
 CLASSES = (
-    Best, Counts, Doubts, History, Iteration, Memory, Newtons, Precision, Restoration, Scaling, Sets, State, Status,
+    Best, Counts, Doubts, History, Iteration, Memory, Newtons, Precision, Restoration, Scaling, SecondOrder, Sets,
+    State, Status,
 )  # fmt: skip
 
 
@@ -279,6 +297,7 @@ class Context:
             restoration=task.settings.restoration,
             restarts=self.restarts,
             attempt=state.attempt,
+            departed=state.second.steps + steps_of(history.iterations) if state.second.kept is not None else None,
             inner_limit=task.budget.inner_limit,
             k=history.k,
             verdict=between.verdict,
@@ -333,10 +352,17 @@ def measure_in(task: Task, sizes: Vector, unit: Vector | None) -> None:
         problem.measure_in(sizes, unit)
 
 
+def steps_of(rows: Sequence[Iteration]) -> int:
+    """Inner iterations and accelerating steps."""
+    return sum(row.inner_iterations + row.acceleration_steps * (row.inner_status != ACCELERATED) for row in rows)
+
+
 def _rules(task: Task, state: State, aim: float) -> Algorithm1:
     """The rules of an attempt: the settings', with a larger first penalty where its start asks for one."""
     settings = task.settings
     start = task.tuning.start_of(state.attempt, settings.restarts) if state.attempt else None
+    if state.second.kept is not None:
+        start = Start("", penalty=state.second.penalty)
     tolerance = _tolerance(task, aim, state.scaling, state.accuracy)
     return Algorithm1(penalty_of(settings.penalty, start), settings.dual, tolerance)
 
@@ -382,12 +408,19 @@ def restored(task: Task, saved: State) -> tuple[Context, State]:
     measure_in(task, saved.sizes, sx)
     context = Context.of(task, saved)
     form, problem, best = context.form, task.problem, saved.best
-    for name, values, size in (("x", saved.x, form.n), ("y", saved.y, form.m), ("best.y", best.y, form.m)):
+    own = [("x", saved.x, form.n), ("y", saved.y, form.m), ("best.y", best.y, form.m)]
+    if saved.second.kept is not None:
+        own += [("kept.x", saved.second.kept.x, n), ("kept.y", saved.second.kept.y, form.m)]
+    for name, values, size in own:
         _require_size(task, name, values, size)
     task.original.workspace.precision = saved.precision
     problem.refine(best.level)
     best.point = problem.at(best.x)
-    for point in (best.point, problem.at(form.user_x(saved.x))):  # known before: not counted again
+    points = [best.point, problem.at(form.user_x(saved.x))]
+    if saved.second.kept is not None:
+        saved.second.kept.point = problem.at(saved.second.kept.x)
+        points.append(saved.second.kept.point)
+    for point in points:  # known before: not counted again
         _ = point.f, point.c
         if not saved.refined_now:
             _ = point.grad, point.jac if problem.m else None

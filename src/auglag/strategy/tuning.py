@@ -181,6 +181,55 @@ class Tuning:
     #: The violation that rounding errors cause at a feasible point, relative to |x|.
     rounding: float = 1e-14
 
+    # Is a solution a minimum? (`second_order.py`)
+
+    #: R is taken to lie between these where its root says which sides a solution touches: rounding errors keep gaps of
+    #: about 1e-6, and a gap above 1e-3 is none that a poor tolerance explains.
+    activity_least: float = 1e-12
+    activity_largest: float = 1e-6
+    #: Curvature counts as zero up to this multiple of |H|: the root of the precision, since the Hessian is taken at a
+    #: point that is only known to about that.
+    curved: float = 1e-8
+    #: A lower point is looked for along a direction of negative or no curvature at this distance, relative to
+    #: max(1, |x|), then `leave_shorter` times as far, at most so many times (for directions of no curvature, so
+    #: many), for so many random combinations of such directions. By trial.
+    leave_first: float = 0.1
+    leave_shorter: float = 0.25
+    leave_trials: int = 6
+    leave_directions: int = 3
+    leave_trials_flat: int = 3
+    #: Values that differ by less than this, relative to max(1, |value|), are equal: some digits above rounding errors.
+    leave_noise: float = 1e-12
+    #: Most steps back to the rows from such a point. Each halves the digits that are missing, at least.
+    leave_corrections: int = 3
+    #: Gradients of constraints are dependent if their singular values, relative to the largest, are not above this:
+    #: the root of the precision.
+    rank: float = 1e-8
+    #: Singular values are computed of matrices with at most so many entries: a tenth of a second.
+    rank_entries: int = 250_000
+    #: A direction is new if more than this part of it is at right angles to all known ones.
+    rank_new: float = 1e-4
+    #: Such a point is left by a random displacement with this standard deviation, relative to max(1, |x|): as `STARTS`.
+    perturbation: float = 0.1
+    #: Most products with the Hessian, as differences of gradients, where none is given: after a run without steps, or
+    #: while the curvature learnt is not positive; and after one whose steps taught some of it. A Krylov space of 5
+    #: shows an eigenvalue at the wrong end of the spectrum; by trial.
+    probes: int = 5
+    probes_after_steps: int = 1
+    #: The step of such a difference, relative to max(1, |x|): the cube root of the precision, which balances rounding
+    #: errors and third derivatives; with values only, the fourth root of it.
+    probe_step: float = 6e-6
+    probe_step_values: float = 1e-4
+    #: Most times that a run leaves a solution for a better one, and the steps that may take in all: those of another
+    #: start (`effort_other`).
+    departures: int = 3
+    departure_steps: int = 250
+    #: The first penalty is this many times larger after a departure to a lower point, or after one that led nowhere:
+    #: the augmented Lagrangian is to fall along the constraints, not away from them. As in `STARTS`.
+    departure_penalty: float = 100.0
+    #: Another solution is better if its objective is lower by this, relatively: above what tolerances explain.
+    better: float = 1e-8
+
     def patience(self, *, exact: bool) -> Patience:
         """What is tried before interior points, with Hessians and without."""
         return self.patience_exact if exact else self.patience_learnt

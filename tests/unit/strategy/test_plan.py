@@ -20,9 +20,13 @@ from auglag.strategy.plan import (
     Standing,
     Subproblem,
     adopts,
+    better,
+    checks_curvature,
+    departs,
     effort_left,
     newton_verdict,
     next_phase,
+    reported,
     suspicion,
 )
 from auglag.strategy.tuning import TUNING
@@ -139,3 +143,50 @@ def test_the_end_is_at_the_target_or_where_calls_come_no_nearer(
     error: float, in_vain: int, solved: bool, end: Status | None
 ) -> None:
     assert newton_verdict(error, 1e-9, in_vain, TUNING, solved=solved) is end
+
+
+SOLVED = replace(LATER, verdict=Status.SOLVED)
+
+
+@pytest.mark.parametrize(
+    ("situation", "known", "failures", "departures", "checked"),
+    [
+        (SOLVED, "not checked", 0, 0, True),
+        (replace(SOLVED, newton=False), "not checked", 0, 0, False),  # Algorithm 1 alone
+        (replace(SOLVED, restarts=0), "not checked", 0, 0, False),  # x0 alone
+        (SOLVED, "minimum", 0, 0, False),
+        (SOLVED, "saddle", 0, 1, False),
+        (SOLVED, "saddle", 1, 1, True),  # leaving it led nowhere: once more, another way
+        (SOLVED, "degenerate", 2, 2, True),
+        (SOLVED, "degenerate", 3, 3, False),
+        (SOLVED, "not checked", 0, 3, True),  # the last solution is checked, too
+    ],
+)
+def test_when_the_curvature_at_a_solution_is_looked_at(
+    situation: Standing, known: str, failures: int, departures: int, checked: bool
+) -> None:
+    assert checks_curvature(situation, known, failures, departures, TUNING) is checked
+
+
+def test_what_a_result_says_of_the_solutions_that_were_left() -> None:
+    assert reported("minimum", left=False) == "minimum"
+    assert reported("minimum", left=True) == reported("probable minimum", left=True) == "saddle left"
+    assert reported("saddle", left=True) == "saddle"
+
+
+def test_another_solution_is_better_if_it_is_lower_by_more_than_tolerances_explain() -> None:
+    assert better(-1.0, 0.0, TUNING)
+    assert better(0.0, 1e-30, TUNING)
+    assert better(1e6 - 1.0, 1e6, TUNING)
+    assert not better(1.0 - 1e-9, 1.0, TUNING)
+    assert not better(0.0, 0.0, TUNING)
+    assert not better(math.nan, 0.0, TUNING)
+
+
+def test_departures_share_an_effort_of_their_own() -> None:
+    assert effort_left(replace(FREE, departed=110, iterations=10), TUNING) == 140
+    assert departs(0, 0, 9, TUNING)
+    assert departs(2, 249, 9, TUNING)
+    assert not departs(2, 250, 9, TUNING)
+    assert not departs(3, 10, 9, TUNING)
+    assert not departs(0, 0, 0, TUNING)
