@@ -518,8 +518,8 @@ class Point:
     def accuracy(self, w: Vector) -> float:
         """What errors of values and derivatives beyond those of double precision make of R; 0 where there are none."""
         problem = self.problem
-        if problem.differenced and not problem.coarse:
-            return 0.0
+        if not problem.coarse:
+            return 0.0 if problem.differenced else self.derivative_error(w)
         _ = self.grad, self.jac if problem.m else None  # their errors are known only after them
         return self.derivative_error(w) + self.value_error(w)
 
