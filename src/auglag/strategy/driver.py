@@ -22,11 +22,14 @@ from auglag.inner import tuning as inner_tuning
 from auglag.kkt import Memory
 from auglag.kkt.linear import Analyses
 from auglag.persist import checkpoint
+from auglag.problems.jacobians import kind
+from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.report.messages import Ending, result_of
 from auglag.result import Result
 from auglag.strategy import newton, plan, restarts, restoration, unboundedness
 from auglag.strategy.hooks import result_of_run
 from auglag.strategy.presolve import presolved
+from auglag.strategy.restoration import Restoration
 from auglag.strategy.sqp import Candidate
 from auglag.strategy.state import ACCELERATED, CLASSES, Between, Context, Newtons, State, Task, restored, scaling_at
 
@@ -151,6 +154,8 @@ class Run:
         else:
             x = restarts.defined_near(task.problem, task.start.x)
             if x is None:
+                x = self.defined_elsewhere(task)
+            if x is None:
                 return Status.NON_FINITE
             self.state.start_x, self.state.scaling = x, scaling_at(task, x)
             self.context = context = Context.of(task, self.state)
@@ -161,6 +166,17 @@ class Run:
             begin(context, self.state, z, y, task.settings.negligible * task.tol)
         task.original.workspace.guard = task.meter.guard
         return self.attempts(self.context)
+
+    def defined_elsewhere(self, task: Task) -> Vector | None:
+        """A feasible point where f is defined, if it is not at the start; if there is none, f does not matter."""
+        problem, x = task.problem, task.start.x
+        if not (problem.m and task.settings.restoration and np.isfinite(problem.at(x).c).all()):
+            return None
+        task.original.workspace.guard = task.meter.guard
+        form = StandardForm(problem, Scaling.none(problem.m))
+        form.jacobian = kind(problem.at(x).jac)
+        found = feasible_point(task, form, self.state, [x])
+        return restarts.defined_near(problem, found.x) if found.verdict in ("feasible", "elsewhere") else None
 
     def attempts(self, context: Context) -> Status:
         """From x0, and if that finds no solution from other starts, as many as the settings allow."""
@@ -312,15 +328,25 @@ def check_unbounded(context: Context, state: State) -> None:
 def restore(context: Context, state: State) -> None:
     """Find out whether there is a feasible point; if the attempt was only suspected to be infeasible, x moves there."""
     task, form, doubts = context.task, context.form, state.doubts
-    starts = [form.user_x(state.x), state.start_x]
-    found = restoration.restore(form, task.settings.inner, starts, task.tol, task.budget.inner_limit, task.tuning)
+    found = feasible_point(task, form, state, [form.user_x(state.x), state.start_x])
     doubts.restorations += 1
     state.between.settled = found.verdict
-    if found.verdict == "infeasible":
-        if doubts.least is None or found.violation < doubts.least.violation:
-            doubts.least = found
-    elif found.verdict == "feasible" and state.between.verdict is Status.INFEASIBLE:
+    if found.verdict in ("feasible", "elsewhere") and state.between.verdict is Status.INFEASIBLE:
         state.x, state.y = form.start(found.x), np.zeros(form.m)
+
+
+def feasible_point(task: Task, form: StandardForm, state: State, starts: list[Vector]) -> Restoration:
+    """What restoration finds from these starts, noted in the state. Starts far away are tried once in a run."""
+    doubts, tuning = state.doubts, task.tuning
+    effort = 0 if doubts.widened else max(tuning.wide_effort, sum(it.inner_iterations for it in state.iterations))
+    inner, limit = task.settings.inner, task.budget.inner_limit
+    found = restoration.restore(form, inner, starts, task.tol, limit, tuning, effort=effort)
+    doubts.widened |= found.wide
+    if found.verdict == "infeasible" and (doubts.least is None or found.violation < doubts.least.violation):
+        doubts.least = found
+    if found.verdict == "elsewhere":
+        doubts.elsewhere = found.x
+    return found
 
 
 # ------------------------------------------------------------------------------------------- what the outer loop asks
@@ -455,6 +481,8 @@ def begin_again(context: Context, state: State, attempt: int) -> Context:
         x, onwards = state.best.x, True
     else:
         x, onwards = restarts.place(start, context.form, settings.inner, state.start_x, attempt, tuning), False
+    if start is not None and start.feasible and state.doubts.elsewhere is not None:
+        x = state.doubts.elsewhere  # minimising the violation near x0 leads to a point that is not feasible
     if not restarts.defined(task.problem, x):
         x = state.start_x
     state.earlier += state.history.iterations  # only now: a limit may end the run while a start is looked for

@@ -112,6 +112,8 @@ class Doubts:
     evidence: tuple[float, float] | None = None  #: objective and violation of the point that `CheckUnbounded` found
     restorations: int = 0  #: made in this attempt
     least: Restoration | None = None  #: the least violated point, where infeasibility was shown
+    widened: bool = False  #: feasible points were looked for far away, which is done once in a run
+    elsewhere: Vector | None = None  #: the feasible point found there
 
 
 @final
@@ -249,7 +251,7 @@ class Context:
         history = state.history
         last = history.last if history.iterations else None
         constrained = task.problem.m > 0
-        violated = constrained and last is not None and formulas.clearly_violated(last.user_violation, task.tol)
+        violated = constrained and last is not None and self._violated(state, last)
         return Standing(
             constrained=constrained,
             sparse=not self.curvature.dense,
@@ -279,6 +281,14 @@ class Context:
             arrived=between.arrival is not None,
             nearer=between.arrival is not None and between.error is not None and between.arrival.error < between.error,
         )
+
+    def _violated(self, state: State, last: Iteration) -> bool:
+        """Whether the last point, or the best one where the last is of no use, violates the constraints by much."""
+        violation, problem = last.user_violation, self.task.problem
+        if state.between.verdict is not None and not last.usable and math.isfinite(state.best.residual):
+            c = problem.at(state.best.x).c
+            violation = float(np.linalg.norm(c - np.clip(c, problem.cl, problem.cu)))
+        return bool(formulas.clearly_violated(violation, self.task.tol))
 
     def stopping(self, standing: Standing) -> Stopping:
         """The test after every iteration."""

@@ -156,6 +156,13 @@ class Tuning:
     linear_reach: float = 1e6
     linear_left: float = 0.9
 
+    #: Before infeasibility is claimed, starts around x0, the least violated point and 0 are tried, at these distances
+    #: relative to max(1, |x|): the first only leaves a point that is stationary by accident, as 0 for x^2 = 1.
+    wide_spreads: tuple[float, ...] = (0.01, 1.0, 10.0, 100.0)
+    #: They are over after so many inner iterations, or as many as the run has made so far if that is more. Chosen by
+    #: trial: about as much as the starts take on small problems.
+    wide_effort: int = 300
+
     # Does the objective fall without end?
 
     #: Subproblems count as unbounded below a depth that is `unbounded` of `inner/tuning.py` at first. If the problem is

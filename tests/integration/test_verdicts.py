@@ -1,0 +1,110 @@
+"""INFEASIBLE and UNBOUNDED are claims with evidence: random problems whose verdict is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import Bounds, NonlinearConstraint
+
+import auglag
+from auglag import Status, minimize
+from helpers.verdict_problems import FEASIBLE, INFEASIBLE, least_violation
+
+
+@pytest.mark.parametrize("family", FEASIBLE)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_feasible_problem_is_not_called_infeasible(family):
+    for seed in range(12):
+        case = FEASIBLE[family](np.random.default_rng([11, seed]))
+        assert case.violation(case.known) < 1e-9
+        result = minimize(**case.arguments(), budget=auglag.Budget(evaluations=20_000))
+        assert result.status is not Status.INFEASIBLE, (seed, result.message)
+
+
+@pytest.mark.parametrize("x0", [-3.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("t", [-10.0, -2.2, 2.1, 5.0])
+def test_a_cubic_is_solved_from_either_side_of_its_hills(x0, t):
+    result = minimize(lambda x: x[0] ** 2, [x0], constraints={"type": "eq", "fun": lambda x: x[0] ** 3 - 3 * x[0] - t})
+    assert result.success, result.message
+    assert result.x[0] ** 3 - 3 * result.x[0] == pytest.approx(t, abs=1e-5)
+
+
+@pytest.mark.parametrize("family", INFEASIBLE)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_point_of_an_infeasible_problem_has_the_least_violation_in_the_users_units(family):
+    for seed in range(4):
+        case = INFEASIBLE[family](np.random.default_rng([12, seed]))
+        result = minimize(**case.arguments(), budget=auglag.Budget(evaluations=20_000))
+        assert result.status in (Status.INFEASIBLE, Status.EVALUATION_LIMIT), (seed, result.message)
+        assert result.certificate.violation == pytest.approx(case.violation(result.x))
+        least = least_violation(case, np.random.default_rng(seed), 3 if family == "conflict" else 15)
+        assert result.certificate.violation <= 1.01 * least, seed
+
+
+def test_two_rows_of_different_scale_are_weighed_in_the_users_units():
+    rows = [{"type": "eq", "fun": lambda x: x[0] - 4}, {"type": "ineq", "fun": lambda x: 1 - x[0] ** 2}]
+    result = minimize(lambda x: x[0] ** 2, [1.0], bounds=[(0, 8)], constraints=rows)
+    assert result.status is Status.INFEASIBLE
+    assert result.x[0] == pytest.approx(1.3917, abs=1e-3)
+    assert result.certificate.violation == pytest.approx(2.7714, abs=1e-3)
+
+
+def test_a_point_where_the_violation_is_stationary_by_accident_is_left():
+    """x0 is the top of a hill of the violation, where its gradient is 0."""
+    result = minimize(lambda x: x[0], [0.0], constraints={"type": "eq", "fun": lambda x: x[0] ** 2 - 1})
+    assert result.success, result.message
+    flat = {"type": "eq", "fun": lambda x: np.exp(-x @ x) - 0.5}
+    result = minimize(lambda x: x @ x, [40.0, 0.0], constraints=flat)
+    assert result.success, result.message
+
+
+def powers(rows, x0, hess_of_rows):
+    """min sum x^1.5, whose second derivatives are infinite at 0, over x >= 0."""
+    n = len(x0)
+
+    def second(x):
+        with np.errstate(divide="ignore"):
+            return np.diag(0.75 / np.sqrt(x))
+
+    fun, jac, low, high = rows
+    return minimize(
+        lambda x: np.sum(x**1.5),
+        x0,
+        jac=lambda x: 1.5 * np.sqrt(x),
+        hess=second,
+        bounds=Bounds(np.zeros(n), np.full(n, np.inf)),
+        constraints=NonlinearConstraint(fun, low, high, jac=jac, hess=hess_of_rows),
+    )
+
+
+@pytest.mark.parametrize("start", [0.01, 1.0, 10.0])
+def test_an_objective_with_infinite_derivatives_does_not_hide_infeasibility(start):
+    result = powers(
+        (
+            lambda x: np.array([x @ x, x[0] + x[1]]),
+            lambda x: np.array([2 * x, [1.0, 1.0, 0.0]]),
+            [-np.inf, 5.0],
+            [1.0, np.inf],
+        ),
+        np.full(3, start),
+        lambda x, v: 2 * v[0] * np.eye(3),
+    )
+    assert result.status is Status.INFEASIBLE, result.message
+    assert result.x[2] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_an_objective_that_is_not_defined_at_the_start_does_not_hide_infeasibility():
+    rows = [{"type": "ineq", "fun": lambda x: -1 - x[0]}, {"type": "ineq", "fun": lambda x: x[0] - 1}]
+    result = minimize(lambda x: np.nan, [0.5], constraints=rows)
+    assert result.status is Status.INFEASIBLE
+    assert result.certificate.violation == pytest.approx(np.sqrt(2.0))
+
+
+def test_an_objective_that_is_defined_at_feasible_points_only_is_minimised_there():
+    result = minimize(
+        lambda x: np.log(x[0] - 10.0) if x[0] > 10.0 else np.nan,
+        [0.5],
+        constraints={"type": "ineq", "fun": lambda x: x[0] - 11.0},
+    )
+    assert result.success, result.message
+    assert result.x[0] == pytest.approx(11.0, abs=1e-5)
