@@ -228,3 +228,121 @@ def least_violation(case: Verdict, rng: np.random.Generator, starts: int, scale:
         found = least_squares(distance, start, bounds=(lower, upper), xtol=1e-14, ftol=1e-14, gtol=1e-14)
         best = min(best, case.violation(found.x))
     return best
+
+
+# --------------------------------------------------------------------------------- bounded far out, and truly unbounded
+
+
+def _direction(rng: np.random.Generator, n: int) -> np.ndarray:
+    """A unit vector, along an axis or not."""
+    d = np.eye(n)[0] if rng.random() < 0.5 else rng.normal(size=n)
+    return np.asarray(d / np.linalg.norm(d))
+
+
+def _beside(rng: np.random.Generator, n: int, d: np.ndarray) -> Scalar:
+    """A convex quadratic of what is orthogonal to d."""
+    basis = np.linalg.svd(d[None, :])[2][1:]
+    centre = rng.normal(size=n - 1)
+
+    def value(x: Any) -> Any:
+        return sum((sum(b[i] * x[i] for i in range(n)) - centre[k]) ** 2 for k, b in enumerate(basis))
+
+    return value
+
+
+def bends_back(rng: np.random.Generator) -> Verdict:
+    """f falls like -t^p along a line, until a higher power of t stops it at 10^k, k up to 12."""
+    n = int(rng.integers(1, 4))
+    d, far, p = _direction(rng, n), 10.0 ** rng.uniform(2, 12), float(rng.choice([1, 2, 3]))
+    q = p + float(rng.choice([1, 2]))
+    beside = _beside(rng, n, d) if n > 1 else lambda x: 0.0
+
+    def f(x: Any) -> Any:
+        t = sum(d[i] * x[i] for i in range(n))
+        up = far * abs(t / far) ** q if q % 2 else far * (t / far) ** q
+        return beside(x) + far ** (p - 1) * (up - far * (t / far) ** p if p % 2 else up - far * (t / far) ** 2)
+
+    return Verdict("bends back", f, (), np.zeros(0), np.zeros(0), rng.normal(size=n))
+
+
+#: Rows g(t) >= 0 (t >= 0) that stop t at about `far`, many of them flat beyond.
+_STOPS: dict[str, Callable[[Any, float], Any]] = {
+    "exp": lambda t, far: np.exp(-t / far) - 1e-6,
+    "arctan": lambda t, far: 1.4 - np.arctan(t / far),
+    "tanh": lambda t, far: 0.99 - np.tanh(t / far),
+    "lorentz": lambda t, far: 1.0 / (1.0 + (t / far) ** 2) - 1e-4,
+    "bump": lambda t, far: np.exp(-((t / far) ** 2)) - 1e-3,
+    "square": lambda t, far: far**2 - t**2,
+    "relative square": lambda t, far: 1.0 - (t / far) ** 2,
+    "line": lambda t, far: far - t,
+    "root": lambda t, far: 10.0 - np.sqrt(1.0 + (t / far) ** 2),
+    "log": lambda t, far: 3.0 - np.log(1.0 + (t / far) ** 2),
+}
+
+
+def stopped(rng: np.random.Generator) -> Verdict:
+    """f falls along a line and a row stops it at 10^k, k up to 12; equations may hold the other variables."""
+    n = int(rng.integers(1, 4))
+    d, far, p = _direction(rng, n), 10.0 ** rng.uniform(0, 12), int(rng.choice([1, 2, 3]))
+    kind = str(rng.choice(list(_STOPS)))
+    beside = _beside(rng, n, d) if n > 1 else lambda x: 0.0
+
+    def along(x: Any) -> Any:
+        return sum(d[i] * x[i] for i in range(n))
+
+    rows: list[Scalar] = [lambda x: _STOPS[kind](along(x), far)]
+    low, high = [0.0], [np.inf]
+    if n > 1 and rng.random() < 0.4:
+        b = np.linalg.svd(d[None, :])[2][1]
+        rows.append(lambda x: sum(b[i] * x[i] for i in range(n)))
+        low, high = [*low, 1.0], [*high, 1.0]
+    if p == 2:  # t^2 falls both ways, and so do most of the rows
+        rows.append(along)
+        low, high = [*low, -1.0], [*high, np.inf]
+    x0 = rng.normal(size=n)
+    return Verdict(
+        f"stopped by {kind}", lambda x: beside(x) - along(x) ** p, tuple(rows), np.array(low), np.array(high), x0
+    )
+
+
+def endless(rng: np.random.Generator) -> Verdict:
+    """f falls without end at feasible points: along a line, along an equation or beside a curve."""
+    n = int(rng.integers(2, 5))
+    d = _direction(rng, n)
+    beside = _beside(rng, n, d)
+    kind = str(rng.choice(["line", "square", "cubic", "exp", "wavy"]))
+    falls: dict[str, Callable[[Any], Any]] = {
+        "line": lambda t: -t,
+        "square": lambda t: -(t**2),
+        "cubic": lambda t: -(t**3),
+        "exp": lambda t: -np.exp(t),
+        "wavy": lambda t: -t + 3.0 * np.sin(t),
+    }
+
+    def along(x: Any) -> Any:
+        return sum(d[i] * x[i] for i in range(n))
+
+    rows: list[Scalar] = []
+    low: list[float] = []
+    high: list[float] = []
+    if rng.random() < 0.7:
+        b = np.linalg.svd(d[None, :])[2][1]
+        rows.append(lambda x: sum(b[i] * x[i] for i in range(n)))
+        low, high = [1.0], [1.0] if rng.random() < 0.5 else [4.0]
+    if rng.random() < 0.3:
+        rows.append(along)
+        low, high = [*low, -2.0], [*high, np.inf]
+    return Verdict(
+        f"endless {kind}",
+        lambda x: beside(x) + falls[kind](along(x)),
+        tuple(rows),
+        np.array(low),
+        np.array(high),
+        rng.normal(size=n),
+        truth="unbounded",
+    )
+
+
+#: Families of bounded problems, and those without a lower bound.
+BOUNDED = {"bends back": bends_back, "stopped": stopped}
+UNBOUNDED = {"endless": endless}

@@ -8,7 +8,7 @@ from scipy.optimize import Bounds, NonlinearConstraint
 
 import auglag
 from auglag import Status, minimize
-from helpers.verdict_problems import FEASIBLE, INFEASIBLE, least_violation
+from helpers.verdict_problems import BOUNDED, FEASIBLE, INFEASIBLE, UNBOUNDED, least_violation
 
 
 @pytest.mark.parametrize("family", FEASIBLE)
@@ -34,7 +34,7 @@ def test_a_cubic_is_solved_from_either_side_of_its_hills(x0, t):
 def test_the_point_of_an_infeasible_problem_has_the_least_violation_in_the_users_units(family):
     for seed in range(4):
         case = INFEASIBLE[family](np.random.default_rng([12, seed]))
-        result = minimize(**case.arguments(), budget=auglag.Budget(evaluations=20_000))
+        result = minimize(**case.arguments(), budget=auglag.Budget(evaluations=10_000))
         assert result.status in (Status.INFEASIBLE, Status.EVALUATION_LIMIT), (seed, result.message)
         assert result.certificate.violation == pytest.approx(case.violation(result.x))
         least = least_violation(case, np.random.default_rng(seed), 3 if family == "conflict" else 15)
@@ -108,3 +108,71 @@ def test_an_objective_that_is_defined_at_feasible_points_only_is_minimised_there
     )
     assert result.success, result.message
     assert result.x[0] == pytest.approx(11.0, abs=1e-5)
+
+
+# ------------------------------------------------------------------------------------------------------------ unbounded
+
+
+def row(fun):
+    return {"type": "ineq", "fun": fun}
+
+
+@pytest.mark.parametrize(
+    ("fun", "x0", "constraints"),
+    [
+        (lambda x: -x[0], [0.0], row(lambda x: np.exp(-x[0]) - 1e-6)),
+        (lambda x: -(x[0] ** 3), [1.0], row(lambda x: 1.4 - np.arctan(x[0] / 1e6))),
+        (lambda x: -1e7 * x[0] + x[0] ** 2 / 2e7, [1.0], ()),
+        (lambda x: -x[0] - x[1], [0.1, 0.2], row(lambda x: 1e20 - x @ x)),
+        (lambda x: -x[0] + x[1], [1.0, 0.0], row(lambda x: 1 - x[0] + x[1])),
+    ],
+    ids=["exp", "arctan", "parabola", "ball", "difference"],
+)
+def test_a_fall_that_ends_far_away_is_not_endless(fun, x0, constraints):
+    result = minimize(fun, x0, constraints=constraints, budget=auglag.Budget(evaluations=1500))
+    assert result.status is not Status.UNBOUNDED, result.message
+
+
+@pytest.mark.parametrize("family", BOUNDED)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_problem_that_is_bounded_far_out_is_not_called_unbounded(family):
+    for seed in range(15):
+        case = BOUNDED[family](np.random.default_rng([13, seed]))
+        result = minimize(**case.arguments(), budget=auglag.Budget(evaluations=500))
+        assert result.status is not Status.UNBOUNDED, (seed, case.name, result.message)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_unbounded_is_returned_with_the_point_that_shows_it():
+    shown = 0
+    for seed in range(12):
+        case = UNBOUNDED["endless"](np.random.default_rng([14, seed]))
+        result = minimize(**case.arguments(), budget=auglag.Budget(evaluations=2000))
+        if result.status is Status.UNBOUNDED:
+            shown += 1
+            assert result.fun == pytest.approx(float(case.f(result.x)))
+            assert result.fun < -1e8
+            assert case.violation(result.x) <= 1e-6 + 1e-13 * np.max(np.abs(result.x)), seed
+    assert shown >= 5  # others end at stationary points
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+def test_an_objective_that_overflows_along_feasible_points_is_unbounded():
+    result = minimize(
+        lambda x: -np.exp(x[0]) + x[1] ** 2, [0.0, 0.0], constraints={"type": "eq", "fun": lambda x: x[1] - 1}
+    )
+    assert result.status is Status.UNBOUNDED
+    assert result.x[1] == pytest.approx(1.0)
+    assert -np.inf < result.fun < -1e8
+
+
+def test_where_nothing_is_shown_the_advice_says_that_the_problem_may_be_unbounded():
+    result = minimize(
+        lambda x: -x[0],
+        [0.0],
+        constraints=row(lambda x: np.exp(-x[0]) - 1e-6),
+        restarts=0,
+        budget=auglag.Budget(outer=8),
+    )
+    assert result.status in (Status.STUCK, Status.ITERATION_LIMIT)
+    assert any("may be unbounded" in tip for tip in result.advice)

@@ -50,8 +50,12 @@ def _ended(run: Run, status: Status) -> Result:
     task.original.workspace.guard = None
     if _shown_infeasible(task, state, status):
         status = Status.INFEASIBLE
+    endless = state.doubts.endless if status is Status.UNBOUNDED else None
+    if endless is not None:
+        task.judge.replace(state.best, endless)
     check = task.judge.final(state.best, status)
-    result = _result(run, status.certified(check.meets(task.tol)), check)
+    # Far out a gradient may be small; the objective is known to fall on there.
+    result = _result(run, status if endless is not None else status.certified(check.meets(task.tol)), check)
     if task.hooks.say is not None:
         task.hooks.say(result.message)
     return result
@@ -318,9 +322,9 @@ def check_unbounded(context: Context, state: State) -> None:
         limit=task.budget.inner_limit,
         tuning=task.tuning,
     )
-    doubts.evidence = doubts.evidence if fall.evidence is None else fall.evidence
+    doubts.evidence = fall.evidence if fall.low else doubts.evidence
     if fall.endless:
-        state.between.settled = "unbounded"
+        state.between.settled, doubts.endless = "unbounded", fall.x
     elif fall.evidence is not None:
         doubts.depth *= task.tuning.deeper
 

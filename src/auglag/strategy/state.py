@@ -109,7 +109,10 @@ class Doubts:
 
     depth: float  #: relative depth below which a subproblem counts as unbounded
     diverged: Vector | None = None  #: where the last subproblem fell below it, in the user's variables
-    evidence: tuple[float, float] | None = None  #: objective and violation of the point that `CheckUnbounded` found
+    evidence: tuple[float, float] | None = (
+        None  #: objective and violation of a very low point that `CheckUnbounded` found
+    )
+    endless: Vector | None = None  #: that point, where the objective was shown to fall without end
     restorations: int = 0  #: made in this attempt
     least: Restoration | None = None  #: the least violated point, where infeasibility was shown
     widened: bool = False  #: feasible points were looked for far away, which is done once in a run
