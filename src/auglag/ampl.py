@@ -46,8 +46,8 @@ CODES = {
     Status.TIME_LIMIT: 402,
     Status.STOPPED: 403,
     Status.INTERRUPTED: 404,
+    Status.STUCK: 410,  # a limit of precision; after a failure Pyomo would show neither point nor message
     Status.NON_FINITE: 500,
-    Status.STUCK: 501,
     Status.WRONG_DERIVATIVES: 502,
 }
 #: Solved, but as a continuous problem, and the answer is not integer.

@@ -18,7 +18,7 @@ from typing import Any, final
 from auglag.errors import InputError
 
 try:
-    from pyomo.opt import SolverFactory, TerminationCondition
+    from pyomo.opt import SolverFactory, SolverStatus, TerminationCondition
     from pyomo.solvers.plugins.solvers.ASL import ASL
 except ImportError as error:  # pragma: no cover - seen only without the extra
     raise ImportError(f"auglag.pyomo needs {error.name}: pip install 'auglag[pyomo]'") from None
@@ -33,6 +33,7 @@ _CONDITIONS = {
     CODES[Status.TIME_LIMIT]: TerminationCondition.maxTimeLimit,
     CODES[Status.STOPPED]: TerminationCondition.userInterrupt,
     CODES[Status.INTERRUPTED]: TerminationCondition.userInterrupt,
+    CODES[Status.STUCK]: TerminationCondition.other,
     CODES[Status.NON_FINITE]: TerminationCondition.invalidProblem,
 }
 #: Seconds beyond its time limit after which a run is killed.
@@ -87,4 +88,5 @@ class AuglagSolver(ASL):
         code = results.solver.id
         if isinstance(code, int) and code in _CONDITIONS:
             results.solver.termination_condition = _CONDITIONS[code]
+            results.solver.status = SolverStatus.warning  # an error would keep Pyomo from showing the message
         return results

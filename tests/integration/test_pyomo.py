@@ -90,6 +90,50 @@ def test_derivatives_of_a_model_are_those_of_casadi(name, tmp_path):
     np.testing.assert_allclose(ours.hessp(at, w, v), mine[-1] @ v, rtol=1e-10, atol=1e-10)
 
 
+def a_model(objective, row=None):
+    model = pyo.ConcreteModel()
+    model.p = pyo.Var([0, 1, 2], bounds=(0, None), initialize=0.0)
+    model.cost = pyo.Objective(expr=objective(model.p))
+    if row is not None:
+        model.row = pyo.Constraint(expr=row(model.p))
+        model.more = pyo.Constraint(expr=model.p[0] + model.p[1] >= 5)
+    return model
+
+
+@pytest.mark.usefixtures("_in_this_process")
+@pytest.mark.parametrize(
+    ("objective", "row", "options", "condition"),
+    [
+        (lambda p: sum(p[i] ** 1.5 for i in p), lambda p: sum(p[i] ** 2 for i in p) <= 1, {}, "infeasible"),
+        (lambda p: -p[0], None, {}, "unbounded"),
+        (lambda p: pyo.log(-1 - p[0]), None, {}, "invalidProblem"),
+        (lambda p: p[0] - p[1], lambda p: (p[0] - 3) ** 2 <= 0, {"max_iter": 1, "preset": "paper"}, "maxIterations"),
+    ],
+    ids=["infeasible", "unbounded", "not defined", "limit"],
+)
+def test_every_end_shows_its_message_to_users_of_pyomo(objective, row, options, condition, caplog):
+    results = pyo.SolverFactory("auglag").solve(a_model(objective, row), options=options)
+    assert str(results.solver.termination_condition) == condition
+    assert "auglag" in results.solver.message
+    assert "message from solver: auglag" in caplog.text
+
+
+@pytest.mark.usefixtures("_in_this_process")
+def test_a_run_that_is_stuck_loads_its_point_and_shows_its_message(monkeypatch, caplog):
+    ends = ampl.answer
+
+    def stuck(problem, result):
+        result.status = auglag.Status.STUCK
+        return ends(problem, result)
+
+    monkeypatch.setattr(ampl, "answer", stuck)
+    model = a_model(lambda p: (p[0] - 1) ** 2)
+    results = pyo.SolverFactory("auglag").solve(model)
+    assert str(results.solver.termination_condition) == "other"
+    assert "message from solver: auglag" in caplog.text
+    assert pyo.value(model.p[0]) == pytest.approx(1.0, abs=1e-5)
+
+
 def hs71():
     model = MODELS["hs71"].build()
     for name in ("dual", "auglag_zL_out", "ipopt_zL_out", "auglag_zU_out"):

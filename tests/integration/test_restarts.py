@@ -11,9 +11,15 @@ from auglag import Budget
 from auglag.algorithm.status import Status
 from auglag.problems import cutest
 from auglag.problems.standard_form import Scaling, StandardForm
-from auglag.strategy import driver
+from auglag.strategy import driver, tuning
 from auglag.strategy.plan import Aftermath, next_attempt
 from auglag.strategy.tuning import TUNING
+
+
+@pytest.fixture
+def _near_starts_only(monkeypatch):
+    """Restoration does not look for feasible points far away, so that a restart has to find them."""
+    monkeypatch.setattr(tuning, "TUNING", replace(TUNING, wide_spreads=()))
 
 
 def pocket(x0, **options):
@@ -35,6 +41,7 @@ def pocket(x0, **options):
     )
 
 
+@pytest.mark.usefixtures("_near_starts_only")
 def test_a_restart_finds_the_root_that_the_start_cannot_see():
     alone, result = pocket(-0.85, restarts=0), pocket(-0.85)
     assert alone.status is Status.INFEASIBLE
@@ -46,6 +53,12 @@ def test_a_restart_finds_the_root_that_the_start_cannot_see():
     assert attempts[0] == 0 < attempts[-1]
     assert result.nit == len(result.history)
     assert result.history[: alone.nit] == alone.history  # nothing is different before the first restart
+
+
+def test_a_feasible_point_far_away_is_found_before_infeasibility_is_claimed():
+    result = pocket(-0.85, restarts=0)
+    assert result.success
+    np.testing.assert_allclose(result.x, -2.103803402735536, rtol=1e-9)
 
 
 def rootless(x0, **options):
@@ -88,6 +101,7 @@ def test_a_solved_problem_needs_no_restart():
     assert "restart" not in result.message
 
 
+@pytest.mark.usefixtures("_near_starts_only")
 def test_the_budget_of_outer_iterations_holds_over_all_attempts():
     rows = pocket(-0.85, restarts=0).nit + 1
     result = pocket(-0.85, budget=Budget(outer=rows))
@@ -95,6 +109,7 @@ def test_the_budget_of_outer_iterations_holds_over_all_attempts():
     assert not result.success
 
 
+@pytest.mark.usefixtures("_near_starts_only")
 def test_a_run_stopped_in_a_restart_goes_on_bit_for_bit(tmp_path):
     path = tmp_path / "state.npz"
     whole = pocket(-0.85, checkpoint=tmp_path / "other.npz")
@@ -110,6 +125,7 @@ def test_a_run_stopped_in_a_restart_goes_on_bit_for_bit(tmp_path):
     assert len(resumed.history) > second
 
 
+@pytest.mark.usefixtures("_near_starts_only")
 def test_a_run_resumed_in_a_restart_knows_how_the_first_attempt_ended(tmp_path, monkeypatch):
     """The status of a run that fails is that of its first attempt, whatever the last one came to."""
     path = tmp_path / "state.npz"

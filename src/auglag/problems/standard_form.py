@@ -220,13 +220,16 @@ class StandardForm:
         c = self.at(z).c
         return c - np.clip(c, self.cl, self.cu)
 
-    def feasibility(self, x: Vector) -> StandardForm:
-        """The same constraints and dom g with f = 0, each row scaled to a gradient of max norm 1 at the user's x."""
-        norms = row_norms(columns_times(self.problem.at(x).jac, self.scaling.sx))
+    def feasibility(self, x: Vector, *, units: bool = False) -> StandardForm:
+        """The same constraints and dom g with f = 0, each row scaled to a gradient of max norm 1 at the user's x.
+
+        With `units=True` all rows have the factor of the largest: violations are weighed as in the user's units.
+        """
+        sx = self.scaling.sx
+        norms = row_norms(columns_times(self.problem.at(x).jac, sx))
         usable = np.isfinite(norms) & (norms > 0.0)
         sizes = np.clip(np.where(usable, norms, 1.0), TUNING.least_row_gradient, TUNING.largest_row_gradient)
-        sc = 1.0 / sizes
-        sx = self.scaling.sx
+        sc = 1.0 / (np.full_like(sizes, np.max(sizes, initial=0.0)) if units else sizes)
         other = StandardForm(self.problem, Scaling(1.0, sc, sx), slacks=self.slacks)
         other.scaling, other.g, other.jacobian = Scaling(0.0, sc, sx), other.g.domain(), self.jacobian
         other.box = other.g.box(other.n)
@@ -292,7 +295,8 @@ class FormPoint:
         if sf:
             h = sf * form.problem.hess(x, y / sf)
         else:
-            h = form.problem.hess(x, y) - form.problem.hess(x, 0.0 * y)
+            with np.errstate(invalid="ignore"):
+                h = _finite(form.problem.hess(x, y) - form.problem.hess(x, 0.0 * y))
         if form.free is not None:
             h = h[form.free][:, form.free]
         if form.sx is not None:
@@ -362,7 +366,9 @@ class FormPoint:
             result = sf * form.problem.hessp(self.point.x, form.scaling.sc * w / sf, full)
         else:
             y = form.scaling.sc * w
-            result = form.problem.hessp(self.point.x, y, full) - form.problem.hessp(self.point.x, 0.0 * y, full)
+            with np.errstate(invalid="ignore"):
+                result = form.problem.hessp(self.point.x, y, full) - form.problem.hessp(self.point.x, 0.0 * y, full)
+            result = _finite(result)
         return np.concatenate([self._free(result), np.zeros(form.slack_rows.size)])
 
 
@@ -394,6 +400,14 @@ def _error(
         price = np.minimum(np.abs(y) / size, gap * np.maximum(1.0, np.abs(y)))
         error = max(error, float(np.max(price)))
     return error if math.isfinite(error) and math.isfinite(point.f) else math.inf
+
+
+def _finite(second: Any) -> Any:
+    """Second derivatives of the rows alone, 0 where those of f, which were taken off, are not finite."""
+    if sparse.issparse(second):
+        second.data = np.nan_to_num(second.data, nan=0.0, posinf=0.0, neginf=0.0)
+        return second
+    return np.nan_to_num(second, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _scaled(matrix: Any, factors: Vector) -> Any:

@@ -45,7 +45,7 @@ class Ending:
     attempt: int
     begun: bool  #: whether the last attempt did anything
     conflict: str  #: why no point satisfies all rows, where that is obvious
-    evidence: tuple[float, float] | None  #: objective and violation of a point that shows unboundedness
+    evidence: tuple[float, float] | None  #: objective and violation of a very low point, which may show unboundedness
     inner: str  #: the name of the inner solver
     traits: Traits | None  #: of the subproblems, where there were any
     penalty: float
@@ -124,7 +124,7 @@ def _message(end: Ending) -> str:
         return f"{text} The least violation found is {check.violation:.3g}; most violated: {names}."
     if status is Status.UNBOUNDED and end.evidence is not None:
         objective, violation = end.evidence
-        return f"{text} f + g is {objective:.3g} at a point whose violation is {violation:.3g}."
+        return f"{text} At result.x f + g is {objective:.3g} and the violation {violation:.3g}; it falls on from there."
     if status is Status.SOLVED and not end.begun:
         text += " The starting point already does."
     if status is Status.PRECISION_LIMIT:
@@ -211,6 +211,11 @@ def advice(end: Ending) -> tuple[str, ...]:
         tips.append("functions that return more correct digits.")
     elif status is Status.WRONG_DERIVATIVES:
         tips.append("correct the entry that is named, or leave the derivatives out: jac=None means finite differences.")
+    if status in (Status.STUCK, Status.ITERATION_LIMIT, Status.NON_FINITE) and end.evidence is not None:
+        tips.append(
+            f"bounds that keep fun from falling: the problem may be unbounded. f + g fell to {end.evidence[0]:.1e}; "
+            "feasible points at which it falls without end were not found."
+        )
     undefined = sum(it.undefined for it in end.last)
     if undefined:
         tips.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import final
 
@@ -21,11 +21,14 @@ from auglag.inner import tuning as inner_tuning
 from auglag.kkt import Memory
 from auglag.kkt.linear import Analyses
 from auglag.persist import checkpoint
+from auglag.problems.jacobians import kind
+from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.report.messages import Ending, result_of
 from auglag.result import Result
 from auglag.strategy import newton, plan, restarts, restoration, second_order, unboundedness
 from auglag.strategy.hooks import give_best, result_of_run
 from auglag.strategy.presolve import presolved
+from auglag.strategy.restoration import Restoration
 from auglag.strategy.solution import Solution
 from auglag.strategy.sqp import Candidate
 from auglag.strategy.state import (
@@ -59,9 +62,16 @@ def _ended(run: Run, status: Status) -> Result:
     task.original.workspace.guard = None
     if state.second.kept is not None:
         settle(task, state, cut_short=True)
-    if _shown_infeasible(task, state, status):
+    if status is Status.INFEASIBLE and not task.conflict and _known_feasible(task, state):
+        status = Status.STUCK  # so ended the first attempt, and a later one refuted it
+    elif _shown_infeasible(task, state, status):
         status = Status.INFEASIBLE
+    endless = state.doubts.endless if status is Status.UNBOUNDED else None
+    if endless is not None:
+        task.judge.replace(state.best, endless)
     check = task.judge.final(state.best, status)
+    if endless is not None:  # far out a gradient may be small; the objective is known to fall on there
+        return _said(run, _result(run, status, check))
     if task.check_derivatives and task.judge.reached(check):
         wrong = task.original.wrong_derivatives(state.best.x, task.tol)
         if wrong:
@@ -141,10 +151,16 @@ def _shown_infeasible(task: Task, state: State, status: Status) -> bool:
     least = state.doubts.least
     if least is None or status not in (*plan.AVOIDABLE, Status.TIME_LIMIT, Status.EVALUATION_LIMIT):
         return False
-    if task.judge.solves(state.best):
+    if _known_feasible(task, state) or task.judge.solves(state.best):
         return False
     task.judge.replace(state.best, least.x)
     return True
+
+
+def _known_feasible(task: Task, state: State) -> bool:
+    """Whether the run has seen a point that satisfies the constraints up to tol."""
+    seen = any(it.usable and it.user_violation <= task.tol for it in state.iterations)
+    return seen or state.doubts.feasible is not None
 
 
 def _last_penalty(run: Run) -> float:
@@ -183,6 +199,8 @@ class Run:
         else:
             x = restarts.defined_near(task.problem, task.start.x)
             if x is None:
+                x = self.defined_elsewhere(task)
+            if x is None:
                 return Status.NON_FINITE
             if task.problem.differenced or task.problem.precision.stated:
                 task.problem.learn_precision(x)
@@ -199,6 +217,17 @@ class Run:
         task.original.workspace.guard = task.meter.guard
         status = self.attempts(self.context)
         return self.minimum(self.context, status)
+
+    def defined_elsewhere(self, task: Task) -> Vector | None:
+        """A feasible point where f is defined, if it is not at the start; if there is none, f does not matter."""
+        problem, x = task.problem, task.start.x
+        if not (problem.m and task.settings.restoration and np.isfinite(problem.at(x).c).all()):
+            return None
+        task.original.workspace.guard = task.meter.guard
+        form = StandardForm(problem, Scaling.none(problem.m))
+        form.jacobian = kind(problem.at(x).jac)
+        found = feasible_point(task, form, self.state, [x], task.tol)
+        return restarts.defined_near(problem, found.x) if found.verdict in ("feasible", "elsewhere") else None
 
     def attempts(self, context: Context) -> Status:
         """From x0, and if that finds no solution from other starts, as many as the settings allow."""
@@ -373,24 +402,20 @@ def check_unbounded(context: Context, state: State) -> None:
         limit=task.budget.inner_limit,
         tuning=task.tuning,
     )
-    doubts.evidence = doubts.evidence if fall.evidence is None else fall.evidence
+    doubts.evidence = fall.evidence if fall.low else doubts.evidence
     if fall.endless:
-        state.between.settled = "unbounded"
+        state.between.settled, doubts.endless = "unbounded", fall.x
     elif fall.evidence is not None:
         doubts.depth *= task.tuning.deeper
 
 
 def restore(context: Context, state: State) -> None:
     """Find out whether there is a feasible point; if the attempt was only suspected to be infeasible, x moves there."""
-    task, form, doubts, goal = context.task, context.form, state.doubts, context.goal(state)
-    starts = [form.user_x(state.x), state.start_x]
-    found = restoration.restore(form, task.settings.inner, starts, goal, task.budget.inner_limit, task.tuning)
+    task, form, doubts = context.task, context.form, state.doubts
+    found = feasible_point(task, form, state, [form.user_x(state.x), state.start_x], context.goal(state))
     doubts.restorations += 1
     state.between.settled = found.verdict
-    if found.verdict == "infeasible":
-        if doubts.least is None or found.violation < doubts.least.violation:
-            doubts.least = found
-    elif found.verdict == "feasible" and state.between.verdict is Status.INFEASIBLE:
+    if found.verdict in ("feasible", "elsewhere") and state.between.verdict is Status.INFEASIBLE:
         state.x, state.y = form.start(found.x), np.zeros(form.m)
 
 
@@ -458,13 +483,29 @@ def settle(task: Task, state: State, *, cut_short: bool = False) -> None:
     if found.residual <= task.tol or (state.history.iterations and not cut_short):
         check, before = judge.check(found), judge.check(kept)
         worth = check.objective + float(np.linalg.norm(check.multipliers)) * check.violation
-        better = check.meets(task.tol) and plan.better(worth, before.objective, task.tuning)
+        better = judge.accepts(check) and plan.better(worth, before.objective, task.tuning)
     second.steps += steps_of(state.history.iterations)
     if better:
         second.left, second.failures = True, 0
     else:
         state.best, second.verdict, second.failures = kept, second.kept_verdict, second.failures + 1
     second.kept = None
+
+
+def feasible_point(task: Task, form: StandardForm, state: State, starts: list[Vector], tol: float) -> Restoration:
+    """What restoration finds from these starts, noted in the state. Starts far away are tried once in a run."""
+    doubts, tuning = state.doubts, task.tuning
+    effort = 0 if doubts.widened else max(tuning.wide_effort, sum(it.inner_iterations for it in state.iterations))
+    inner, limit = task.settings.inner, task.budget.inner_limit
+    found = restoration.restore(form, inner, starts, tol, limit, tuning, effort=effort)
+    doubts.widened |= found.wide
+    if found.verdict in ("feasible", "elsewhere"):
+        doubts.feasible = found.x
+    elif found.verdict == "infeasible" and doubts.feasible is not None:  # it is known that there are feasible points
+        return replace(found, x=doubts.feasible, verdict="elsewhere")
+    elif found.verdict == "infeasible" and (doubts.least is None or found.violation < doubts.least.violation):
+        doubts.least = found
+    return found
 
 
 # ------------------------------------------------------------------------------------------- what the outer loop asks
@@ -619,6 +660,8 @@ def begin_again(context: Context, state: State, attempt: int) -> Context:
         x, onwards = state.best.x, True
     else:
         x, onwards = restarts.place(start, context.form, settings.inner, state.start_x, attempt - 1, tuning), False
+    if start is not None and start.feasible and state.doubts.widened and state.doubts.feasible is not None:
+        x = state.doubts.feasible  # minimising the violation near x0 leads to a point that is not feasible
     if not restarts.defined(task.problem, x):
         x = state.start_x
     state.earlier += state.history.iterations  # only now: a limit may end the run while a start is looked for

@@ -29,7 +29,7 @@ VERDICTS = (MINIMUM, PROBABLE, LEFT, SADDLE, DEGENERATE, UNCHECKED)
 #: Ends of an attempt that another start may avoid.
 AVOIDABLE = (Status.STUCK, Status.INFEASIBLE, Status.NON_FINITE, Status.ITERATION_LIMIT, Status.UNCERTIFIED)
 #: Verdicts under which the constraints may have no solution.
-DOUBTFUL = (Status.INFEASIBLE, Status.STUCK, Status.ITERATION_LIMIT)
+DOUBTFUL = (Status.INFEASIBLE, Status.STUCK, Status.ITERATION_LIMIT, Status.NON_FINITE)
 #: Ends of an attempt that nothing more is to follow.
 CUT_SHORT = (Status.TIME_LIMIT, Status.EVALUATION_LIMIT, Status.STOPPED, Status.INTERRUPTED)
 #: Ends of a subproblem that was not solved: interior points are tried next.
@@ -133,25 +133,27 @@ class AttemptOver(Phase):
 
 def next_phase(s: Standing, t: Tuning) -> Phase:
     """What an attempt does next. The first `return` that is reached decides; a doubt that was settled goes on below."""
-    # The last subproblem has no lower bound. Check whether the problem has one; if so, subproblems may fall deeper.
-    if s.verdict is Status.UNBOUNDED:
+    # The last subproblem has no lower bound. Check whether the problem has one; if so, subproblems may fall deeper, up
+    # to a point where the attempt is stuck.
+    verdict = s.verdict
+    if verdict is Status.UNBOUNDED:
         if not s.settled:
             return CheckUnbounded()
         if s.settled == "unbounded":
             return AttemptOver(Status.UNBOUNDED)
-        if s.beta >= UNBOUNDED_PENALTY or s.depth > t.deepest:
-            return AttemptOver(Status.STUCK)
+        beyond = s.beta >= UNBOUNDED_PENALTY or s.depth > t.deepest
+        verdict = Status.STUCK if beyond else None
     # The violation does not fall. Check whether there is a feasible point. The verdict INFEASIBLE is a suspicion: if it
     # is not confirmed, the attempt goes on.
-    elif s.verdict in DOUBTFUL and s.restoration and s.violated:
-        if not s.settled:
+    if verdict in DOUBTFUL and s.restoration and s.violated:
+        if s.settled in ("", "bounded"):
             return Restore()
         if s.settled == "infeasible":
             return AttemptOver(Status.INFEASIBLE)
-        if s.verdict is not Status.INFEASIBLE:
-            return AttemptOver(s.verdict)
-    elif s.verdict is not None:
-        return AttemptOver(s.verdict)
+        if verdict is not Status.INFEASIBLE:
+            return AttemptOver(verdict)
+    elif verdict is not None:
+        return AttemptOver(verdict)
     # Between two subproblems: interior points and Newton's method, as long as they are worth their price.
     if s.newton and not s.tried:
         if s.error is None:

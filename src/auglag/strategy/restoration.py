@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -30,7 +30,10 @@ class Restoration:
 
     x: Vector  #: in the user's variables
     violation: float  #: ||c - clip(c, cl, cu)||, user's units
-    verdict: str  #: "feasible", "infeasible" (stationary from every start) or "unclear"
+    #: "feasible", "elsewhere" (feasible, but only starts far away lead there), "infeasible" (stationary from every
+    #: start) or "unclear"
+    verdict: str
+    wide: bool = False  #: starts far away were tried
 
 
 @final
@@ -41,36 +44,138 @@ class LeastViolation:
     x: Vector  #: in the user's variables
     violation: float  #: user's units
     stationary: bool
+    iterations: int = 0
 
 
 def restore(
-    form: StandardForm, inner: InnerSolver | str, starts: Sequence[Vector], tol: float, limit: int, tuning: Tuning
+    form: StandardForm,
+    inner: InnerSolver | str,
+    starts: Sequence[Vector],
+    tol: float,
+    limit: int,
+    tuning: Tuning,
+    *,
+    effort: int = 0,
 ) -> Restoration:
     """min 1/2 ||c(x) - clip(c(x), cl, cu)||^2 over dom g from each start, and once more from a perturbed one.
 
     This is the augmented Lagrangian with f = 0, y = 0 and beta = 1, its rows scaled to gradients of the same size.
-    "infeasible" is only said if every start ends at a stationary point of the violation that is not small. A limit or
-    an interruption passes through as an exception.
+    "infeasible" is only said if every start ends at a stationary point of the violation that is not small, if then
+    minimising in the user's units does not help, and if starts far away, on which at most about `effort` inner
+    iterations are spent, find no feasible point either. A limit or an interruption passes through as an exception.
     """
+    problem, last = form.problem, starts[-1]
     rng = np.random.default_rng(1)
-    last = starts[-1]
     spread = last + tuning.restoration_spread * np.maximum(1.0, np.abs(last)) * rng.standard_normal(last.size)
-    best = Restoration(last, np.inf, "unclear")
-    stationary = True
-    for x in [*starts, np.clip(spread, form.problem.lower, form.problem.upper)]:
+    best, stationary = LeastViolation(last, np.inf, False), True
+    for x in [*starts, np.clip(spread, problem.lower, problem.upper)]:
         found = least_violation(form, inner, x, limit, tuning)
         if found is None:
             stationary = False
             continue
         stationary &= found.stationary
-        if found.violation < best.violation:
-            best = Restoration(found.x, found.violation, "unclear")
+        best = found if found.violation < best.violation else best
         if found.violation <= tol:
             return Restoration(found.x, found.violation, "feasible")
     large = formulas.clearly_violated(best.violation, tol)
-    if stationary and large and not _linearly_reducible(form.problem, best.x, tuning):
-        return Restoration(best.x, best.violation, "infeasible")
+    if not (stationary and large) or _linearly_reducible(problem, best.x, tuning):
+        return Restoration(best.x, best.violation, "unclear")
+    best = _in_units(form, inner, best, limit, tuning)
+    if best.violation <= tol:
+        return Restoration(best.x, best.violation, "feasible")
+    wide = effort > 0 and not _linearly_infeasible(problem)
+    if wide:
+        best = _further(form, inner, last, best, tol, effort, tuning)
+        if best.violation <= tol:
+            return Restoration(best.x, best.violation, "elsewhere", wide)
+    shown = best.stationary and formulas.clearly_violated(best.violation, tol)
+    return Restoration(best.x, best.violation, "infeasible" if shown else "unclear", wide)
+
+
+def _in_units(
+    form: StandardForm, inner: InnerSolver | str, found: LeastViolation, limit: int, tuning: Tuning
+) -> LeastViolation:
+    """The least violation in the user's units: minimised again from there without scaling the rows.
+
+    Where rows of very different size keep that from becoming stationary, scaled rows have to show that nothing lower is
+    near.
+    """
+    again = least_violation(form, inner, found.x, limit, tuning, units=True)
+    if again is None or not again.violation < found.violation:
+        return found
+    if again.stationary:
+        return again
+    scaled = least_violation(form, inner, again.x, limit, tuning)
+    if scaled is None or scaled.violation < again.violation:
+        return scaled or again
+    return replace(again, stationary=scaled.stationary)
+
+
+def _further(
+    form: StandardForm,
+    inner: InnerSolver | str,
+    x0: Vector,
+    best: LeastViolation,
+    tol: float,
+    effort: int,
+    tuning: Tuning,
+) -> LeastViolation:
+    """The least violated point from starts far away; the first that is feasible."""
+    spent = 0
+    for x in wide_starts(form.problem, [best.x, x0], tuning):
+        found = least_violation(form, inner, x, tuning.start_search, tuning)
+        if found is None:
+            continue
+        spent += found.iterations
+        if found.violation < best.violation:  # rows were scaled at x, which may be far from here
+            best = _in_units(form, inner, _again(form, inner, found, tuning), tuning.start_search, tuning)
+            spent += best.iterations
+        if best.violation <= tol or spent >= effort:
+            break
     return best
+
+
+def _again(form: StandardForm, inner: InnerSolver | str, found: LeastViolation, tuning: Tuning) -> LeastViolation:
+    again = least_violation(form, inner, found.x, tuning.start_search, tuning)
+    return again if again is not None and again.violation < found.violation else found
+
+
+def wide_starts(problem: AbstractProblem, centres: Sequence[Vector], tuning: Tuning) -> Iterator[Vector]:
+    """Points around the centres and around 0, at ever larger distances, in pairs on opposite sides.
+
+    A coordinate that leaves its bounds is put back: between two bounds at random, beyond one bound by reflection. So
+    the points that lie far out fill a box evenly.
+    """
+    rng = np.random.default_rng(2)
+    lower, upper = problem.lower, problem.upper
+    boxed = np.isfinite(lower) & np.isfinite(upper)
+    for spread in tuning.wide_spreads:
+        for centre in [*centres, np.zeros(problem.n)]:
+            step = spread * np.maximum(1.0, np.abs(centre)) * rng.standard_normal(problem.n)
+            for x in (centre + step, centre - step):
+                x = np.where((x < lower) & ~boxed, 2.0 * lower - x, np.where((x > upper) & ~boxed, 2.0 * upper - x, x))
+                if boxed.any():
+                    inside = lower[boxed] + rng.random(int(boxed.sum())) * (upper - lower)[boxed]
+                    x[boxed] = np.where((x < lower)[boxed] | (x > upper)[boxed], inside, x[boxed])
+                yield np.clip(x, lower, upper)
+
+
+def _linearly_infeasible(problem: AbstractProblem) -> bool:
+    """Whether the rows known to be linear and the bounds alone have no solution, which a linear programme proves."""
+    linear = problem.linear()
+    if linear is None or (problem.g is not None and not isinstance(problem.g.domain(), Zero)):
+        return False
+    low, high = problem.cl[linear.rows] - linear.constant, problem.cu[linear.rows] - linear.constant
+    matrix = sparse.csr_array(linear.matrix)
+    above, below = np.isfinite(high), np.isfinite(low)
+    found = linprog(
+        np.zeros(problem.n),
+        A_ub=sparse.csr_array(sparse.vstack([matrix[above], -matrix[below]])),
+        b_ub=np.concatenate([high[above], -low[below]]),
+        bounds=np.column_stack([problem.lower, problem.upper]),
+        method="highs",
+    )
+    return bool(found.status == 2)
 
 
 def _linearly_reducible(problem: AbstractProblem, x: Vector, tuning: Tuning) -> bool:
@@ -101,11 +206,14 @@ def _linearly_reducible(problem: AbstractProblem, x: Vector, tuning: Tuning) -> 
 
 
 def least_violation(
-    form: StandardForm, inner: InnerSolver | str, x: Vector, limit: int, tuning: Tuning
+    form: StandardForm, inner: InnerSolver | str, x: Vector, limit: int, tuning: Tuning, *, units: bool = False
 ) -> LeastViolation | None:
-    """A local minimiser of the violation near the user's x; None where c is not defined."""
+    """A local minimiser of the violation near the user's x; None where c is not defined.
+
+    What is minimised has rows scaled to gradients of size 1 at x; with `units=True` as they are, in the user's units.
+    """
     problem = form.problem
-    view = form.feasibility(x)
+    view = form.feasibility(x, units=units)
     start = view.start(x)
     if not np.isfinite(view.at(start).c).all():
         return None
@@ -122,4 +230,5 @@ def least_violation(
     point = view.user_x(found.x).copy()
     c = problem.at(point).c
     violation = float(np.linalg.norm(c - np.clip(c, problem.cl, problem.cu)))
-    return LeastViolation(point, violation, found.residual <= tuning.stationary * float(np.linalg.norm(scaled)))
+    stationary = found.residual <= tuning.stationary * float(np.linalg.norm(scaled))
+    return LeastViolation(point, violation, stationary, found.iterations)

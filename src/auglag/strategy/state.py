@@ -117,9 +117,14 @@ class Doubts:
 
     depth: float  #: relative depth below which a subproblem counts as unbounded
     diverged: Vector | None = None  #: where the last subproblem fell below it, in the user's variables
-    evidence: tuple[float, float] | None = None  #: objective and violation of the point that `CheckUnbounded` found
+    evidence: tuple[float, float] | None = (
+        None  #: objective and violation of a very low point that `CheckUnbounded` found
+    )
+    endless: Vector | None = None  #: that point, where the objective was shown to fall without end
     restorations: int = 0  #: made in this attempt
     least: Restoration | None = None  #: the least violated point, where infeasibility was shown
+    widened: bool = False  #: feasible points were looked for far away, which is done once in a run
+    feasible: Vector | None = None  #: a feasible point that restoration found, in the user's variables
 
 
 @final
@@ -285,7 +290,7 @@ class Context:
         history = state.history
         last = history.last if history.iterations else None
         constrained = task.problem.m > 0
-        violated = constrained and last is not None and formulas.clearly_violated(last.user_violation, self.goal(state))
+        violated = constrained and last is not None and self._violated(state, last)
         return Standing(
             constrained=constrained,
             sparse=not self.curvature.dense,
@@ -316,6 +321,14 @@ class Context:
             arrived=between.arrival is not None,
             nearer=between.arrival is not None and between.error is not None and between.arrival.error < between.error,
         )
+
+    def _violated(self, state: State, last: Iteration) -> bool:
+        """Whether the last point, or the best one where the last is of no use, violates the constraints by much."""
+        violation, problem = last.user_violation, self.task.problem
+        if state.between.verdict is not None and not last.usable and math.isfinite(state.best.residual):
+            c = problem.at(state.best.x).c
+            violation = float(np.linalg.norm(c - np.clip(c, problem.cl, problem.cu)))
+        return bool(formulas.clearly_violated(violation, self.goal(state)))
 
     def stopping(self, standing: Standing, state: State) -> Stopping:
         """The test after every iteration."""

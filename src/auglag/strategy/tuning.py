@@ -161,6 +161,13 @@ class Tuning:
     linear_reach: float = 1e6
     linear_left: float = 0.9
 
+    #: Before infeasibility is claimed, starts around x0, the least violated point and 0 are tried, at these distances
+    #: relative to max(1, |x|): the first only leaves a point that is stationary by accident, as 0 for x^2 = 1.
+    wide_spreads: tuple[float, ...] = (0.01, 1.0, 10.0, 100.0)
+    #: They are over after so many inner iterations, or as many as the run has made so far if that is more. Chosen by
+    #: trial: about as much as the starts take on small problems.
+    wide_effort: int = 300
+
     # Does the objective fall without end?
 
     #: Subproblems count as unbounded below a depth that is `unbounded` of `inner/tuning.py` at first. If the problem is
@@ -169,17 +176,27 @@ class Tuning:
     deepest: float = 1e30
     #: The problem is unbounded if a feasible point has an objective below this part of that depth,
     depth_share: float = 0.1
-    #: if the objective is lower at each of the points x0 + `ahead`^k (x - x0), k = 1, ..., `ahead_times`,
-    ahead: float = 4.0
-    ahead_times: int = 8
-    #: and if the constraints do not end the fall. They do if the feasible points nearest to x0 + these multiples of
-    #: (x - x0) are not lower, relatively by `lower`, one after the other. Each is searched for with at most
-    #: `further_search` inner iterations.
-    further: tuple[float, ...] = (1e6, 1e7)
-    lower: float = 1e-6
+    #: and if it falls on from there at feasible points whose distance from x0 is `stride` times as large each, until
+    #: that has been multiplied by `reach` or values overflow: what stops the fall of a real model lies nearer.
+    #: Where a function is not defined so far out, strides are shortened to their square roots, down to `least_stride`.
+    stride: float = 100.0
+    reach: float = 1e24
+    least_stride: float = 1.5
+    #: Each time the fall grows at least by this factor: a function that tends to a value fails, -x^0.03 does not.
+    growth: float = 1.15
+    #: Variables that have gone at most this part of the way of the one that has gone furthest may stay where they are.
+    settled: float = 1e-3
+    #: A feasible point far out is searched for with at most so many inner iterations, and so many steps of Gauss and
+    #: Newton afterwards.
     further_search: int = 100
-    #: The violation that rounding errors cause at a feasible point, relative to |x|.
+    mending_steps: int = 4
+    #: A point far out is feasible if rows hold up to `own_size` times their own size (of their side, or of their terms
+    #: J_ij x_j), and never worse than tol, ...
+    own_size: float = 1e-10
+    #: ... and up to the rounding errors of their terms: some 50 units in the last place.
     rounding: float = 1e-14
+    #: A fall counts if it is so many times what rounding errors make of the objective.
+    told: float = 1e3
 
     # Is a solution a minimum? (`second_order.py`)
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, lsqr
 
 from auglag._typing import Vector
 from auglag.certificate.incumbent import objective
@@ -24,6 +26,8 @@ class Fall:
 
     endless: bool
     evidence: tuple[float, float] | None  #: objective and violation of the feasible point nearest to where it fell
+    x: Vector | None = None  #: that point, where the fall is endless
+    low: bool = False  #: the objective is very low there
 
 
 def look(
@@ -39,57 +43,157 @@ def look(
 ) -> Fall:
     """Whether the objective falls without end at feasible points too; `diverged` is where a subproblem fell.
 
-    Asked for: a feasible point with an objective as low as in the unbounded subproblem, and an objective that goes on
-    falling when the way there from the start is made 4, 16, ..., 4^8 times as long, and no sign that the constraints
-    stop the fall further on.
+    Asked for: a feasible point with an objective as low as in the unbounded subproblem, and from there on feasible
+    points ever further from the start, each the nearest to `stride` times the distance of the one before, at which the
+    objective falls on by at least the factor `growth` each, until the distance has been multiplied by `reach` or the
+    objective overflows to -infinity.
     """
-    problem, x, violation = form.problem, diverged, 0.0
+    problem, x = form.problem, diverged
+    far = _Far(form, inner, tol, min(limit, tuning.further_search), tuning)
     if problem.m:
         found = least_violation(form, inner, x, limit, tuning)
         if found is None:
             return Fall(False, None)
-        x, violation = found.x, found.violation
-    reached, first = objective(problem, x), objective(problem, start)
+        x = found.x
+    x = far.mended(x)
+    reached, first, violation = objective(problem, x), objective(problem, start), far.violation(x)
     low = reached < -tuning.depth_share * depth * max(1.0, abs(first))
-    feasible = violation <= tol + _rounding(x, tuning)
-    endless = (
-        low
-        and feasible
-        and _falls_on(problem, start, x, reached, tuning)
-        and not _stopped(form, inner, start, x, limit, tuning)
-    )
-    return Fall(endless, (reached, violation))
+    if low and far.feasible(x) and far.told(x, first - reached) and far.falls_on(start, x, first):
+        return Fall(True, (reached, violation), x, low)
+    return Fall(False, (reached, violation), None, low)
 
 
-def _falls_on(problem: AbstractProblem, start: Vector, x: Vector, reached: float, tuning: Tuning) -> bool:
-    for k in range(1, tuning.ahead_times + 1):
-        ahead = objective(problem, np.clip(start + tuning.ahead**k * (x - start), problem.lower, problem.upper))
-        if not (ahead < reached or ahead == reached == -math.inf):
-            return False
-        reached = ahead
-    return True
+@final
+@dataclass(frozen=True, slots=True)
+class _Far:
+    """Points far from the start: which are feasible, and how the objective goes on there."""
 
+    form: StandardForm
+    inner: InnerSolver | str
+    tol: float
+    limit: int
+    tuning: Tuning
 
-def _rounding(x: Vector, tuning: Tuning) -> float:
-    """The violation that rounding alone makes of a feasible point so far away."""
-    return tuning.rounding * float(np.max(np.abs(x)))
+    @property
+    def problem(self) -> AbstractProblem:
+        return self.form.problem
 
+    def falls_on(self, start: Vector, x: Vector, first: float) -> bool:
+        """Whether the objective falls on, at the pace that is asked for, at feasible points ever further away."""
+        t, way, last = self.tuning, 1.0, objective(self.problem, x)
+        while way < t.reach and last > -math.inf:
+            stride, found = t.stride, None
+            while found is None and stride > t.least_stride:  # shorter ones where values overflow so far out
+                least = t.growth ** (math.log(stride) / math.log(t.stride)) * (first - last)
+                found = self.ahead(start, x, stride, first - least)
+                stride, made = math.sqrt(stride), stride
+            if found is None:
+                return False
+            x, way, last = found, way * made, objective(self.problem, found)
+        return last == -math.inf or self.told(x, first - last)
 
-def _stopped(
-    form: StandardForm, inner: InnerSolver | str, start: Vector, x: Vector, limit: int, tuning: Tuning
-) -> bool:
-    """Whether constraints end the fall somewhere: feasible points near ever longer ways are no lower any more."""
-    problem = form.problem
-    if not problem.m:
-        return False
-    last = math.inf
-    for times in tuning.further:
-        ahead = np.clip(start + times * (x - start), problem.lower, problem.upper)
-        found = least_violation(form, inner, ahead, min(limit, tuning.further_search), tuning)
-        if found is None or found.violation > _rounding(ahead, tuning):
-            return False  # nothing was learnt
-        reached = objective(problem, found.x)
-        if not reached < last - tuning.lower * abs(reached):
+    def ahead(self, start: Vector, x: Vector, stride: float, level: float) -> Vector | None:
+        """A feasible point near start + stride (x - start) where the objective is at most `level`, or None.
+
+        If the objective is higher there, variables that have hardly moved, beside those that have gone far, stay.
+        """
+        way = np.abs(x - start)
+        settled = way <= self.tuning.settled * np.max(way)
+        for held in (np.zeros_like(settled), settled):
+            with np.errstate(over="ignore", invalid="ignore"):
+                guess = self.nearest(np.where(held, x, start + stride * (x - start)))
+            if guess is not None and objective(self.problem, guess) <= level:
+                return guess
+        return None
+
+    def nearest(self, x: Vector) -> Vector | None:
+        """The feasible point nearest to x, or None if there is none."""
+        if not np.isfinite(x).all():
+            return None
+        x = self.projected(x)
+        if not self.inside(x):
+            defined = bool(np.isfinite(self._distance(x)).all())
+            found = least_violation(self.form, self.inner, x, self.limit, self.tuning) if defined else None
+            if found is None:
+                return None
+            x = self.mended(found.x)
+        return x if self.feasible(x) else None
+
+    def projected(self, x: Vector) -> Vector:
+        """x in the bounds and the domain of g."""
+        problem = self.problem
+        if problem.g is not None:
+            x = problem.g.domain().prox(x, 1.0)
+        return np.clip(x, problem.lower, problem.upper)
+
+    def violation(self, x: Vector) -> float:
+        """||c - clip(c, cl, cu)||, user's units."""
+        return float(np.linalg.norm(self._distance(x)))
+
+    def inside(self, x: Vector) -> bool:
+        """Whether every row holds to the last digit."""
+        return not self._distance(x).any()
+
+    def _distance(self, x: Vector) -> Vector:
+        problem = self.problem
+        c = problem.at(x).c
+        with np.errstate(invalid="ignore"):
+            return np.asarray(c - np.clip(c, problem.cl, problem.cu))
+
+    def feasible(self, x: Vector) -> bool:
+        """Whether every row holds up to a small part of its own size, and up to rounding.
+
+        A row that is flat far out, as exp(-x) >= 1e-6, holds up to tol everywhere; it does not up to its own size.
+        """
+        off = np.abs(self._distance(x))
+        if not off.any():
             return True
-        last = reached
-    return False
+        if not np.isfinite(off).all():
+            return False
+        problem, t = self.problem, self.tuning
+        terms = self._terms(x)
+        if terms is None:
+            return False
+        c = problem.at(x).c
+        side = np.abs(np.clip(c, problem.cl, problem.cu))
+        own = t.own_size * np.maximum(side, terms)
+        return bool(np.all(off <= np.minimum(self.tol, own) + t.rounding * (terms + side)))
+
+    def _terms(self, x: Vector) -> Vector | None:
+        """sum_j |J_ij x_j|, the size of the terms of each row; None where J is no matrix or not finite."""
+        jac = self.problem.at(x).jac
+        if isinstance(jac, LinearOperator):
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            terms = np.asarray(abs(jac) @ np.abs(x)).ravel()
+        return terms if np.isfinite(terms).all() else None
+
+    def told(self, x: Vector, fall: float) -> bool:
+        """Whether the fall is much larger than what rounding errors of x make of the objective."""
+        if fall == math.inf:
+            return True
+        with np.errstate(over="ignore", invalid="ignore"):
+            noise = self.tuning.rounding * float(np.abs(self.problem.at(x).grad) @ np.abs(x))
+        return not noise * self.tuning.told >= fall
+
+    def mended(self, x: Vector) -> Vector:
+        """x after a few Gauss-Newton steps on the rows that do not hold, each relative to the size of the variables."""
+        problem = self.problem
+        for _ in range(self.tuning.mending_steps if problem.m else 0):
+            if self.inside(x):
+                return x
+            off, jac = self._distance(x), problem.at(x).jac
+            rows = np.flatnonzero(off)
+            if isinstance(jac, LinearOperator) or not np.isfinite(off).all():
+                return x
+            size = np.maximum(1.0, np.abs(x))
+            matrix = sparse.csr_array(sparse.csr_array(jac)[rows] * size)
+            if not np.isfinite(matrix.data).all():
+                return x
+            trial = self.projected(
+                x - size * lsqr(matrix, off[rows], atol=0.0, btol=0.0, conlim=0.0, iter_lim=self.limit)[0]
+            )
+            if not self.violation(trial) < self.violation(x):
+                return x
+            x = trial
+        return x

@@ -273,7 +273,11 @@ def ending(status: Status, **changes: Any) -> Ending:
     [
         (ending(Status.INFEASIBLE), "The least violation found is 1; most violated", "infeasibility was only shown"),
         (ending(Status.INFEASIBLE, conflict="Row 1 wants more."), "no x satisfies all constraints. Row 1", "check the"),
-        (ending(Status.UNBOUNDED, evidence=(-1e12, 0.0)), "f + g is -1e+12 at a point whose", "check the sign of fun"),
+        (
+            ending(Status.UNBOUNDED, evidence=(-1e12, 0.0)),
+            "f + g is -1e+12 and the violation 0",
+            "check the sign of fun",
+        ),
         (ending(Status.TIME_LIMIT), "Residual 2.00e+00 > tol 1e-06", "a larger Budget"),
         (ending(Status.NON_FINITE), "At x0: the gradient is not finite", "an x0 at which fun"),
         (ending(Status.UNCERTIFIED), "Residual", "return the same values when called twice"),

@@ -79,11 +79,13 @@ TABLE: list[tuple[str, Standing, Phase]] = [
     # is there a feasible point?
     ("a suspicion is looked into", DOUBT, Restore()),
     ("so is being stuck at a violated point", replace(DOUBT, verdict=Status.STUCK), Restore()),
+    ("so is a violated point where functions are not defined", replace(DOUBT, verdict=Status.NON_FINITE), Restore()),
     ("not without restoration", replace(DOUBT, restoration=False), AttemptOver(Status.INFEASIBLE)),
     ("shown", replace(DOUBT, settled="infeasible"), AttemptOver(Status.INFEASIBLE)),
     ("shown where it was stuck", replace(DOUBT, verdict=Status.STUCK, settled="infeasible"),
      AttemptOver(Status.INFEASIBLE)),
     ("a suspicion refuted: Algorithm 1 goes on", replace(DOUBT, settled="feasible", tried=True), Subproblem(50)),
+    ("a feasible point far away: it goes on there", replace(DOUBT, settled="elsewhere", tried=True), Subproblem(50)),
     ("nothing learnt: it goes on, too", replace(DOUBT, settled="unclear", tried=True), Subproblem(50)),
     ("stuck is stuck", replace(DOUBT, verdict=Status.STUCK, settled="feasible"), AttemptOver(Status.STUCK)),
     # does the objective fall without end?
@@ -92,6 +94,11 @@ TABLE: list[tuple[str, Standing, Phase]] = [
     ("refuted: it goes on, by interior points", replace(FALL, settled="bounded"), Interior(afresh=True)),
     ("refuted at a penalty beyond use", replace(FALL, settled="bounded", beta=UNBOUNDED_PENALTY),
      AttemptOver(Status.STUCK)),
+    ("refuted there at a violated point: is it infeasible?",
+     replace(FALL, settled="bounded", beta=UNBOUNDED_PENALTY, violated=True), Restore()),
+    ("it is", replace(FALL, settled="infeasible", beta=UNBOUNDED_PENALTY, violated=True),
+     AttemptOver(Status.INFEASIBLE)),
+    ("it is not", replace(FALL, settled="feasible", beta=UNBOUNDED_PENALTY, violated=True), AttemptOver(Status.STUCK)),
     ("refuted too often", replace(FALL, settled="bounded", depth=1e31), AttemptOver(Status.STUCK)),
 ]  # fmt: skip
 
