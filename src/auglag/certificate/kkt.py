@@ -17,6 +17,7 @@ from auglag._typing import Jacobian, Vector
 from auglag.certificate.multipliers import best_multipliers
 from auglag.certificate.tolerance import Tolerance
 from auglag.certificate.tuning import TUNING
+from auglag.errors import OutOfBudget
 from auglag.problems import units
 from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.jacobians import columns_times, product, row_norms, transposed_product
@@ -356,8 +357,16 @@ def _aside(problem: AbstractProblem, x: Vector) -> Point | None:
         trial = np.where(trial == x, np.clip(x - signs * size, problem.lower, problem.upper), trial)
     else:
         trial = x + min(1.0, 1.0 / far) * (start - x)
+    problem.forget(trial)  # whether it is known depends on the way here: a resumed run would make other calls
     aside = problem.at(trial)
-    return aside if aside.finite() else None
+    try:
+        known = aside.finite()
+    except OutOfBudget:
+        raise
+    except Exception:  # an exception of a user's function beside the solution says nothing of the solution
+        known = False
+    problem.forget(trial)
+    return aside if known else None
 
 
 # --------------------------------------------------------------------------------------- multipliers at untouched sides

@@ -190,10 +190,11 @@ class Oracle:
         return residual
 
     def stationary_at_start(self) -> bool:
-        """Whether the most stationary point has come less than half as far down as the lowest one."""
+        """Whether the most stationary point has come less than a hundredth as far down as the lowest one."""
         if self.best is None or self.lowest is None:
             return False
-        return self.start_value - self.best[1] < 0.5 * (self.start_value - self.lowest[1])
+        fallen = self.start_value - self.lowest[1]
+        return self.start_value - self.best[1] < tuning.TUNING.near_start * fallen
 
     def probe(self, old: Vector, new: Vector) -> None:
         """Look far ahead along new - old; end the solve if phi + g falls below every floor there.

@@ -16,6 +16,7 @@ from auglag.algorithm.rules import History, Iteration
 from auglag.algorithm.status import Status
 from auglag.certificate import Certificate
 from auglag.certificate.incumbent import Best, objective
+from auglag.errors import OutOfBudget
 from auglag.inner import InnerResult, InnerStatus
 from auglag.inner import tuning as inner_tuning
 from auglag.kkt import Memory
@@ -263,7 +264,7 @@ class Run:
             if not plan.checks_curvature(standing, second.verdict, second.failures, second.departures, task.tuning):
                 return status
             task.judge.refine(state.best, 2)
-            if not task.judge.solves(state.best):
+            if not task.judge.accepts(task.judge.check(state.best)):  # nor if errors of the functions stand in the way
                 return status
             found, status = look(context, state), Status.SOLVED
             second.verdict = found.verdict
@@ -440,7 +441,9 @@ def look(context: Context, state: State) -> second_order.Finding:
     )
     try:
         return second_order.look(at, task.tuning)
-    except np.linalg.LinAlgError:  # eigenvalues or singular values that do not converge
+    except OutOfBudget:
+        raise
+    except Exception:  # of a user's function beside the solution, or eigenvalues that do not converge
         return second_order.Finding(plan.UNCHECKED)
 
 
@@ -634,7 +637,9 @@ def verdict_on_saved(context: Context, state: State) -> Status | None:
         return None
     ended = state.history.last.inner_status
     if ended == ACCELERATED:
-        return plan.ended_by_newton(solved=context.task.judge.solves(state.best))
+        verdict = plan.ended_by_newton(solved=context.task.judge.solves(state.best))
+        context.task.meter.resumed(state.counts, state.seconds)  # it was known when the state was saved
+        return verdict
     return stop(context, state, InnerStatus[ended])
 
 
