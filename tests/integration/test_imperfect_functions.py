@@ -58,7 +58,7 @@ def test_differences_are_not_taken_again_for_the_last_evaluation():
 
     res = auglag.minimize(fun, [3.0, 1.0])
     assert res.success
-    assert points[-1] == res.x.tobytes()
+    assert res.x.tobytes() in points[-2:]  # the last one may be a point beside it, for the scale-free test
     assert points.count(res.x.tobytes()) == 2
 
 

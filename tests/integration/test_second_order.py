@@ -269,7 +269,6 @@ def test_a_saddle_from_which_the_objective_falls_without_end_shows_that_it_does(
     res = minimize(lambda x: x[0] ** 2 - x[1] ** 2, [0.0, 0.0], **given)
     assert res.status is auglag.Status.UNBOUNDED
     assert res.fun < -1e6
-    assert "saddle point" in res.message
 
 
 @pytest.mark.parametrize("limit", [3, 5, 7, 9])

@@ -190,11 +190,12 @@ class Oracle:
         return residual
 
     def stationary_at_start(self) -> bool:
-        """Whether the most stationary point has come less than a hundredth as far down as the lowest one."""
+        """Whether values fell clearly, and the most stationary point has come less than a hundredth of the way down."""
         if self.best is None or self.lowest is None:
             return False
-        fallen = self.start_value - self.lowest[1]
-        return self.start_value - self.best[1] < tuning.TUNING.near_start * fallen
+        t, fallen = tuning.TUNING, self.start_value - self.lowest[1]
+        clearly = fallen > t.clear_fall * max(1.0, abs(self.start_value))
+        return clearly and self.start_value - self.best[1] < t.near_start * fallen
 
     def probe(self, old: Vector, new: Vector) -> None:
         """Look far ahead along new - old; end the solve if phi + g falls below every floor there.

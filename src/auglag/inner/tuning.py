@@ -40,6 +40,8 @@ class Tuning:
     #: A solve that stalls hands back its lowest point instead of the most stationary one if that has come down by less
     #: than this part of the way: it is the start then, or as good as that.
     near_start: float = 1e-2
+    #: ... and values fell by more than this, relative to max(1, |value|) at the start.
+    clear_fall: float = 1e-3
     #: A look far ahead goes in at most so many strides, each this many times as long as the one before: 4^60 = 1e36.
     probe_strides: int = 60
     probe_growth: float = 4.0
