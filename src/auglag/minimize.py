@@ -135,8 +135,8 @@ def minimize(
         Whether Newton's method on the KKT conditions is tried between the iterations of Algorithm 1; inner="auto" then
         takes "qp" where it can. False: Algorithm 1 alone, and inner="auto" takes another solver.
     restarts : int
-        The most other starts that are tried if no solution is found from x0 (default 7; with inner="qp" only): x0 in
-        units of the variables' sizes where these are unusual, the best point so far if it is near a solution, the least
+        The most other starts that are tried if no solution is found from x0 (default 7; with inner="qp" only): the
+        best point so far if it is near a solution, x0 in units of the variables' sizes where these are unusual, the least
         violated point near x0, a larger penalty, points around x0, and the best point again. 0: x0 only. `history` has
         the attempt of every row, `message` names the start. Unless it is 0, a solution with negative curvature is left
         for a better one: see `result.second_order`.

@@ -159,13 +159,13 @@ def test_the_order_of_starts():
         return next_attempt(attempt, restarts, after, TUNING)
 
     assert following(0, 0, far) is None
-    assert TUNING.starts[0].units
-    assert TUNING.starts[1].near
+    assert TUNING.starts[0].near
+    assert TUNING.starts[1].units
     assert [following(k, most, far) for k in range(most + 1)] == [3, 3, *range(3, most + 1), None]
-    assert following(0, most, replace(far, unusual=True)) == 1  # unusual sizes: other units come first
-    assert following(0, most, replace(far, residual=1e-4)) == 2  # near a solution it goes on from there
+    assert following(0, most, replace(far, unusual=True)) == 2  # unusual sizes: other units come first
+    assert following(0, most, replace(far, residual=1e-4)) == 1  # near a solution it goes on from there
     nearly = replace(far, residual=5e-8, nearly=True)  # then nothing but the best point is tried
-    assert [following(k, most, nearly) for k in (0, 2)] == [2, None]
+    assert [following(k, most, nearly) for k in (0, 1)] == [1, None]
     assert following(0, most, replace(far, feasible=True)) == 4  # the least violated point near x0 is x0
     infeasible = replace(far, status=Status.INFEASIBLE)
     elsewhere = following(0, most, infeasible)

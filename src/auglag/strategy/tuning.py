@@ -30,8 +30,8 @@ BEST = "the best point so far"
 #: The starts after x0, in the order in which they are tried; the last of all goes on from the best point, near or not.
 #: Order and numbers chosen by trial: what needs no new region comes first, what is random last.
 STARTS = (
-    Start("x0 in units of the variables' sizes", units=True),
     Start(BEST, near=True),
+    Start("x0 in units of the variables' sizes", units=True),
     Start("the least violated point near x0", feasible=True),
     Start("x0 with a larger penalty", penalty=10.0),
     Start("a point near x0", spread=0.1),
