@@ -183,3 +183,9 @@ def test_where_nothing_is_shown_the_advice_says_that_the_problem_may_be_unbounde
     )
     assert result.status in (Status.STUCK, Status.ITERATION_LIMIT)
     assert any("may be unbounded" in tip for tip in result.advice)
+
+
+def test_two_halfspaces_that_miss_each_other_are_infeasible_though_rounding_hides_it_far_away():
+    rows = [row(lambda x: -x[0] - x[1] - 0.3), row(lambda x: x[0] + x[1] - 0.3)]
+    result = minimize(lambda x: -(x[0] ** 3) + x[1] ** 3, [1.0, 2.0], constraints=rows)
+    assert result.status is Status.INFEASIBLE, result.message

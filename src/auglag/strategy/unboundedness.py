@@ -43,10 +43,10 @@ def look(
 ) -> Fall:
     """Whether the objective falls without end at feasible points too; `diverged` is where a subproblem fell.
 
-    Asked for: a feasible point with an objective as low as in the unbounded subproblem, and from there on feasible
-    points ever further from the start, each the nearest to `stride` times the distance of the one before, at which the
-    objective falls on by at least the factor `growth` each, until the distance has been multiplied by `reach` or the
-    objective overflows to -infinity.
+    Asked for: a feasible point near the start, one with an objective as low as in the unbounded subproblem, and from
+    there on feasible points ever further from the start, each the nearest to `stride` times the distance of the one
+    before, at which the objective falls on by at least the factor `growth` each, until the distance has been multiplied
+    by `reach` or the objective overflows to -infinity.
     """
     problem, x = form.problem, diverged
     far = _Far(form, inner, tol, min(limit, tuning.further_search), tuning)
@@ -58,7 +58,8 @@ def look(
     x = far.mended(x)
     reached, first, violation = objective(problem, x), objective(problem, start), far.violation(x)
     low = reached < -tuning.depth_share * depth * max(1.0, abs(first))
-    if low and far.feasible(x) and far.told(x, first - reached) and far.falls_on(start, x, first):
+    shown = low and far.feasible(x) and far.told(x, first - reached) and far.falls_on(start, x, first)
+    if shown and far.begins_feasible(start):
         return Fall(True, (reached, violation), x, low)
     return Fall(False, (reached, violation), None, low)
 
@@ -77,6 +78,16 @@ class _Far:
     @property
     def problem(self) -> AbstractProblem:
         return self.form.problem
+
+    def begins_feasible(self, start: Vector) -> bool:
+        """Whether there is a feasible point near the start, where rounding errors are small.
+
+        Far out they hide how far x <= -1 and x >= 1 are apart.
+        """
+        if self.violation(start) <= self.tol:
+            return True
+        found = least_violation(self.form, self.inner, start, self.limit, self.tuning)
+        return found is not None and self.violation(self.mended(found.x)) <= self.tol
 
     def falls_on(self, start: Vector, x: Vector, first: float) -> bool:
         """Whether the objective falls on, at the pace that is asked for, at feasible points ever further away."""
