@@ -39,7 +39,7 @@ def test_an_unknown_argument_with_no_near_name_gets_the_list():
     refused(r"minimize\(\) has no argument 'zzzzzz'; known: .*bounds.*warm_start", error=OptionError, zzzzzz=1)
 
 
-@pytest.mark.parametrize("tol", [0, 0.0, -1e-6, np.nan, np.inf, "1e-6", 1e-6j, [1e-6], True])
+@pytest.mark.parametrize("tol", [0, 0.0, -1e-6, np.nan, np.inf, "1e-6", 1e-6j, True])
 def test_a_tolerance_that_is_no_positive_number_is_refused(tol):
     refused(rf"tol must be positive and finite, got {re.escape(repr(tol))}", tol=tol)
 

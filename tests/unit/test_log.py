@@ -128,7 +128,7 @@ def test_many_multipliers_are_left_out_but_not_their_norm(path):
 def test_a_resumed_run_goes_on_in_the_same_log_as_if_it_had_never_stopped(path, tmp_path):
     whole = solve(tmp_path / "whole.jsonl")
     state = tmp_path / "state.npz"
-    solve(path, checkpoint=state, budget=Budget(evaluations=60))
+    solve(path, checkpoint=state, budget=Budget(evaluations=90))
     with path.open("a") as file:
         file.write('{"event":"iter')  # killed while it wrote
     solve(path, log=JsonLog(path, append=True), resume=state)

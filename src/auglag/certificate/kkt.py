@@ -168,7 +168,8 @@ def _fitted_in_units(point: Point, enough: float) -> Vector:
     problem = point.problem
     if problem.g is not None or isinstance(point.jac, LinearOperator):
         return np.zeros(problem.m)
-    size_x, size_f, size_c = _sizes(point, np.zeros(problem.m), _aside(problem, point.x))
+    with np.errstate(all="ignore"):
+        size_x, size_f, size_c = _sizes(point, np.zeros(problem.m), _aside(problem, point.x))
     size_f = size_f if 0.0 < size_f < math.inf else np.float64(1.0)
     with np.errstate(all="ignore"):
         view = Point(_InUnits(problem, size_x, size_c), point.x / size_x)

@@ -16,17 +16,18 @@ class Tolerance:
     """R <= residual in the user's units, and scale_free <= scale_free (see `Certificate`).
 
     The default of the second is 0.1 sqrt(residual), 1e-4 for 1e-6: near a minimum the objective depends on the square
-    of the distance, so a relative gradient of sqrt(tol) leaves a relative error of f of about tol. With
-    `scale_free=math.inf` only R counts.
+    of the distance, so a relative gradient of sqrt(tol) leaves a relative error of f of about tol. For a residual above
+    1e-4 it is 10 times the residual. With `scale_free=math.inf` only R counts.
     """
 
     residual: float = 1e-6
-    scale_free: float = math.nan  #: NaN: 0.1 sqrt(residual)
+    scale_free: float = math.nan  #: NaN: the larger of 0.1 sqrt(residual) and 10 residual
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "residual", require_positive(self.residual, "tol"))
         if isinstance(self.scale_free, float) and math.isnan(self.scale_free):
-            object.__setattr__(self, "scale_free", TUNING.scale_free * math.sqrt(self.residual))
+            least = TUNING.scale_free_least * self.residual
+            object.__setattr__(self, "scale_free", max(TUNING.scale_free * math.sqrt(self.residual), least))
         elif self.scale_free != math.inf:
             object.__setattr__(
                 self, "scale_free", require_positive(self.scale_free, "tol[1], the scale-free tolerance,")

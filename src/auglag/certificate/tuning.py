@@ -60,6 +60,8 @@ class Tuning:
     nearly: float = 1e3
     #: The default of the scale-free tolerance is this times sqrt(tol).
     scale_free: float = 0.1
+    #: ... or this times tol, if that is larger: a user who asks for little wants little.
+    scale_free_least: float = 10.0
     #: Where no tolerance is stated, scale_free is measured as for this one.
     exactly: float = 1e-12
     #: x0 is no point of comparison for x if no variable moved by more than this part of its size.

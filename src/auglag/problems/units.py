@@ -30,14 +30,16 @@ def typical(point: Point, *, closely: bool = False) -> Vector:
     small = (x < TUNING.small_variable) & (width > 0.0)
     found = np.where(width > 0.0, x, 1.0)
     if small.any():
-        first = _natural_steps(point, x)
-        steps = _natural_steps(point, np.where(small & np.isfinite(first), np.fmax(first, x), x))
+        # Long steps come from weak dependence more often than from large variables; differences of it are errors.
+        most = np.inf if closely and not problem.differenced else TUNING.far
+        first = _natural_steps(point, x, most)
+        steps = _natural_steps(point, np.where(small & np.isfinite(first), np.fmax(first, x), x), most)
         steps = np.where(np.isfinite(steps), steps, _by_gradient(point, np.where(small, steps, x)))
         least = np.maximum(x, TUNING.bounded_share * np.where(np.isfinite(width), np.minimum(width, 1.0), 0.0))
         unknown = least if closely else 1.0
         steps = np.where(x > 0.0, np.clip(np.where(np.isnan(steps), unknown, steps), least, 1.0), steps)
-        finite = np.where(np.isfinite(width), width, np.nan)
-        found = np.where(small, np.fmin(steps, finite), found)
+        steps = np.where(np.isnan(steps) & (width <= (1.0 / TUNING.zero if closely else 1.0)), width, steps)
+        found = np.where(small, np.minimum(steps, width), found)
         found[small & ~((found > TUNING.zero) & (found < 1.0 / TUNING.zero))] = np.nan
     return found
 
@@ -56,12 +58,15 @@ def factors(typical: Vector, *, closely: bool = False) -> Vector | None:
 
 def own_sizes(point: Point) -> Vector:
     """The sizes of the variables at a point: |x_j|, but at least a tenth of the size at the start of the run."""
-    sizes: Vector = np.abs(point.x)
+    sizes: Vector = np.where(np.abs(point.x) > TUNING.zero, np.abs(point.x), 0.0)
     start = point.problem.workspace.sizes
     if start is not None:
         sizes = np.fmax(sizes, TUNING.start_share * start)
-    elif (sizes == 0.0).any():
-        sizes = np.where(sizes > 0.0, sizes, typical(point))
+    else:  # a variable that is merely small, or near a bound at 0, may be large elsewhere
+        near = np.minimum(point.x - point.problem.lower, point.problem.upper - point.x) == np.abs(point.x)
+        if (sizes == 0.0).any():
+            sizes = np.where(sizes > 0.0, sizes, typical(point))
+        sizes = np.where(near & (sizes < TUNING.small_variable), 1.0, sizes)
     return np.where(sizes > 0.0, sizes, 1.0)
 
 
@@ -92,8 +97,8 @@ def _by_gradient(point: Point, known: Vector) -> Vector:
     return np.where(np.isfinite(sizes) & (sizes > 0.0), sizes, np.nan)
 
 
-def _natural_steps(point: Point, sizes: Vector) -> Vector:
-    """Median over f and the rows of |value| / |derivative along x_j|; NaN where there is none.
+def _natural_steps(point: Point, sizes: Vector, most: float) -> Vector:
+    """Median over f and the rows of |value| / |derivative along x_j|; NaN where there is none up to `most`.
 
     Rows that are as good as at a side, for variables of these sizes, say nothing.
     """
@@ -107,7 +112,6 @@ def _natural_steps(point: Point, sizes: Vector) -> Vector:
             at_side = TUNING.at_side * np.maximum(np.abs(point.c), np.max(jac * sizes, axis=1, initial=0.0))
             rows = np.where(values > at_side, values, np.nan)[:, None] / jac
             steps = np.vstack([steps, rows])
-        most = TUNING.far if problem.differenced else np.inf  # finite differences of such a derivative are errors
         steps[~np.isfinite(steps) | (steps <= TUNING.zero) | (steps > most)] = np.nan
         steps = np.log(steps)
     known = np.isfinite(steps).any(axis=0)

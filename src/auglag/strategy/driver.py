@@ -203,6 +203,7 @@ class Run:
                 x = self.defined_elsewhere(task)
             if x is None:
                 return Status.NON_FINITE
+            task.original.workspace.guard = task.meter.guard
             if task.problem.differenced or task.problem.precision.stated:
                 task.problem.learn_precision(x)
             self.state.start_x = x
@@ -213,7 +214,8 @@ class Run:
             y = context.form.own_y(given) if given is not None else np.zeros(context.form.m)
             if starts_solved(context, self.state, z, y):
                 task.original.workspace.guard = task.meter.guard
-                return self.minimum(context, Status.SOLVED)
+                known = task.start.y is not None  # from an earlier run, which has checked its curvature
+                return Status.SOLVED if known else self.minimum(context, Status.SOLVED)
             begin(context, self.state, z, y, task.settings.negligible * task.tol)
         task.original.workspace.guard = task.meter.guard
         status = self.attempts(self.context)
