@@ -474,6 +474,8 @@ def stated_noise(noise: Any, m: int) -> Precision | None:
     """The errors of f and of m rows as a user states them."""
     if noise is None:
         return None
+    if isinstance(noise, bool | str):
+        raise InputError(f"noise must be a number, or numbers for 'fun' and 'constraints', got {noise!r:.80}")
     parts = dict(noise) if isinstance(noise, Mapping) else {"fun": noise, "constraints": noise}
     unknown = parts.keys() - {"fun", "constraints"}
     if unknown:

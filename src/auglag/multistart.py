@@ -25,6 +25,7 @@ from auglag.parallel import spread
 from auglag.persist.files import replacing
 from auglag.problems.arguments import check_x0
 from auglag.result import Result
+from auglag.strategy.hooks import interruptions
 
 #: Without two finite bounds, starts are spread around x0 with this standard deviation, in units of max(1, |x0|): ten
 #: times that of the widest restart of a single run (`strategy.tuning.STARTS`), which has looked nearby already.
@@ -135,6 +136,7 @@ def solve_all(
     results: dict[int, Result] = {}
     done = dict(kept.found)
     ended = len(done) == len(points)
+    before = interruptions()
     pending = {str(k): point for k, point in enumerate(points) if k not in done}
     try:
         for name, result in spread(partial(_from, solve), pending, workers=workers, engine=engine):
@@ -143,6 +145,8 @@ def solve_all(
             if result.status in _ENDED_EARLY:
                 break
             kept.add(k, done[k])
+            if interruptions() != before:
+                break
             if say is not None:
                 say(_line(k, result, done, len(points), closeness, np.ptp(points, axis=0)))
         else:

@@ -23,10 +23,10 @@ class Rescaled(AbstractProblem):
         return cls(known, np.ones(known.x0.size), 1.0, np.ones(sum(_size(row, known) for row in known.rows)))
 
     @classmethod
-    def randomly(cls, known: KnownProblem, rng, *, hessians: bool = True) -> Rescaled:
+    def randomly(cls, known: KnownProblem, rng, *, hessians: bool = True, least: int = -8) -> Rescaled:
         """Powers of ten from 1e-8 to 1e8 for every variable, f and every row."""
         rows = sum(_size(row, known) for row in known.rows)
-        powers = rng.integers(-8, 9, known.x0.size + 1 + rows)
+        powers = rng.integers(least, 9, known.x0.size + 1 + rows)
         factors = 10.0**powers
         n = known.x0.size
         return cls(known, factors[:n], float(factors[n]), factors[n + 1 :], hessians=hessians)

@@ -10,7 +10,7 @@ from auglag.problems import hock_schittkowski
 from helpers.rescaled import Rescaled
 
 #: Where a solver may end at another stationary point when the path changes; these are not held to the same one.
-SEVERAL = ("HS2", "HS16", "HS33", "HS56", "HS59", "HS61", "HS65", "HS78", "HS107")
+SEVERAL = ("HS2", "HS16", "HS33", "HS56", "HS59", "HS61", "HS65", "HS78", "HS106", "HS107")
 NAMES = [name for name in hock_schittkowski.PROBLEMS if name not in SEVERAL]
 
 

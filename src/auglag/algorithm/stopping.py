@@ -93,6 +93,8 @@ class Stopping:
         usable = [it for it in history.iterations if it.usable]
         if not self.constrained and usable:  # the same subproblem again is worth while after an acceleration only
             times = 2 if self.by_newton else 1
+            if len(usable) > times and not any(it.inner_iterations + it.acceleration_steps for it in usable[-times:]):
+                return True  # nothing moved, and nothing will
             return [it.inner_status for it in usable[-times:]] == times * [InnerStatus.STALLED.name]
         last = formulas.STUCK_AFTER
         if len(usable) <= last:

@@ -99,6 +99,10 @@ class Judge:
         self.original.remember(problem.source(problem.at(x)))
         return certificate(self.original, x, None if y is None else problem.user_y(x, y), enough=self.tol)
 
+    def limited_by_consent(self, check: Certificate) -> bool:
+        """Whether a user who has stated the errors of the functions can be content with a point."""
+        return check.limited(self.tolerance, rounding=False, rough=TUNING.rough_success)
+
     def with_sizes(self, check: Certificate) -> Certificate:
         """The certificate with its scale-free part measured as well as it can be."""
         return with_sizes(self.original, check)

@@ -89,11 +89,14 @@ class Certificate:
         known = math.isfinite(self.objective) and self.accuracy <= tol.residual
         return known and self.residual <= tol.residual and not self.scale_free > tol.scale_free
 
-    def limited(self, tolerance: Tolerance | float | tuple[float, float], *, rounding: bool = True) -> bool:
+    def limited(
+        self, tolerance: Tolerance | float | tuple[float, float], *, rounding: bool = True, rough: float = TUNING.rough
+    ) -> bool:
         """Whether the functions are not accurate enough for `tol`, and R is no larger than their errors make it.
 
         Errors of derivatives excuse a violation v only as far as it changes the objective, by |y| v, no more than they.
-        With `rounding`, those of double precision excuse R as well, if the scale-free test is met.
+        With `rounding`, those of double precision excuse R as well, if the scale-free test is met. However large the
+        errors are, scale_free must be at most `rough`.
         """
         both = Tolerance.of(tolerance)
         tol, times, weight = both.residual, TUNING.reached, max(1.0, float(np.linalg.norm(self.multipliers)))
@@ -101,7 +104,7 @@ class Certificate:
             return True
         excused = max(tol, times * self.value_error, times * self.derivative_error / weight)
         enough = self.residual <= max(tol, times * self.accuracy) and self.violation <= excused
-        enough = enough and not self.unexplained > both.scale_free
+        enough = enough and not self.unexplained > both.scale_free and not self.scale_free > max(both.scale_free, rough)
         return math.isfinite(self.objective) and tol < self.accuracy < math.inf and enough
 
     def rounding_limits(self, tol: Tolerance) -> bool:
@@ -273,7 +276,7 @@ def _measure(point: Point, y: Vector) -> Certificate:
 def _rounding(point: Point, y: Vector) -> float:
     """One rounding error of each term of grad L, of each row and its sides, and of x in each row; in 2-norms."""
     problem = point.problem
-    gradient, rows = np.abs(point.grad), np.abs(point.c)
+    gradient, rows = np.abs(point.grad) + abs(point.f) / units.own_sizes(point), np.abs(point.c)
     for side in (problem.cl, problem.cu):
         rows = np.maximum(rows, np.where(np.isfinite(side), np.abs(side), 0.0))
     if problem.m and not isinstance(point.jac, LinearOperator):
@@ -357,7 +360,7 @@ def _aside(problem: AbstractProblem, x: Vector) -> Point | None:
         trial = np.clip(x + signs * size, problem.lower, problem.upper)
         trial = np.where(trial == x, np.clip(x - signs * size, problem.lower, problem.upper), trial)
     else:
-        trial = x + min(1.0, 1.0 / far) * (start - x)
+        trial = np.clip(x + min(1.0, 1.0 / far) * (start - x), problem.lower, problem.upper)
     problem.forget(trial)  # whether it is known depends on the way here: a resumed run would make other calls
     aside = problem.at(trial)
     try:

@@ -62,6 +62,10 @@ class Tuning:
     scale_free: float = 0.1
     #: ... or this times tol, if that is larger: a user who asks for little wants little.
     scale_free_least: float = 10.0
+    #: No point with a larger scale_free is said to be as good as the errors of the functions allow; ...
+    rough: float = 0.3
+    #: ... or solved, where the user has stated these errors.
+    rough_success: float = 1e-2
     #: Where no tolerance is stated, scale_free is measured as for this one.
     exactly: float = 1e-12
     #: x0 is no point of comparison for x if no variable moved by more than this part of its size.

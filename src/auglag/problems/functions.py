@@ -317,8 +317,14 @@ class Problem(PointwiseProblem):
         else:
             moving = np.append(start.grad.any(), row_norms(start.jac) > 0.0)[own] if far else None
             part = estimate(values, *where, np.random.default_rng(0), relative, moving=moving)
-            # Few digits elsewhere are few digits here: at a minimum, values move too little to show them.
-            part = part.at_least((before.noise / before.scale)[own] * np.where(np.isfinite(f0), np.abs(f0), 0.0))
+            # Few digits elsewhere are few digits here: at a minimum, values move too little to show them. An error that
+            # is added to the values does not grow with them: no more is assumed than was found.
+            digits = (before.noise / before.scale)[own] * np.where(np.isfinite(f0), np.abs(f0), 0.0)
+            digits = np.where(part.noise == 0.0, np.inf, digits)  # on a plateau errors do not show at all
+            part = part.at_least(np.minimum(digits, before.noise[own]))
+            # Where values are far larger, their rounding hides what is known.
+            hidden = (before.noise[own] > 0.0) & (part.noise == 0.0)
+            part.noise[hidden], part.scale[hidden] = before.noise[own][hidden], before.scale[own][hidden]
         found.noise[own], found.scale[own] = part.noise, part.scale
         if self.differenced and (found.coarse or before.coarse):
             for point in work.points.values():  # differences were taken with other steps

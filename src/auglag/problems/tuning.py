@@ -61,11 +61,18 @@ class Tuning:
     far: float = 1e6
     #: ... or by more than this after a first attempt without a solution.
     far_closely: float = 1e3
+    #: No size that was judged from derivatives is larger.
+    farthest: float = 1e8
+    #: A finite difference, of a step sqrt(eps) max(1, |x|), must change a value by 1 / `shown` = 10 units in its last
+    #: place to count.
+    shown: float = 0.1
     #: A start below this is small: it may as well be meant as 0.
     small_variable: float = 1e-3
     #: A variable between two bounds is taken to be at least this part as large as they are apart (or as 1, if that is
     #: less).
     bounded_share: float = 1e-3
+    #: Off a bound at 0 by less than this, other solvers call it at the bound (IPOPT's bound_relax_factor).
+    hair: float = 1e-8
     #: A start or a step below this is 0 but for rounding; one above its inverse is endless.
     zero: float = 1e-12
     #: A row nearer to its side than this, relative to its terms, is as good as at its side, and says nothing of sizes.

@@ -30,15 +30,17 @@ def typical(point: Point, *, closely: bool = False) -> Vector:
     small = (x < TUNING.small_variable) & (width > 0.0)
     found = np.where(width > 0.0, x, 1.0)
     if small.any():
-        # Long steps come from weak dependence more often than from large variables; differences of it are errors.
-        most = np.inf if closely and not problem.differenced else TUNING.far
+        # Long steps come from weak dependence more often than from large variables.
+        most = TUNING.farthest if closely else TUNING.far
         first = _natural_steps(point, x, most)
         steps = _natural_steps(point, np.where(small & np.isfinite(first), np.fmax(first, x), x), most)
         steps = np.where(np.isfinite(steps), steps, _by_gradient(point, np.where(small, steps, x)))
         least = np.maximum(x, TUNING.bounded_share * np.where(np.isfinite(width), np.minimum(width, 1.0), 0.0))
         unknown = least if closely else 1.0
         steps = np.where(x > 0.0, np.clip(np.where(np.isnan(steps), unknown, steps), least, 1.0), steps)
-        steps = np.where(np.isnan(steps) & (width <= (1.0 / TUNING.zero if closely else 1.0)), width, steps)
+        steps = np.where(
+            np.isnan(steps) & (width <= (1.0 / TUNING.zero if closely else TUNING.far_closely)), width, steps
+        )
         found = np.where(small, np.minimum(steps, width), found)
         found[small & ~((found > TUNING.zero) & (found < 1.0 / TUNING.zero))] = np.nan
     return found
@@ -62,11 +64,11 @@ def own_sizes(point: Point) -> Vector:
     start = point.problem.workspace.sizes
     if start is not None:
         sizes = np.fmax(sizes, TUNING.start_share * start)
-    else:  # a variable that is merely small, or near a bound at 0, may be large elsewhere
+    else:  # a variable a hair off its bound at 0 may be large elsewhere
         near = np.minimum(point.x - point.problem.lower, point.problem.upper - point.x) == np.abs(point.x)
         if (sizes == 0.0).any():
             sizes = np.where(sizes > 0.0, sizes, typical(point))
-        sizes = np.where(near & (sizes < TUNING.small_variable), 1.0, sizes)
+        sizes = np.where(near & (sizes < TUNING.hair), 1.0, sizes)
     return np.where(sizes > 0.0, sizes, 1.0)
 
 
@@ -112,6 +114,8 @@ def _natural_steps(point: Point, sizes: Vector, most: float) -> Vector:
             at_side = TUNING.at_side * np.maximum(np.abs(point.c), np.max(jac * sizes, axis=1, initial=0.0))
             rows = np.where(values > at_side, values, np.nan)[:, None] / jac
             steps = np.vstack([steps, rows])
+        if problem.differenced:  # a derivative that does not show in the last digits of a value is an error
+            steps[steps > TUNING.shown / np.finfo(np.float64).eps ** 0.5 * np.maximum(1.0, np.abs(point.x))] = np.nan
         steps[~np.isfinite(steps) | (steps <= TUNING.zero) | (steps > most)] = np.nan
         steps = np.log(steps)
     known = np.isfinite(steps).any(axis=0)

@@ -27,7 +27,7 @@ from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.report.messages import Ending, result_of
 from auglag.result import Result
 from auglag.strategy import newton, plan, restarts, restoration, second_order, unboundedness
-from auglag.strategy.hooks import give_best, result_of_run
+from auglag.strategy.hooks import give_best, note_interruption, result_of_run
 from auglag.strategy.presolve import presolved
 from auglag.strategy.restoration import Restoration
 from auglag.strategy.solution import Solution
@@ -83,7 +83,7 @@ def _ended(run: Run, status: Status) -> Result:
         check = judge.with_sizes(check)
     limited = check.limited(judge.tolerance)
     # A user who states the errors knows them, and does not ask for more.
-    consent = task.problem.precision.stated and check.limited(judge.tolerance, rounding=False)
+    consent = task.problem.precision.stated and judge.limited_by_consent(check)
     return _said(run, _result(run, status.certified(judge.accepts(check) or consent, limited=limited), check))
 
 
@@ -260,6 +260,8 @@ class Run:
                 cut_short = status in plan.CUT_SHORT
                 settle(task, state, cut_short=cut_short)
                 if cut_short:
+                    if status is Status.INTERRUPTED:
+                        note_interruption()
                     return Status.SOLVED
                 self.context = context = context.again(state)
             second, standing = state.second, context.standing(state)

@@ -58,6 +58,19 @@ class Hooks:
                 warnings.warn(text, stacklevel=2)
 
 
+_interruptions = [0]
+
+
+def note_interruption() -> None:
+    """Ctrl-C struck after a solution was found, which is returned as such."""
+    _interruptions[0] += 1
+
+
+def interruptions() -> int:
+    """How often that happened in this process: several runs in a row end with the first one to which it happens."""
+    return _interruptions[0]
+
+
 def result_of_run(course: Callable[[], Status], finish: Callable[[Status], R]) -> R:
     """What `finish` makes of the end of `course`, whatever cuts that short.
 

@@ -61,7 +61,7 @@ def look(at: Solution, tuning: Tuning) -> Finding:
         hessian, positive, complete = found.hessian, found.positive, found.complete
         down, measured = found.down, found.measured
     if positive:
-        return Finding(MINIMUM if complete else PROBABLE)
+        return Finding(MINIMUM if complete and at.curvature.exact else PROBABLE)
     start = _lower(at, hessian, jacobian, sides, down, tuning)
     if start is not None:
         return Finding(SADDLE, start, at.y, tuning.departure_penalty)

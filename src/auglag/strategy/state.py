@@ -340,7 +340,9 @@ class Context:
 
 def scale(task: Task, state: State, x: Vector, *, closely: bool = False) -> None:
     """Scale variables, f and rows as the settings say, from what is known at the user's x."""
-    state.sizes = units.typical(task.problem.at(x)) if state.sizes is None else state.sizes
+    if state.sizes is None:
+        sizes = units.typical(task.problem.at(x), closely=True)
+        state.sizes = sizes if task.x_scale is None else np.fmax(sizes, task.x_scale)
     sx = scaling_at(task, x, closely=closely).sx
     measure_in(task, state.sizes, sx)  # finite differences may become better by it
     state.scaling = scaling_at(task, x, closely=closely, sx=sx)
