@@ -131,7 +131,8 @@ def _message(end: Ending) -> str:
         known = max(check.accuracy, check.rounding)
         return (
             f"Solved to the accuracy of the functions, {known:.0e}, which is not enough for tol {tol:.0e}. "
-            f"Residual {check.residual:.2e}, violation {check.violation:.2e}; {_errors(end)}."
+            f"Residual {check.residual:.2e}, violation {check.violation:.2e}, relative to the sizes of x, f and c "
+            f"{check.scale_free:.0e}; {_errors(end)}."
         )
     if status is Status.SOLVED and check.accuracy > tol:
         return (
@@ -164,6 +165,8 @@ def _about_noise(end: Ending) -> list[str]:
     if not end.problem.coarse:
         return []
     precision, enough = end.problem.precision, 1.1 * max(end.check.residual, end.check.accuracy)
+    if precision.stated:
+        return [f"derivatives (jac=), which such errors spoil less; or tol={enough:.1e}."]
     stated = f"{{'fun': {precision.f:.0e}, 'constraints': {np.max(precision.c, initial=0.0):.0e}}}"
     return [
         f"noise={stated}, if such errors are right: {_errors(end)}. A point as good as they allow is a success then; "
