@@ -74,7 +74,7 @@ def _ended(run: Run, status: Status) -> Result:
     if endless is not None:  # far out a gradient may be small; the objective is known to fall on there
         return _said(run, _result(run, status, check))
     if task.check_derivatives and task.judge.reached(check):
-        wrong = task.original.wrong_derivatives(state.best.x, task.tol)
+        wrong = task.original.wrong_derivatives(state.best.x, _negligible(run, check))
         if wrong:
             return _said(run, _result(run, Status.WRONG_DERIVATIVES, check, wrong))
         check = task.judge.measure_again(state.best, check)
@@ -85,6 +85,15 @@ def _ended(run: Run, status: Status) -> Result:
     # A user who states the errors knows them, and does not ask for more.
     consent = task.problem.precision.stated and judge.limited_by_consent(check)
     return _said(run, _result(run, status.certified(judge.accepts(check) or consent, limited=limited), check))
+
+
+def _negligible(run: Run, check: Certificate) -> float:
+    """The error of a derivative that matters neither for R nor for the scale-free test."""
+    task, state = run.task, run.state
+    size_f = max(abs(check.objective), abs(state.first_objective - check.objective))
+    sizes = np.zeros(1) if state.sizes is None else np.nan_to_num(state.sizes)
+    size_x = max(float(np.max(np.abs(state.best.x), initial=0.0)), float(np.max(sizes)))
+    return min(task.tol, task.scale_free * size_f / size_x) if size_f * size_x > 0.0 else task.tol
 
 
 def _said(run: Run, result: Result) -> Result:
@@ -206,7 +215,7 @@ class Run:
             task.original.workspace.guard = task.meter.guard
             if task.problem.differenced or task.problem.precision.stated:
                 task.problem.learn_precision(x)
-            self.state.start_x = x
+            self.state.start_x, self.state.first_objective = x, objective(task.problem, x)
             scale(task, self.state, x)
             self.state.accuracy = task.problem.at(x).accuracy(np.zeros(task.problem.m))
             self.context = context = Context.of(task, self.state)

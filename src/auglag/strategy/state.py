@@ -174,6 +174,7 @@ class State:
     earlier: list[Iteration] = field(default_factory=list)  #: the rows of earlier attempts
     first_end: Status | None = None  #: how attempt 0 ended
     sizes: Vector | None = None  #: of the variables, at x_1 (`units.typical`)
+    first_objective: float = math.nan  #: f + g at x_1
     accuracy: float = 0.0  #: what errors of the functions beyond double precision make of the residual at x
     precision: Precision | None = None  #: of the functions, as far as it was estimated
     refined_now: bool = False  #: the last iteration raised the accuracy of differences
