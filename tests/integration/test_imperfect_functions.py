@@ -354,3 +354,32 @@ def test_a_simulation_that_is_converged_loosely_is_a_warning_at_x0():
     with pytest.warns(UserWarning, match="Errors of the functions explain it"):
         res = auglag.minimize(fun, [2.0, 1.5], jac=gradient, bounds=[(0, 10)] * 2)
     assert res.status is not Status.WRONG_DERIVATIVES
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e-9])
+def test_a_gradient_that_is_wrong_away_from_x0_is_found_in_any_unit_of_f(scale):
+    res = auglag.minimize(
+        lambda x: scale * np.sum((x - 1) ** 2), [3.0, 3.0], jac=lambda x: scale * (2 * (x - 1) + 0.5 * (x < 2.9))
+    )
+    assert res.status is Status.WRONG_DERIVATIVES
+
+
+def test_a_gradient_that_is_wrong_away_from_x0_is_found_in_small_units_of_x():
+    def gradient(x):
+        return np.array([2e4 * (1e4 * x[0] - 1) + 2e4 * (x[0] < 2.9e-4)])
+
+    assert auglag.minimize(lambda x: (1e4 * x[0] - 1) ** 2, [3e-4], jac=gradient).status is Status.WRONG_DERIVATIVES
+
+
+def test_right_derivatives_of_a_function_that_oscillates_in_small_units_are_accepted():
+    res = auglag.minimize(lambda x: np.sin(1e9 * x[0]), [1e-9], jac=lambda x: np.array([1e9 * np.cos(1e9 * x[0])]))
+    assert res.success
+    assert res.fun == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize("digits", [3, 4, 5, 6, 7])
+def test_values_that_stand_still_are_no_solution_of_a_rounded_function(digits):
+    for seed in range(6):
+        x0 = np.random.default_rng(seed).uniform(-3.0, 3.0, 2)
+        res = auglag.minimize(lambda x: round(float((x - 1) @ (x - 1)), digits), x0)
+        assert not res.success or np.max(np.abs(res.x - 1.0)) < 1e-4

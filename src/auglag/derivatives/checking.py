@@ -46,13 +46,14 @@ def check_gradient(
     rng: np.random.Generator,
     noise: Vector | float = 0.0,
     tolerance: float = AT_START,
+    least: ArrayLike = 1.0,
 ) -> None:
     """Raise `DerivativeError` if grad(x) is not the gradient of the real function fun at x.
 
     `name` and `of` are what the user calls grad and fun, `noise` is the error of its values beyond double precision.
     Nothing is said where fun or grad is not defined at x.
     """
-    _Check(fun, lambda z: np.reshape(grad(z), (1, -1)), _box(x, lower, upper), rng, noise, tolerance).run(
+    _Check(fun, lambda z: np.reshape(grad(z), (1, -1)), _box(x, lower, upper, least), rng, noise, tolerance).run(
         name, "the gradient", f"entry {{j}} of the gradient is {{given:.6g}}, but finite differences of {of}"
     )
 
@@ -69,9 +70,10 @@ def check_jacobian(
     rng: np.random.Generator,
     noise: Vector | float = 0.0,
     tolerance: float = AT_START,
+    least: ArrayLike = 1.0,
 ) -> None:
     """Raise `DerivativeError` if jac(x), dense, sparse or a LinearOperator, is not the Jacobian of fun at x."""
-    _Check(fun, jac, _box(x, lower, upper), rng, noise, tolerance).run(
+    _Check(fun, jac, _box(x, lower, upper, least), rng, noise, tolerance).run(
         name,
         "the Jacobian",
         f"row {{i}}, column {{j}} of the Jacobian is {{given:.6g}}, but finite differences of {of}",
@@ -112,12 +114,13 @@ def agrees(
     noise: Vector | float = 0.0,
     tolerance: float = AT_START,
     negligible: float = 0.0,
+    least: ArrayLike = 1.0,
 ) -> bool:
     """The first test alone, two evaluations: whether jac looks like the Jacobian of fun at x. False proves nothing.
 
     An error of the derivatives up to `negligible` does not matter: where gradients vanish, nothing agrees to digits.
     """
-    check = _Check(fun, lambda z: jac, _box(x, lower, upper), rng, noise, tolerance)
+    check = _Check(fun, lambda z: jac, _box(x, lower, upper, least), rng, noise, tolerance)
     if not check.box.scale.any():
         return True
     direction, norm = check._direction(jac, check.box)
@@ -164,13 +167,17 @@ class _Box:
         return directions
 
 
-def _box(x: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> _Box:
-    """The scale is sqrt|x| for large x: between 1, where a gradient of order 1 shows, and |x|, where 1/x does."""
+def _box(x: ArrayLike, lower: ArrayLike, upper: ArrayLike, least: ArrayLike = 1.0) -> _Box:
+    """The scale is sqrt|x| for large x: between 1, where a gradient of order 1 shows, and |x|, where 1/x does.
+
+    It is at least `least`, the size of variables that are much smaller than 1.
+    """
     x = np.array(x, dtype=np.float64)
     lower, upper = (np.broadcast_to(np.asarray(b, dtype=np.float64), x.shape) for b in (lower, upper))
-    size = np.maximum(1.0, np.abs(x))
+    size = np.maximum(least, np.abs(x))
+    move = np.maximum(np.minimum(size, np.sqrt(size)), TUNING.least_relative_move * size)
     with np.errstate(over="ignore"):
-        scale = np.minimum(np.maximum(np.sqrt(size), TUNING.least_relative_move * size), upper - lower)
+        scale = np.minimum(move, upper - lower)
     return _Box(x, lower, upper, scale)
 
 

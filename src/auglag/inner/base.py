@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -256,6 +257,10 @@ class InnerSolver(ABC):
             status, why = InnerStatus.BUDGET, signal.limit
         except KeyboardInterrupt:
             status = InnerStatus.INTERRUPTED
+        except Exception as error:  # of the user's code: what was reached goes along with it
+            with contextlib.suppress(Exception):
+                error.reached = oracle.lowest[0] if oracle.lowest is not None else None  # type: ignore[attr-defined]
+            raise
         # A solve cut short hands back the lowest point, which has come furthest; any other the most stationary one,
         # unless that is near the start: where large numbers cancel, rounding makes the lowest one look worse.
         cut_short = status in (InnerStatus.LIMIT, InnerStatus.BUDGET, InnerStatus.INTERRUPTED)

@@ -16,6 +16,7 @@ from auglag._typing import Jacobian, Vector
 from auglag.derivatives import checking, differences
 from auglag.derivatives.noise import Noise, Precision, dtype_error, estimate, estimate_scale
 from auglag.errors import DerivativeError, EvaluationError, InputError, note_point
+from auglag.problems import units
 from auglag.problems.arguments import check_term, check_x0, pair, parse_bounds, scalar
 from auglag.problems.base import Group, LinearRows, Point, PointwiseProblem, Workspace
 from auglag.problems.constraints import (
@@ -428,7 +429,7 @@ class Problem(PointwiseProblem):
         if self._all_agree(x, tolerance, negligible):
             return
         for check, fun, jac, names, rows in self._supplied():
-            options = {"noise": self.precision.noise[rows], "tolerance": tolerance}
+            options = {"noise": self.precision.noise[rows], "tolerance": tolerance, "least": self._least(x)}
             # The same seed for all, so that they try the same directions and share their points.
             check(fun, jac, x, self.lower, self.upper, **names, **options, rng=np.random.default_rng(0))
 
@@ -467,7 +468,14 @@ class Problem(PointwiseProblem):
         noise = np.concatenate([self.precision.noise[rows] for *_, rows in supplied])
         together = stack([np.atleast_2d(m) if isinstance(m, np.ndarray) else m for m in matrices], self.n)
         rng = np.random.default_rng(0)
-        return checking.agrees(values, together, x, self.lower, self.upper, rng, noise, tolerance, negligible)
+        return checking.agrees(
+            values, together, x, self.lower, self.upper, rng, noise, tolerance, negligible, self._least(x)
+        )
+
+    def _least(self, x: Vector) -> Vector:
+        """The sizes of variables that are much smaller than 1; 1 for the others."""
+        sizes = self.workspace.sizes if self.workspace.sizes is not None else units.typical(self.at(x))
+        return np.where(sizes < TUNING.small_variable, sizes, 1.0)
 
     def _rows_at(self, group: Group, x: Vector) -> Vector:
         return self.at(x).c[group.start : group.stop]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass, replace
 from functools import partial
@@ -316,11 +317,27 @@ def attempt(context: Context, state: State) -> Status:
 def subproblem(context: Context, state: State, limit: int) -> None:
     """Algorithm 1's next iteration, and the stopping test."""
     posed, asked = Posed(context, state), state.between.asked
-    turn = iteration(context.rules, posed, context.inner, state.x, state.y, state.history, limit=limit, asked=asked)
+    try:
+        turn = iteration(context.rules, posed, context.inner, state.x, state.y, state.history, limit=limit, asked=asked)
+    except Exception as error:
+        keep_reached(context, state, error)
+        raise
     state.between = Between()
     state.x, state.y = turn.x, turn.y
     watch(context, state, turn.y_hat)
     state.between.verdict = stop(context, state, turn.found.status, turn.found.limit)
+
+
+def keep_reached(context: Context, state: State, error: Exception) -> None:
+    """Of a subproblem that an exception of user code ends, the lowest point is the best one so far."""
+    reached = getattr(error, "reached", None)
+    if reached is not None:
+        near = state.best.residual <= context.task.tuning.near_tol * context.task.tol
+        with contextlib.suppress(Exception):
+            del error.reached  # type: ignore[attr-defined]
+        if not near:
+            x, y = context.form.user_x(reached).copy(), context.form.user_y(state.y)
+            state.best = Best(x, y, level=state.best.level)
 
 
 def measure(context: Context, state: State) -> None:
