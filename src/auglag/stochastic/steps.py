@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import final
 
 from auglag.errors import InputError, require_positive
-from auglag.theory import Constants, c_big, lipschitz
+from auglag.theory import Constants, StochasticConstants, alpha, c_big, lipschitz, sigma
 
 
 @final
@@ -90,7 +90,7 @@ class Scaled(PositiveStep):
 class LemmaStep(StepRule):
     """alpha = min(1 / (2 L_k), sqrt(Omega_k / (L_k sigma_k^2 T))), the stepsize of the paper's lemma.
 
-    L_k from `constants` (`auglag.theory.lipschitz`), sigma_k^2 = 3 (sigma_f^2 + sigma_c^2 (ybar_max^2 + beta^2)), and
+    `auglag.theory.alpha`; L_k and sigma_k are `lipschitz` and `sigma` there, and
     Omega_k = L_beta + g at the start less `lowest`, a lower bound of the subproblem.
     """
 
@@ -110,9 +110,8 @@ class LemmaStep(StepRule):
     def size(self, call: Call) -> float:
         big = c_big(self.constants, self.beta_1, self.violation_1)
         L = lipschitz(self.constants, call.beta, big)
-        variance = 3.0 * (self.sigma_f**2 + self.sigma_c**2 * (self.constants.ybar_max**2 + call.beta**2))
-        gap = max(call.value - self.lowest, 1e-16)
-        return min(0.5 / L, math.sqrt(gap / (L * variance * call.steps)))
+        deviation = sigma(self.constants, StochasticConstants(self.sigma_f, self.sigma_c), call.beta)
+        return alpha(L, max(call.value - self.lowest, 1e-16), deviation, call.steps)
 
 
 @final
