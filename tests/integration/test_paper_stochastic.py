@@ -11,7 +11,9 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from auglag.paper import complexity, neyman_pearson
+from auglag.paper.jobs import load, unfinished
 from auglag.paper.neyman_pearson import FIGURES, Config, Job, complete
+from auglag.stochastic import minimize
 
 
 def test_figures_two_to_five_have_the_curves_of_the_paper() -> None:
@@ -28,6 +30,8 @@ def test_a_figure_is_drawn_from_records_that_survive_a_kill(tmp_path: Path, monk
     table = neyman_pearson.run(tmp_path, quick=True, workers=1, figures=("fig3",))
     text = table.read_text()
     assert "Adaptive-Full, fixed" in text
+    assert "| mean c(x, s) | c(x, s) | mean (c - chat)_+ | (c - chat)_+ |" in text
+    assert "| 0.7 | sgd/always-full/fixed |" in text
     assert (tmp_path / "fig3.pdf").stat().st_size > 5000
     assert (tmp_path / "fig3.png").exists()
     with gzip.open(tmp_path / "records.jsonl.gz", "rt") as file:
@@ -45,6 +49,39 @@ def test_a_finished_run_is_not_made_again(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(neyman_pearson, "solve", lambda job: pytest.fail("made again"))
     assert complete([job], path, 1) == first
     assert json.loads(path.read_text())["key"] == job.key
+
+
+def test_the_violation_is_the_second_term_of_r_with_the_slack_of_the_run() -> None:
+    job = Job(Config("sgd", "adaptive-full", "adaptive"), 0.7, 0, 40.0)
+    result = minimize(
+        neyman_pearson.problem_of(0.7, 0), neyman_pearson.start(), method="sgd", preset="paper", seed=0,
+        variant="adaptive-full", tol=1e-12, max_epochs=40.0,
+    )  # fmt: skip
+    trace = job.run()["trace"]
+    assert trace["c_norm"] == pytest.approx([row["residual"] - row["dist"] for row in result.trace], rel=1e-5, abs=1e-9)
+    # |c - chat + s| >= (c - chat)_+ for every s >= 0, and the slack, a variable here, is hardly ever the best one.
+    assert all(norm >= violation - 1e-6 for norm, violation in zip(trace["c_norm"], trace["violation"], strict=True))
+    assert any(norm > 0.0 == violation for norm, violation in zip(trace["c_norm"], trace["violation"], strict=True))
+
+
+def test_x_k_with_the_multipliers_of_a_subproblem_not_begun_is_no_iterate() -> None:
+    trace = Job(Config("sgd", "adaptive-full", "fixed"), 0.7, 0, 205.0).run()["trace"]
+    work = trace["gradients"]
+    repeated = [i for i in range(1, len(work)) if work[i] == work[i - 1]]
+    assert repeated == [len(work) - 1]  # the limit ended the run between two subproblems
+    assert trace["iterate"][-2:] == [1, 0]
+
+
+def test_a_record_without_a_column_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job(Config("sgd", "adaptive-full", "adaptive"), 0.7, 0, 20.0)
+    path = tmp_path / "runs.jsonl"
+    record = complete([job], path, 1)[job.key]
+    old = {**record, "trace": {name: column for name, column in record["trace"].items() if name != "c_norm"}}
+    path.write_text(json.dumps(old) + "\n")
+    assert unfinished([job], load(path)) == [job]
+    assert complete([job], path, 1)[job.key]["trace"]["c_norm"] == record["trace"]["c_norm"]
+    monkeypatch.setattr(neyman_pearson, "solve", lambda job: pytest.fail("made again"))
+    assert complete([job], path, 1)[job.key]["trace"]["c_norm"] == record["trace"]["c_norm"]
 
 
 def test_slopes_of_complexity_are_fitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,9 @@ class Job:
     def run(self) -> Record:
         return measure(self)
 
+    def whole(self, record: Record) -> bool:
+        return "steps" in record
+
 
 def problem_of(trial: int, *, noisy_constraint: bool) -> Any:
     """min mean sum_j (x_j^4/4 - x_j^2/2 + a_ij x_j) s.t. mean b_i (||x||^2 - 1) = 0, |x_j| <= 2."""

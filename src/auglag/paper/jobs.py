@@ -25,6 +25,9 @@ class Runnable(Protocol):
     def run(self) -> Record:
         """Make the run; the record has its key as "key"."""
 
+    def whole(self, record: Record) -> bool:
+        """Whether a record with this key has all that `run` records now: one of an earlier version may not."""
+
 
 def load(path: Path) -> dict[str, Record]:
     """The records of a file, by key; a line cut off by a kill is dropped."""
@@ -39,12 +42,16 @@ def load(path: Path) -> dict[str, Record]:
 
 
 def unfinished(jobs: Iterable[Runnable], records: Mapping[str, Record]) -> list[Runnable]:
-    """The runs that have no record yet, each once."""
-    return [job for key, job in {job.key: job for job in jobs}.items() if key not in records]
+    """The runs that have no record yet, or one that is not whole; each once."""
+    found = {job.key: job for job in jobs}
+    return [job for key, job in found.items() if key not in records or not job.whole(records[key])]
 
 
 def complete(jobs: Iterable[Runnable], path: Path, workers: int, watch: Watch | None = None) -> dict[str, Record]:
-    """Make the runs that `path` has no record of, add a line to it for each, and return all records."""
+    """Make the runs that `path` has no whole record of, add a line to it for each, and return all records.
+
+    A run that is made again has two lines; the last one counts.
+    """
     records = load(path)
     todo = unfinished(jobs, records)
     if watch is not None:

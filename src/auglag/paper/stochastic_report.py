@@ -18,6 +18,8 @@ from auglag.paper.neyman_pearson import Config, Job, Reference
 DASHES = ("-", "--", "-.", ":")
 #: A residual that is not finite is drawn and ranked as this.
 HUGE = 1e6
+#: 0 is compared as this, where logarithms are.
+TINY = 1e-300
 
 
 @final
@@ -43,7 +45,8 @@ class Study:
     def curves(self, config: Config, chat: float, column: str, grid: Vector) -> Vector:
         """One row per trial: the value at the last iterate x_k of Algorithm 1 up to each amount of work.
 
-        Points that failed the tests of Algorithm 2 are no iterates, but the work they cost is counted.
+        Points that failed the tests of Algorithm 2 are no iterates, but the work they cost is counted. Nor is x_k once
+        more, with the multipliers of a subproblem for which no work was left.
         """
         rows = []
         for trial in range(self.trials):
@@ -57,6 +60,16 @@ class Study:
             rows.append(np.minimum(np.where(at >= 0, values[np.maximum(at, 0)], np.nan), HUGE))
         return np.array(rows)
 
+    def lowest(self, config: Config, chat: float) -> tuple[Vector, Vector]:
+        """The smallest R of every trial's full-batch tests, and the work after which it was reached."""
+        found = []
+        for trial in range(self.trials):
+            trace = self.one(config, chat, trial)["trace"]
+            values = np.nan_to_num(np.array(trace["residual"], dtype=np.float64), nan=HUGE, posinf=HUGE)
+            found.append((np.min(values), trace[self.work][int(np.argmin(values))]))
+        low, work = np.array(found).T
+        return low, work
+
     def last(self, config: Config, chat: float, column: str) -> Vector:
         """The value at the last test of every trial."""
         return self.curves(config, chat, column, np.array([np.inf]))[:, 0]
@@ -69,11 +82,12 @@ class Study:
 
 
 AXES = {"epochs": "passes over the data", "gradients": "stochastic gradients", "seconds": "seconds"}
-MEASURES = (("residual", "R"), ("violation", "constraint violation"))
+#: The paper's two, and the violation without the slack: see `auglag.paper.neyman_pearson`.
+MEASURES = (("residual", "R"), ("c_norm", r"violation $\|c(x, s)\|$"), ("violation", r"$(c(x) - \hat c)_+$"))
 
 
 def draw(study: Study, name: str, configs: Sequence[Config], output: Path) -> None:
-    """One row per chat, R and violation side by side: mean and 95 % band over the trials; PDF and PNG."""
+    """One row per chat, R and violations side by side: mean and 95 % band over the trials; PDF and PNG."""
     try:
         import matplotlib
     except ImportError:
@@ -95,7 +109,7 @@ def draw(study: Study, name: str, configs: Sequence[Config], output: Path) -> No
             floor = _floor(axis, curves)
             for config, found, colour, dash in zip(configs, curves, COLOURS, DASHES, strict=False):
                 _band(axis, grid, found, floor, colour, dash, _label(name, config))
-            axis.set(xscale="log", yscale="log", title=f"{title}, chat = {chat}", xlabel=AXES[study.work])
+            axis.set(xscale="log", yscale="log", title=rf"{title}, $\hat c$ = {chat}", xlabel=AXES[study.work])
             axis.grid(alpha=0.3)
             if j == 0:
                 axis.set_ylabel("mean of trials")
@@ -143,13 +157,19 @@ def write(study: Study, figures: Mapping[str, Sequence[Config]], output: Path) -
         f"{study.trials} trials, {study.passes:g} passes over the training data each (every row evaluation counted, "
         "full-batch tests included); every number is taken at the last iterate x_k.",
         "",
-        "R and violation: median over the trials, with the quartiles in brackets. gap: median of f / f* - 1. "
-        "p: Wilcoxon signed-rank test of log R against the first row of the panel, paired by trial (two-sided); "
-        "'wins' counts the trials in which the first row has the smaller R.",
+        "c(x, s): the constraint violation |c(x) - chat + s| with the slack s of the run, the second term of R. "
+        "(c - chat)_+: the violation of the inequality itself, without slack. Each, and R, as the mean over the trials "
+        "and the median with the quartiles in brackets. gap: median of f / f* - 1. Ranks: by the median R, and by the "
+        "mean c(x, s). p: Wilcoxon signed-rank test of log R, and of log c(x, s), against the first row of the "
+        "panel, paired by trial (two-sided); 'wins' counts the trials in which the first row has the smaller one.",
     ]
     for name, configs in figures.items():
         lines += ["", f"## {name}", ""]
-        lines += ["| chat | curve | mean R | R | violation | gap | rank | p | wins |", "|---" * 9 + "|"]
+        lines += [
+            "| chat | curve | mean R | R | mean c(x, s) | c(x, s) | mean (c - chat)_+ | (c - chat)_+ | gap "
+            "| rank R | p | wins | rank c(x, s) | p | wins |",
+            "|---" * 15 + "|",
+        ]
         for chat in study.chats:
             lines += _panel(study, name, configs, chat)
     lines += ["", "## Optima (medians)", "", "| chat | f* | multiplier | constraint | passes of the default method |"]
@@ -158,6 +178,8 @@ def write(study: Study, figures: Mapping[str, Sequence[Config]], output: Path) -
         found = [study.reference(chat, trial) for trial in range(study.trials)]
         f, y, c, e = (np.median([r[k] for r in found]) for k in ("objective", "multiplier", "constraint", "epochs"))
         lines.append(f"| {chat} | {f:.4f} | {y:.3f} | {c:.4f} | {e:.1f} |")
+    lines += _course(study, figures)
+    lines += _lowest(study, figures)
     lines += _rates(study, figures)
     path = output / "stochastic.md"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -166,20 +188,24 @@ def write(study: Study, figures: Mapping[str, Sequence[Config]], output: Path) -
 
 def _panel(study: Study, name: str, configs: Sequence[Config], chat: float) -> list[str]:
     finals = [study.last(config, chat, "residual") for config in configs]
+    norms = [study.last(config, chat, "c_norm") for config in configs]
     order = np.argsort(np.argsort([np.median(r) for r in finals]))
+    order_c = np.argsort(np.argsort([np.mean(c) for c in norms]))
     lines = []
     for i, (config, residual) in enumerate(zip(configs, finals, strict=True)):
         violation, gap = study.last(config, chat, "violation"), study.last(config, chat, "objective")
         p, wins = ("", "") if i == 0 else _paired(finals[0], residual)
+        p_c, wins_c = ("", "") if i == 0 else _paired(norms[0], norms[i])
+        measured = " | ".join(f"{np.mean(v):.2e} | {_spread(v)}" for v in (residual, norms[i], violation))
         lines.append(
-            f"| {chat} | {_label(name, config)} | {np.mean(residual):.2e} | {_spread(residual)} "
-            f"| {_spread(violation)} | {100 * np.median(gap):.1f} % | {order[i] + 1} | {p} | {wins} |"
+            f"| {chat} | {_label(name, config)} | {measured} | {100 * np.median(gap):.1f} % "
+            f"| {order[i] + 1} | {p} | {wins} | {order_c[i] + 1} | {p_c} | {wins_c} |"
         )
     return lines
 
 
 def _paired(first: Vector, other: Vector) -> tuple[str, str]:
-    difference = np.log(first) - np.log(other)
+    difference = np.log(np.maximum(first, TINY)) - np.log(np.maximum(other, TINY))
     if len(difference) < 5 or not np.any(difference):
         return "", f"{int(np.sum(first < other))}/{len(first)}"
     return f"{stats.wilcoxon(difference).pvalue:.1e}", f"{int(np.sum(first < other))}/{len(first)}"
@@ -188,6 +214,32 @@ def _paired(first: Vector, other: Vector) -> tuple[str, str]:
 def _spread(values: Vector) -> str:
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
     return f"{middle:.1e} [{low:.1e}, {high:.1e}]"
+
+
+def _course(study: Study, figures: Mapping[str, Sequence[Config]]) -> list[str]:
+    """The violation before the end: which curve is lowest depends on when one looks."""
+    shares = np.array([0.05, 0.1, 0.25, 0.5, 0.75, 1.0])
+    lines = ["", f"## Mean c(x, s) at the last iterate after a share of the {AXES[study.work]}", ""]
+    lines += ["| chat | run | " + " | ".join(f"{100 * share:g} %" for share in shares) + " |"]
+    lines += ["|---" * (len(shares) + 2) + "|"]
+    configs = dict.fromkeys(config for chosen in figures.values() for config in chosen)
+    for chat in study.chats:
+        top = study.grid(list(configs), chat)[-1]
+        for config in configs:
+            means = np.mean(study.curves(config, chat, "c_norm", shares * top), axis=0)
+            lines.append(f"| {chat} | {config.key} | " + " | ".join(f"{mean:.2e}" for mean in means) + " |")
+    return lines
+
+
+def _lowest(study: Study, figures: Mapping[str, Sequence[Config]]) -> list[str]:
+    lines = ["", "## Lowest R of a run, over all its full-batch tests (medians)", ""]
+    lines += [f"| chat | run | lowest R | {AXES[study.work]} until then |", "|---" * 4 + "|"]
+    configs = dict.fromkeys(config for chosen in figures.values() for config in chosen)
+    for chat in study.chats:
+        for config in configs:
+            low, work = study.lowest(config, chat)
+            lines.append(f"| {chat} | {config.key} | {_spread(low)} | {np.median(work):.3g} |")
+    return lines
 
 
 def _rates(study: Study, figures: Mapping[str, Sequence[Config]]) -> list[str]:

@@ -166,6 +166,7 @@ class Driver(ABC, Generic[S, T]):
             "seconds": self.meter.seconds,
             "residual": test.residual,
             "dist": test.dist,
+            "c_norm": test.c_norm,
             "violation": test.violation,
             "objective": test.objective,
             "accepted": bool(accepted),

@@ -29,7 +29,12 @@ class Tested:
     @property
     def residual(self) -> float:
         """R = dist + ||c||."""
-        return self.dist + float(np.linalg.norm(self.c))
+        return self.dist + self.c_norm
+
+    @property
+    def c_norm(self) -> float:
+        """||c(x, s)||, the second half of R: with the slacks, so a constraint that has room counts, too."""
+        return float(np.linalg.norm(self.c))
 
 
 T_contra = TypeVar("T_contra", contravariant=True)
