@@ -91,6 +91,8 @@ def _ended(run: Run, status: Status) -> Result:
 def _negligible(run: Run, check: Certificate) -> float:
     """The error of a derivative that matters neither for R nor for the scale-free test."""
     task, state = run.task, run.state
+    if not state.iterations:  # the start was solved: nothing is known of the size of f elsewhere
+        return task.tol
     size_f = max(abs(check.objective), abs(state.first_objective - check.objective))
     sizes = np.zeros(1) if state.sizes is None else np.nan_to_num(state.sizes)
     size_x = max(float(np.max(np.abs(state.best.x), initial=0.0)), float(np.max(sizes)))
