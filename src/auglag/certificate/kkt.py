@@ -160,10 +160,10 @@ def with_sizes(problem: AbstractProblem, check: Certificate) -> Certificate:
     point, aside = problem.at(check.x), _aside(problem, check.x)
     if aside is None:
         return check
-    y, times = check.multipliers, TUNING.reached
-    scale_free = min(check.scale_free, _scale_free(point, y, aside))
-    unexplained = min(check.unexplained, _scale_free(point, y, aside, times))
-    return replace(check, scale_free=scale_free, unexplained=unexplained)
+    y = check.multipliers
+    beside = _scale_free(point, y, aside)
+    explained = _scale_free(point, y, aside, TUNING.reached) if point.has_errors else beside
+    return replace(check, scale_free=min(check.scale_free, beside), unexplained=min(check.unexplained, explained))
 
 
 def _fitted_in_units(point: Point, enough: float) -> Vector:
@@ -253,6 +253,7 @@ def _measure(point: Point, y: Vector) -> Certificate:
     if bound_violation > 0:
         named["bounds"] = bound_violation
     g_value = problem.g.value(x) if problem.g is not None else 0.0
+    scale_free = _scale_free(point, y)
     return Certificate(
         x=x,
         multipliers=y,
@@ -268,17 +269,22 @@ def _measure(point: Point, y: Vector) -> Certificate:
         derivative_error=point.derivative_error(y),
         value_error=point.value_error(y),
         rounding=_rounding(point, y),
-        scale_free=_scale_free(point, y),
-        unexplained=_scale_free(point, y, errors=TUNING.reached),
+        scale_free=scale_free,
+        unexplained=_scale_free(point, y, errors=TUNING.reached) if point.has_errors else scale_free,
     )
+
+
+def _largest_sides(problem: AbstractProblem) -> Vector:
+    """The larger of the two sides of every row in size; 0 where both are infinite."""
+    low, high = (np.where(np.isfinite(side), np.abs(side), 0.0) for side in (problem.cl, problem.cu))
+    return np.maximum(low, high)
 
 
 def _rounding(point: Point, y: Vector) -> float:
     """One rounding error of each term of grad L, of each row and its sides, and of x in each row; in 2-norms."""
     problem = point.problem
-    gradient, rows = np.abs(point.grad) + abs(point.f) / units.own_sizes(point), np.abs(point.c)
-    for side in (problem.cl, problem.cu):
-        rows = np.maximum(rows, np.where(np.isfinite(side), np.abs(side), 0.0))
+    gradient = np.abs(point.grad) + abs(point.f) / units.own_sizes(point)
+    rows = np.maximum(np.abs(point.c), _largest_sides(problem))
     if problem.m and not isinstance(point.jac, LinearOperator):
         size = abs(point.jac)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -331,9 +337,7 @@ def _sizes(point: Point, y: Vector, aside: Point | None) -> tuple[Vector, np.flo
     problem, x = point.problem, point.x
     size_x = units.own_sizes(point)
     value = abs(point.f + (problem.g.value(x) if problem.g is not None else 0.0))
-    gradient, sides = np.abs(point.grad), np.zeros(problem.m)
-    for side in (problem.cl, problem.cu):
-        sides = np.maximum(sides, np.where(np.isfinite(side), np.abs(side), 0.0))
+    gradient, sides = np.abs(point.grad), _largest_sides(problem)
     if problem.m:
         if isinstance(point.jac, LinearOperator):
             gradient = np.maximum(gradient, np.abs(point.vjp(y)))

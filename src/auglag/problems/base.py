@@ -497,6 +497,11 @@ class Point:
         """An estimate of the error of grad f + J'w by finite differences; 0 where there is none, or no estimate."""
         return float(np.linalg.norm(self.gradient_errors(w)))
 
+    @property
+    def has_errors(self) -> bool:
+        """Whether errors of values or derivatives are known here."""
+        return self.problem.coarse or self._grad_error is not None or self._jac_error is not None
+
     def gradient_errors(self, w: Vector) -> Vector:
         """The same, entry by entry."""
         error = self._grad_error if self._grad_error is not None else np.zeros(self.problem.n)

@@ -225,11 +225,9 @@ class Run:
             z, given = context.form.start(x), task.start.y
             y = context.form.own_y(given) if given is not None else np.zeros(context.form.m)
             if starts_solved(context, self.state, z, y):
-                task.original.workspace.guard = task.meter.guard
                 known = task.start.y is not None  # from an earlier run, which has checked its curvature
                 return Status.SOLVED if known else self.minimum(context, Status.SOLVED)
             begin(context, self.state, z, y, task.settings.negligible * task.tol)
-        task.original.workspace.guard = task.meter.guard
         status = self.attempts(self.context)
         return self.minimum(self.context, status)
 
@@ -684,8 +682,10 @@ def aftermath(context: Context, state: State, status: Status) -> plan.Aftermath:
     unusual = context.task.settings.scaling and not other.same_as(state.scaling)
     judge = context.task.judge
     nearly = state.best.residual <= context.task.tuning.nearly_solved * tol
-    if not nearly and judge.check(state.best).residual <= judge.check(state.best).rounding_reach:
-        nearly = judge.with_sizes(judge.check(state.best)).rounding_limits(judge.tolerance)
+    if not nearly:
+        check = judge.check(state.best)
+        if check.residual <= check.rounding_reach:
+            nearly = judge.with_sizes(check).rounding_limits(judge.tolerance)
     return plan.Aftermath(status, state.best.residual, feasible, nearly, constrained=problem.m > 0, unusual=unusual)
 
 
