@@ -436,3 +436,22 @@ def test_constraints_that_depend_on_what_the_objective_saw_last_are_not_called_i
 
     res = auglag.minimize(fun, seen[0], constraints={"type": "eq", "fun": lambda x: seen[0][0] ** 3 - 1})
     assert res.status is not Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("size", [1e-8, 1e-6, 1e-4])
+def test_errors_that_are_smooth_over_tiny_distances_are_no_wrong_derivatives(size):
+    def rough(value):
+        return value + size * np.sin(1e7 * value)
+
+    rng = np.random.default_rng(5)
+    for _ in range(5):
+        q, x0 = rng.standard_normal((3, 3)), rng.standard_normal(3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            res = auglag.minimize(
+                lambda x, q=q: rough(1 + x @ q.T @ q @ x),
+                x0,
+                jac=lambda x, q=q: 2 * q.T @ q @ x,
+                constraints={"type": "eq", "fun": lambda x: rough(x.sum() - 1), "jac": lambda x: np.ones((1, 3))},
+            )
+        assert res.status is not Status.WRONG_DERIVATIVES

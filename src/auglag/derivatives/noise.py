@@ -118,7 +118,8 @@ def estimate(
     `relative` may be filled in by fun. Six evaluations where all is well. They lie inside the bounds, on one side of x:
     a kink at x itself is not seen. On suspicion, `moving` says which values have a derivative that is not 0. Then x is
     evaluated again after a point at some distance: a simulation that begins where it last ended returns another value,
-    if it is not converged. And a whole number that should move and never does is a rounded one.
+    if it is not converged. Errors may be smooth over tiny distances: wider tables show them. And a whole number that
+    should move and never does is a rounded one.
     """
     line = _line(x, lower, upper, rng)
     t = TUNING.noise_spacing
@@ -149,7 +150,9 @@ def estimate(
         if moving is not None:
             at(TUNING.noise_far)
             again = np.abs(at(0.0) - f0)
-            noise = np.maximum(noise, np.where(again > rounding, again, 0.0))
+            wider = [TUNING.noise_spread * _table_noise(table(spacing)) for spacing in TUNING.noise_doubt]
+            for other in (again, *wider):
+                noise = np.maximum(noise, np.where(other > rounding, other, 0.0))
             whole = still & moving & (noise == 0.0) & (f0 == np.round(f0)) & (at(TUNING.noise_wider[-1]) == f0)
             noise = np.where(whole, 0.5, noise)
         if not (noise.any() or relative.any()):
