@@ -222,18 +222,40 @@ class Run:
             task.original.workspace.guard = task.meter.guard
             if task.problem.differenced or task.problem.precision.stated:
                 task.problem.learn_precision(x)
-            self.state.start_x, self.state.first_objective = x, objective(task.problem, x)
-            scale(task, self.state, x)
-            self.state.accuracy = task.problem.at(x).accuracy(np.zeros(task.problem.m))
-            self.context = context = Context.of(task, self.state)
-            z, given = context.form.start(x), task.start.y
-            y = context.form.own_y(given) if given is not None else np.zeros(context.form.m)
-            if starts_solved(context, self.state, z, y):
+            if self.starts_solved(task, x):
                 known = task.start.y is not None  # from an earlier run, which has checked its curvature
-                return Status.SOLVED if known else self.minimum(context, Status.SOLVED)
-            begin(context, self.state, z, y, task.settings.negligible * task.tol)
-        status = self.attempts(self.context)
-        return self.minimum(self.context, status)
+                return Status.SOLVED if known else self.minimum(self.on_the_way, Status.SOLVED)
+        status = self.attempts(self.on_the_way)
+        return self.minimum(self.on_the_way, status)
+
+    @property
+    def on_the_way(self) -> Context:
+        """The context, once the first point is known."""
+        assert self.context is not None
+        return self.context
+
+    def starts_solved(self, task: Task, x: Vector) -> bool:
+        """Begin at x, and say whether there is nothing to do. It is begun farther away where that is far better."""
+        state, given, last = self.state, task.start.y, task.tuning.far_starts
+        for trial in range(last + 1):
+            state.start_x, state.first_objective = x, objective(task.problem, x)
+            scale(task, state, x)
+            state.accuracy = task.problem.at(x).accuracy(np.zeros(task.problem.m))
+            self.context = context = Context.of(task, state)
+            z = context.form.start(x)
+            y = context.form.own_y(given) if given is not None else np.zeros(context.form.m)
+            solved = meets_tolerance(context, state, z, y)
+            begin(context, state, z, y, task.settings.negligible * task.tol)
+            if not solved or given is not None or not math.isfinite(task.scale_free):
+                return solved
+            y = context.form.own_y(task.judge.measure(x, None).multipliers) if context.form.m else y
+            beta = context.rules.penalty.next(state.history)
+            far = restarts.far_below(context.form, z, y, beta, task.scale_free, task.tuning)
+            if far is None:
+                return True
+            if trial < last:
+                x = context.form.user_x(far)
+        return False
 
     def defined_elsewhere(self, task: Task) -> Vector | None:
         """A feasible point where f is defined, if it is not at the start; if there is none, f does not matter."""
@@ -638,8 +660,8 @@ def stop(context: Context, state: State, status: InnerStatus, limit: str = "") -
 # ------------------------------------------------------------------------------------------------ starts and restarts
 
 
-def starts_solved(context: Context, state: State, z: Vector, y: Vector) -> bool:
-    """Whether the start already meets the tolerance: then there is nothing to do."""
+def meets_tolerance(context: Context, state: State, z: Vector, y: Vector) -> bool:
+    """Whether the start already does: then it is the best point so far."""
     task, judge, best = context.task, context.task.judge, state.best
     x, y_user = context.form.user_x(z), context.form.user_y(y)
     check = judge.measure(x, y_user)

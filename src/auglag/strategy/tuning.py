@@ -144,6 +144,11 @@ class Tuning:
     #: Multipliers that go along to another start are cut off at this size, as Full.y_max.
     start_multipliers: float = 1e9
     starts: tuple[Start, ...] = STARTS
+    #: A start that is solved is looked beyond: by so many steps downhill, each ten times as long as the one before (the
+    #: sizes of variables in SI units span as many powers of ten), along so many single variables, so many times.
+    far_steps: int = 12
+    far_entries: int = 3
+    far_starts: int = 5
 
     # Restoration: is there a feasible point?
 
