@@ -7,9 +7,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from auglag.errors import InputError
-from auglag.inner import LBFGSB, InnerStatus, Traits, _setulb
+from auglag.inner import LBFGSB, InnerStatus, Traits, _setulb, tuning
 from auglag.prox import L1, Box, Zero
 
 
@@ -110,6 +111,24 @@ def test_the_solve_ends_at_the_first_point_that_meets_the_measure():
     norms = [np.linalg.norm(rosenbrock(x)[1]) for x in subproblem.points]
     assert norms[-1] <= 1e-3 < min(norms[:-1])
     assert (subproblem.points[-1] == found.x).all()
+
+
+@pytest.mark.parametrize("g", [Zero(), Box(-2.0, 0.7)], ids=["free", "box"])
+def test_no_point_is_evaluated_twice(g):
+    subproblem = Smooth(rosenbrock, g)
+    subproblem.value = lambda x: rosenbrock(x)[0]  # looks ahead are no gradients
+    found = LBFGSB().solve(subproblem, np.full(8, -1.0), 1e-4)
+    assert found.evaluations == len(subproblem.points)
+    assert len({x.tobytes() for x in subproblem.points}) == len(subproblem.points)
+
+
+def test_gradients_are_counted_as_scipy_counts_them():
+    """With SciPy's own test on, the solve is one call of SciPy: same end, same number of gradients."""
+    found = LBFGSB(memory=10, ftol=1e-9).solve(Smooth(rosenbrock), np.full(8, -1.0), 1e-14)
+    options = {"maxcor": 10, "ftol": 1e-9, "gtol": 0.0, "maxls": tuning.TUNING.lbfgsb_line_search}
+    theirs = minimize(rosenbrock, np.full(8, -1.0), jac=True, method="L-BFGS-B", options=options)
+    np.testing.assert_allclose(found.x, theirs.x, rtol=1e-9)
+    assert found.evaluations == theirs.njev
 
 
 @pytest.mark.parametrize("offset", [1e6, 1e10])

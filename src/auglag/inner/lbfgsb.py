@@ -54,6 +54,7 @@ class LBFGSB(InnerSolver):
 
         def count() -> bool:
             oracle.iterations += 1
+            search.iterate = search.visited
             if oracle.iterations % t.lbfgsb_probe_every == 0:
                 search.probe()
             return oracle.iterations < limit
@@ -93,6 +94,8 @@ class _Search:
     def start(self, x: Vector, value: float, gradient: Vector, *, exact: bool) -> None:
         """Begin a run at x; `exact` uses the values of phi as they are, else the trapezoidal ones relative to x."""
         self.x, self.value, self.gradient, self.exact = x, value, gradient, exact
+        self.begun = False  #: SciPy has asked for its start
+        self.visited = self.iterate = (x, gradient)  #: the last point that SciPy asked for, and its last iterate
         self.base = (x, 0.0 if not exact else value, gradient)  # the lowest point of this run: the line search's base
         self._note(x, value, gradient, self.oracle.g.subdiff_distance(x, -gradient))
 
@@ -111,14 +114,18 @@ class _Search:
         self.start(x, value, gradient, exact=exact)
 
     def visit(self, z: Vector) -> tuple[float, Vector]:
-        """Value and gradient for SciPy."""
+        """Value and gradient for SciPy. What it asks for first is its start, where both are known."""
         if self.box is not None:
             z = np.minimum(np.maximum(z, self.box[0]), self.box[1])  # SciPy may leave the box by a rounding error
         else:
             z = z.copy()
+        begun, self.begun = self.begun, True
+        if not begun and np.array_equal(z, self.x):
+            return (self.value if self.exact else 0.0), self.gradient
         value, gradient = self.oracle.visit(z)
         if value == math.inf:
             return self._mirror(z)
+        self.visited = (z, gradient)
         self._note(z, value, gradient, self.oracle.consider(z, value, gradient))
         if not self.exact:
             step = z - self.x
@@ -143,7 +150,11 @@ class _Search:
         if self.box is None:
             return
         lower, upper = self.box
-        _, gradient = self.oracle.subproblem.value_and_gradient(np.clip(x, lower, upper))
+        x = np.clip(x, lower, upper)
+        known = (gradient for z, gradient in (self.iterate, self.visited) if np.array_equal(z, x))
+        gradient = next(known, None)
+        if gradient is None:
+            gradient = self.oracle.visit(x)[1]
         near = tuning.TUNING.lbfgsb_snap * np.maximum(1.0, np.abs(x))
         snapped = np.where((gradient > 0) & (x - lower <= near), lower, x)
         snapped = np.where((gradient < 0) & (upper - x <= near), upper, snapped)
