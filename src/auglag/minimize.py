@@ -68,6 +68,7 @@ def minimize(
     restoration: bool | None = None,
     acceleration: SQP | bool | None = None,
     restarts: int | None = None,
+    gives_up: bool | None = None,
     starts: Any = None,
     budget: Budget | None = None,
     warm_start: Any = None,
@@ -140,6 +141,9 @@ def minimize(
         least violated point near x0, a larger penalty, points around x0, and the best point again. 0: x0 only.
         `history` has the attempt of every row, `message` names the start. Unless it is 0, a solution with negative
         curvature is left for a better one: see `result.second_order`.
+    gives_up : bool
+        Whether a run with constraints ends as STUCK or UNBOUNDED when it gets nowhere. False: only the tolerance and
+        the budget end it, as in Algorithm 1; the default of `preset="paper"`.
     starts : int or array_like
         Solve from so many starting points (or from these), one after the other, and return the best certified result;
         its `starts` lists the different points. `auglag.multistart` does this in parallel, too, and can be resumed.
@@ -197,6 +201,7 @@ def minimize(
         restoration=restoration,
         restarts=restarts,
         acceleration=acceleration,
+        gives_up=gives_up,
     )
     if budget is not None and not isinstance(budget, Budget):
         raise InputError(f"budget must be an auglag.Budget, got {budget!r:.80}")

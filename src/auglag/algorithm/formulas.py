@@ -115,10 +115,10 @@ def is_negligible(violation: Any, negligible: Any) -> Any:
     return violation <= negligible
 
 
-def failure_factor(gamma: float) -> float:
-    """What beta is multiplied by after a subproblem without a lower bound: the first power of gamma that is >= 10."""
+def failure_factor(gamma: float, leap: float = FAILURE_GROWTH) -> float:
+    """What beta is multiplied by after a subproblem without a lower bound: the first power of gamma that is >= leap."""
     # The small number keeps log(10) / log(gamma) = 1.0000000000000002 from becoming 2.
-    return float(gamma ** math.ceil(math.log(FAILURE_GROWTH) / math.log(gamma) - 1e-9))
+    return float(gamma ** max(1, math.ceil(math.log(leap) / math.log(gamma) - 1e-9)))
 
 
 # ----------------------------------------------------------------------------------------------------------- dual steps

@@ -33,6 +33,11 @@ def _initial(rule: Always | Adaptive) -> None:
         _positive(rule, "initial")
 
 
+def _leap(rule: Always | Adaptive) -> None:
+    if not 1.0 <= rule.leap < math.inf:
+        raise InputError(f"{type(rule).__name__}.leap must be finite and at least 1, got {rule.leap}")
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Iteration:
@@ -141,9 +146,9 @@ def first_penalty(initial: float | InitialPenalty, history: History) -> float:
     return initial.value(history) if isinstance(initial, InitialPenalty) else float(initial)
 
 
-def after_failure(history: History, gamma: float) -> float:
-    """The answer to a subproblem with no lower bound: beta times the first power of gamma that is at least 10."""
-    return history.last.beta * formulas.failure_factor(gamma)
+def after_failure(history: History, gamma: float, leap: float = formulas.FAILURE_GROWTH) -> float:
+    """The answer to a subproblem with no lower bound: beta times the first power of gamma that is at least `leap`."""
+    return history.last.beta * formulas.failure_factor(gamma, leap)
 
 
 def unfinished(history: History) -> bool:
@@ -159,36 +164,47 @@ def unfinished(history: History) -> bool:
 @final
 @dataclass(frozen=True, slots=True)
 class Always(PenaltyRule):
-    """Raise beta by the factor `gamma` in every iteration (the rival schedule of the paper's experiments)."""
+    """Raise beta by the factor `gamma` in every iteration (the rival schedule of the paper's experiments).
+
+    After a subproblem without a lower bound, of which the paper knows nothing, beta grows by the first power of gamma
+    that is at least `leap`; with `leap=1` by gamma as ever.
+    """
 
     initial: float | InitialPenalty = FromScale()
     gamma: float = 10.0
+    leap: float = formulas.FAILURE_GROWTH
 
     def __post_init__(self) -> None:
         _initial(self)
         _above_one(self, "gamma")
+        _leap(self)
 
     def next(self, history: History) -> float:
         """beta_{k+1} = gamma beta_k."""
         if not history.iterations:
             return first_penalty(self.initial, history)
         if not history.last.usable:
-            return after_failure(history, self.gamma)
+            return after_failure(history, self.gamma, self.leap)
         return self.gamma * history.last.beta
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Adaptive(PenaltyRule):
-    """Raise beta only when the violation failed to shrink by the factor `tau` (Algorithm 1, line 5)."""
+    """Raise beta only when the violation failed to shrink by the factor `tau` (Algorithm 1, line 5).
+
+    `leap` as in `Always`.
+    """
 
     initial: float | InitialPenalty = FromScale()
     gamma: float = 10.0
     tau: float = 0.25
+    leap: float = formulas.FAILURE_GROWTH
 
     def __post_init__(self) -> None:
         _initial(self)
         _above_one(self, "gamma")
+        _leap(self)
         if not 0.0 < self.tau < 1.0:
             raise InputError(f"Adaptive.tau must lie in (0, 1), got {self.tau}")
 
@@ -197,7 +213,7 @@ class Adaptive(PenaltyRule):
         if not history.iterations:
             return first_penalty(self.initial, history)
         if not history.last.usable:
-            return after_failure(history, self.gamma)
+            return after_failure(history, self.gamma, self.leap)
         before, now = history.violations()[-2:]
         enough = formulas.shrank_enough(before, now, self.tau)
         enough = enough or formulas.is_negligible(history.last.user_violation, history.negligible)

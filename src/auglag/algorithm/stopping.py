@@ -26,6 +26,8 @@ class Stopping:
     by_newton: bool = False  #: the inner solver's last steps are Newton's, so that going on from tol costs little
     #: Iterations in a row without less violation, though the penalty grew, that call for a feasibility check.
     suspicion: int | None = formulas.VAIN_INCREASES
+    #: With constraints, whether a run that gets nowhere, or whose subproblems have no lower bound, ends before a limit.
+    gives_up: bool = True
 
     def __call__(self, history: History, status: InnerStatus, limit: str = "") -> Status | None:
         """None to go on. INFEASIBLE, and UNBOUNDED with constraints, are suspicions for the caller to confirm."""
@@ -38,15 +40,17 @@ class Stopping:
             return Status.INTERRUPTED
         if status is InnerStatus.UNDEFINED:
             return Status.NON_FINITE
-        if status is InnerStatus.EDGE and (not self.constrained or last.beta >= formulas.UNBOUNDED_PENALTY):
+        gives_up = self.gives_up or not self.constrained
+        hopeless = not self.constrained or last.beta >= formulas.UNBOUNDED_PENALTY
+        if gives_up and hopeless and status is InnerStatus.EDGE:
             return Status.NON_FINITE
-        if status is InnerStatus.UNBOUNDED and self._looks_unbounded(history):
+        if gives_up and status is InnerStatus.UNBOUNDED and self._looks_unbounded(history):
             return Status.UNBOUNDED
         if self.suspicion is not None and self._looks_infeasible(history, self.suspicion):
             return Status.INFEASIBLE
         if last.k >= self.budget.outer_limit:
             return Status.ITERATION_LIMIT
-        if last.beta > self.largest_penalty or self._stuck(history):
+        if last.beta > self.largest_penalty or (gives_up and self._stuck(history)):
             return Status.STUCK
         return None
 

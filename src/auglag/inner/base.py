@@ -115,6 +115,8 @@ class Oracle:
     def __init__(self, subproblem: Subproblem, tol: float, most: float = math.inf) -> None:
         self.subproblem = subproblem
         self.most = most  #: evaluations after which the solve is over
+        #: ... and those that the budget of the run has left, if the subproblem says how many.
+        self.left: float = getattr(subproblem, "gradients_left", math.inf)
         self.g = subproblem.g
         self.tol = tol
         self.evaluations = 0
@@ -137,9 +139,11 @@ class Oracle:
 
     def visit(self, x: Vector) -> tuple[float, Vector]:
         """phi(x) and its gradient; the value is +inf where either is not finite."""
-        self.evaluations += 1
-        if self.evaluations > self.most:
+        if self.evaluations >= self.left:
+            raise OutOfBudget("gradients")
+        if self.evaluations >= self.most:
             raise Ended(InnerStatus.LIMIT)
+        self.evaluations += 1
         value, gradient = self.subproblem.value_and_gradient(x)
         if not math.isfinite(value) or not math.isfinite(float(gradient @ gradient)):
             if value == -math.inf:

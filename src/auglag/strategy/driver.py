@@ -561,8 +561,10 @@ class Posed:
 
     def subproblem(self, y: Vector, beta: float) -> AugmentedLagrangian:
         """L_beta(., y) + g."""
-        state = self.state
-        return AugmentedLagrangian(self.context.form, y, beta, unbounded=state.doubts.depth, memory=state.memory)
+        state, context = self.state, self.context
+        left = context.task.budget.gradient_limit - sum(it.evaluations for it in state.iterations)
+        depth, memory = state.doubts.depth, state.memory
+        return AugmentedLagrangian(context.form, y, beta, unbounded=depth, memory=memory, gradients_left=left)
 
     def record(self, asked: Ask, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
         """The row of the history, with R in the user's units."""

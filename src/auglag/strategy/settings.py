@@ -43,7 +43,9 @@ class Settings:
     presolve: bool = True  #: rows that are empty, bounds, or multiples of others are taken off during the run
     weights: tuple[float, ...] = ()  #: the penalty of row i is beta times its weight; empty: 1 for all
     acceleration: SQP | None = field(default_factory=SQP)  #: None: Algorithm 1 alone
+    units: bool = True  #: with scaling, variables of unusual size get units of their own
     restoration: bool = True  #: look for a feasible point when the violation does not fall
+    gives_up: bool = True  #: end a run with constraints that gets nowhere, or whose objective seems to have no bound
     restarts: int = 7  #: most other starts, with acceleration, if no solution is found from x0
     largest_penalty: float = LARGEST_PENALTY
     negligible: float = 0.01  #: a violation below negligible * tol does not raise the penalty
@@ -61,18 +63,20 @@ _EPS = sys.float_info.epsilon
 
 PRESETS: dict[str, Settings] = {
     "default": Settings(),
-    # The paper's experiments: explicit slacks, L-BFGS-B, beta_1 = 1e-3, gamma = 1.5, tau = 0.8, multipliers capped
-    # at 1e9, no scaling. eta'_k = 1/k is our reading (the paper does not print it).
+    # The paper's experiments: explicit slacks, SciPy's L-BFGS-B as it is (but ended by line 3 alone), beta_1 = 1e-3,
+    # gamma = 1.5, tau = 0.8, multipliers capped at 1e9, no scaling. eta'_k = 1/k is our reading (it is not printed).
     "paper": Settings(
-        penalty=Adaptive(initial=1e-3, gamma=1.5, tau=0.8),
+        penalty=Adaptive(initial=1e-3, gamma=1.5, tau=0.8, leap=1.0),
         dual=Full(y_max=1e9),
         tolerance=PowerLaw(1.0, 1.0),
-        inner=LBFGSB(memory=10),
+        inner=LBFGSB.plain(memory=10),
         slacks="explicit",
         scaling=False,
         presolve=False,
         acceleration=None,
+        units=False,
         restoration=False,
+        gives_up=False,
         restarts=0,
         largest_penalty=1e60,
         negligible=0.0,
@@ -119,6 +123,7 @@ def resolve(
     restoration: bool | None = None,
     acceleration: SQP | bool | None = None,
     restarts: int | None = None,
+    gives_up: bool | None = None,
 ) -> Settings:
     """The settings of a preset, changed by what was given.
 
@@ -149,7 +154,8 @@ def resolve(
     if slacks is not None:
         require_slacks(slacks)
         changes["slacks"] = slacks
-    for name, flag in (("scaling", scaling), ("presolve", presolve), ("restoration", restoration)):
+    flags = {"scaling": scaling, "presolve": presolve, "restoration": restoration, "gives_up": gives_up}
+    for name, flag in flags.items():
         if flag is not None:
             if not isinstance(flag, bool):
                 raise InputError(f"{name} must be True or False, got {flag!r}")
@@ -189,8 +195,8 @@ def _penalty(penalty: PenaltyRule | str, base: PenaltyRule) -> PenaltyRule:
     kind = _known(penalty, ("adaptive", "always"), "penalty")
     assert isinstance(base, Adaptive | Always)
     if kind == "always":
-        return Always(initial=base.initial, gamma=base.gamma)
-    return base if isinstance(base, Adaptive) else Adaptive(initial=base.initial, gamma=base.gamma)
+        return Always(initial=base.initial, gamma=base.gamma, leap=base.leap)
+    return base if isinstance(base, Adaptive) else Adaptive(initial=base.initial, gamma=base.gamma, leap=base.leap)
 
 
 def _dual(dual: DualRule | str, base: DualRule) -> DualRule:

@@ -336,7 +336,8 @@ class Context:
         task, goal = self.task, self.goal(state)
         doubt, largest = suspicion(standing, task.tuning), task.settings.largest_penalty
         aim = self.aim if goal == task.tol else 1.0
-        return Stopping(goal, task.budget, standing.constrained, aim, largest, self.models, doubt)
+        gives_up = task.settings.gives_up
+        return Stopping(goal, task.budget, standing.constrained, aim, largest, self.models, doubt, gives_up)
 
 
 def scale(task: Task, state: State, x: Vector, *, closely: bool = False) -> None:
@@ -353,7 +354,7 @@ def scaling_at(task: Task, x: Vector, *, closely: bool = False, sx: Vector | Non
     """The scaling that follows from values and derivatives at x; `closely`: with an eye for sizes a bit unusual."""
     settings, problem, point = task.settings, task.problem, task.problem.at(x)
     sx = task.x_scale if sx is None else sx
-    if sx is None and settings.scaling and problem.g is None:
+    if sx is None and settings.scaling and settings.units and problem.g is None:
         sx = units.factors(units.typical(point, closely=closely), closely=closely)
     sx = None if sx is None or (sx == 1.0).all() else sx
     scaling = Scaling(1.0, np.ones(problem.m), sx)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, final
 
 from auglag._version import __version__
 from auglag.algorithm.rules import Adaptive, Always, PenaltyRule, PowerLaw
+from auglag.algorithm.status import Status
 from auglag.bench.baselines.base import Answer, Baseline
 from auglag.bench.counted import CountedProblem
 from auglag.budget import Budget
-from auglag.inner import LBFGSB
+from auglag.inner import LBFGSB, InnerSolver
 from auglag.minimize import minimize
 from auglag.strategy.settings import PRESETS, resolve
 
@@ -20,9 +22,11 @@ COLUMNS = ("k", "beta", "eta", "violation", "stationarity", "residual", "objecti
 
 @final
 class Auglag(Baseline):
-    """`auglag.minimize` with a preset, a variant and, if given, gamma, tau, beta_1, eta'_k = 1/k^power and `ftol`.
+    """`auglag.minimize` with a preset, a variant and, if given, gamma, tau, beta_1, eta'_k = 1/k^power and slacks.
 
-    A named variant is run without acceleration, as in `minimize`.
+    A named variant is run without acceleration, as in `minimize`, and the limit of the run on gradients is one on
+    gradients of augmented Lagrangians, too. `memory`, `ftol` and `plain` change the L-BFGS-B of the preset: the number
+    of pairs, SciPy's test of the relative decrease, and whether it is SciPy's as it is (`LBFGSB.plain`).
     `derivatives`: 2 hands Hessians over, 1 hides them.
     """
 
@@ -39,7 +43,11 @@ class Auglag(Baseline):
         "beta": None,
         "eta_power": None,
         "ftol": None,
+        "memory": None,
+        "plain": None,
         "inner": None,
+        "slacks": None,
+        "gives_up": None,
         "restarts": None,
         "outer": 1000,
         "inner_limit": 20_000,
@@ -48,20 +56,25 @@ class Auglag(Baseline):
     def solve(self, problem: CountedProblem, options: Mapping[str, Any], seed: int) -> Answer:
         """Run it; a budget that ends the run still gives the best point."""
         problem.hide_hessians = options["derivatives"] < 2
-        power, inner = options["eta_power"], options["inner"]
+        power, variant = options["eta_power"], options["variant"]
+        gradients = None if variant is None else problem.limits.gradients
         result = minimize(
             problem,
             preset=options["preset"],
             tol=options["tol"],
             penalty=_penalty(options),
-            dual=None if options["variant"] is None else options["variant"].split("-")[1],
+            dual=None if variant is None else variant.split("-")[1],
             tolerance=None if power is None else PowerLaw(1.0, power),
-            inner=LBFGSB(memory=10, ftol=options["ftol"]) if options["ftol"] is not None else inner,
-            budget=Budget(outer=options["outer"], inner=options["inner_limit"]),
-            acceleration=None if options["variant"] is None else False,
+            inner=_inner(options),
+            slacks=options["slacks"],
+            budget=Budget(outer=options["outer"], inner=options["inner_limit"], gradients=gradients),
+            acceleration=None if variant is None else False,
             restarts=options["restarts"],
+            gives_up=options["gives_up"],
             check_derivatives=False,
         )
+        if result.status is Status.EVALUATION_LIMIT and not problem.exhausted:
+            problem.exhausted = f"{gradients} gradients of augmented Lagrangians"
         return Answer(
             x=result.x,
             claims_success=result.success,
@@ -78,11 +91,24 @@ class Auglag(Baseline):
         )
 
     def check(self, options: Mapping[str, Any]) -> None:
-        resolve(variant=options["variant"], preset=options["preset"], inner=options["inner"])
+        resolve(variant=options["variant"], preset=options["preset"], inner=_inner(options), slacks=options["slacks"])
         _penalty(options)
 
     def version(self) -> str:
         return f"auglag {__version__}"
+
+
+def _inner(options: Mapping[str, Any]) -> InnerSolver | str | None:
+    """The inner solver asked for; None: the preset's."""
+    changes = {name: options[name] for name in ("memory", "ftol") if options[name] is not None}
+    if not changes and options["plain"] is None:
+        inner: str | None = options["inner"]
+        return inner
+    preset = PRESETS[options["preset"]].inner
+    base = preset if isinstance(preset, LBFGSB) else LBFGSB()
+    if options["plain"] is not None:
+        base = LBFGSB.plain(base.memory, base.ftol) if options["plain"] else LBFGSB(base.memory, base.ftol)
+    return replace(base, **changes)
 
 
 def _penalty(options: Mapping[str, Any]) -> PenaltyRule | None:
@@ -94,6 +120,6 @@ def _penalty(options: Mapping[str, Any]) -> PenaltyRule | None:
     gamma = base.gamma if options["gamma"] is None else options["gamma"]
     initial = base.initial if options["beta"] is None else options["beta"]
     if (options["variant"] or "").startswith("always"):
-        return Always(initial=initial, gamma=gamma)
+        return Always(initial=initial, gamma=gamma, leap=base.leap)
     tau = options["tau"] if options["tau"] is not None else base.tau if isinstance(base, Adaptive) else Adaptive().tau
-    return Adaptive(initial=initial, gamma=gamma, tau=tau)
+    return Adaptive(initial=initial, gamma=gamma, tau=tau, leap=base.leap)
