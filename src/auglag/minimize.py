@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from auglag._typing import Vector
+from auglag.algorithm.algencan import AlgencanPenalty
 from auglag.algorithm.rules import Adaptive, Always, DualRule, FromScale, History, PenaltyRule, ToleranceRule
 from auglag.algorithm.status import Status
 from auglag.budget import Budget, Meter
@@ -547,7 +548,7 @@ def warm_penalty(rule: PenaltyRule, beta: float) -> PenaltyRule:
 
     With good multipliers a moderate penalty is enough, and a large one makes the subproblems hard.
     """
-    if not isinstance(rule, Adaptive | Always):
+    if not isinstance(rule, Adaptive | Always | AlgencanPenalty):
         return rule  # a user's own rule decides by itself
     usual = rule.initial.highest if isinstance(rule.initial, FromScale) else rule.initial
     return replace(rule, initial=min(beta, usual)) if isinstance(usual, float) else replace(rule, initial=beta)

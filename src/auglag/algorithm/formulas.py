@@ -90,10 +90,10 @@ def residual(stationarity: Any, sf: Any, violation: Any) -> Any:
     return stationarity / sf + violation
 
 
-def scale_factor(xp: Any, norms: Any) -> Any:
-    """The factor that brings a gradient of this max norm down to LARGEST_GRADIENT; 1 where it is smaller."""
+def scale_factor(xp: Any, norms: Any, largest: float = LARGEST_GRADIENT) -> Any:
+    """The factor that brings a gradient of this max norm down to `largest`; 1 where it is smaller."""
     norms = xp.where(xp.isfinite(norms), norms, 1.0)
-    return xp.maximum(1.0 / xp.maximum(norms / LARGEST_GRADIENT, 1.0), SMALLEST_SCALE)
+    return xp.maximum(1.0 / xp.maximum(norms / largest, 1.0), SMALLEST_SCALE)
 
 
 # -------------------------------------------------------------------------------------------------------------- penalty

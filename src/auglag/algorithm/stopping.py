@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 from typing import final
 
-from auglag.algorithm import formulas
+from auglag.algorithm import algencan, formulas
 from auglag.algorithm.rules import History
 from auglag.algorithm.status import Status
 from auglag.budget import Budget
@@ -28,12 +28,15 @@ class Stopping:
     suspicion: int | None = formulas.VAIN_INCREASES
     #: With constraints, whether a run that gets nowhere, or whose subproblems have no lower bound, ends before a limit.
     gives_up: bool = True
+    sup_norms: bool = False  #: ALGENCAN's tests, entry by entry, instead of R <= tol
 
     def __call__(self, history: History, status: InnerStatus, limit: str = "") -> Status | None:
         """None to go on. INFEASIBLE, and UNBOUNDED with constraints, are suspicions for the caller to confirm."""
         last = history.last
         if self.solved(history):
             return Status.SOLVED
+        if self.sup_norms and algencan.infeasible(history):
+            return Status.INFEASIBLE
         if status is InnerStatus.BUDGET:
             return Status.TIME_LIMIT if limit == "seconds" else Status.EVALUATION_LIMIT
         if status is InnerStatus.INTERRUPTED:
@@ -57,6 +60,8 @@ class Stopping:
     def solved(self, history: History) -> bool:
         """R <= aim * tol; or R <= tol, when another iteration cannot be expected to do better."""
         last = history.last
+        if self.sup_norms:
+            return algencan.solved(history)
         if not (last.usable and last.residual <= self.tol):
             return False
         if last.residual <= self.aim * self.tol:

@@ -36,7 +36,8 @@ class LBFGSB(InnerSolver):
     `restarts`, `snap` and `look_ahead` say whether it is started again; whether variables that hang just off a bound
     they are pushed against are moved onto it, when SciPy has given up; and whether every 20 iterations a look far ahead
     tells a subproblem without a lower bound. `line_search` is the most evaluations of one line search (None: 30).
-    `LBFGSB.plain()` has all of it as in SciPy: one call, whose last iterate is handed back.
+    `LBFGSB.plain()` has all of it as in SciPy: one call, whose last iterate is handed back. `max_norm` measures the
+    largest entry of the projected gradient, as SciPy's `gtol` does, and not the 2-norm of the distance.
     """
 
     name: ClassVar[str] = "lbfgsb"
@@ -46,6 +47,7 @@ class LBFGSB(InnerSolver):
     snap: bool = True
     look_ahead: bool = True
     line_search: int | None = None
+    max_norm: bool = False
 
     @staticmethod
     def plain(memory: int = 10, ftol: float = 0.0) -> LBFGSB:
@@ -58,7 +60,7 @@ class LBFGSB(InnerSolver):
             raise InputError(f"LBFGSB.ftol must lie in [0, 1), got {self.ftol!r}")
         if self.line_search is not None:
             require_count(self, "line_search", self.line_search)
-        for name in ("restarts", "snap", "look_ahead"):
+        for name in ("restarts", "snap", "look_ahead", "max_norm"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"LBFGSB.{name} must be True or False, got {getattr(self, name)!r}")
 
@@ -69,6 +71,7 @@ class LBFGSB(InnerSolver):
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
         """Run SciPy's L-BFGS-B, again and again where it stops too early."""
+        oracle.projected |= self.max_norm
         box, t = oracle.bounds(), tuning.TUNING
         bounded = np.isfinite(box[0]).any() or np.isfinite(box[1]).any()
         search = _Search(oracle, box if bounded else None)
