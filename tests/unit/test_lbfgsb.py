@@ -211,6 +211,34 @@ def test_a_nonsmooth_term_is_refused_with_the_name_of_a_solver_that_takes_it():
     assert LBFGSB().refuses(Traits(Box(0.0, 1.0), 3)) is None
 
 
+def test_as_it_is_in_scipy_the_last_iterate_is_handed_back():
+    """No restart, no snapping: where SciPy ends, the solve ends, even if an earlier point was more stationary."""
+    fun = quadratic(1e6, offset=1e6)
+    x0 = np.full(10, 3.0)
+    found = LBFGSB.plain().solve(Smooth(fun), x0, 1e-9)
+    options = {"maxcor": 10, "ftol": 0.0, "gtol": 0.0, "maxiter": 10**6, "maxfun": 10**6}
+    theirs = minimize(fun, x0, jac=True, method="L-BFGS-B", options=options)
+    assert found.status is InnerStatus.STALLED
+    np.testing.assert_allclose(found.x, theirs.x, rtol=1e-6)
+    assert abs(found.evaluations - theirs.njev) <= 0.1 * theirs.njev
+    assert LBFGSB().solve(Smooth(fun), x0, 1e-9).residual < found.residual
+
+
+def test_with_the_max_norm_the_solve_ends_earlier():
+    by_entry = LBFGSB(max_norm=True).solve(Smooth(rosenbrock), np.full(30, -1.0), 1e-3)
+    by_norm = LBFGSB().solve(Smooth(rosenbrock), np.full(30, -1.0), 1e-3)
+    _, gradient = rosenbrock(by_entry.x)
+    assert np.max(np.abs(gradient)) <= 1e-3
+    assert by_entry.residual == pytest.approx(np.linalg.norm(gradient))
+    assert by_entry.evaluations <= by_norm.evaluations
+
+
+@pytest.mark.parametrize("name", ["restarts", "snap", "look_ahead", "max_norm"])
+def test_switches_must_be_true_or_false(name):
+    with pytest.raises(InputError, match=rf"LBFGSB\.{name} must be True or False, got 1"):
+        LBFGSB(**{name: 1})
+
+
 @pytest.mark.parametrize("memory", [0, -1, 2.5, None])
 def test_memory_must_be_a_positive_integer(memory):
     with pytest.raises(InputError, match=r"LBFGSB\.memory must be a positive integer, got"):

@@ -92,8 +92,8 @@ class History:
     #: A violation (user's units) so far below the tolerance that no penalty need be raised for it: at that size it is
     #: rounding that decides whether it shrinks. 0 for the paper's rule as printed; for rules in sup norms, eps_feas.
     negligible: float = 0.0
-    optimal: float = 0.0  #: for rules in sup norms, eps_opt: the stationarity that is asked for
     iterations: list[Iteration] = field(default_factory=list)
+    optimal: float = 0.0  #: for rules in sup norms, eps_opt: the stationarity that is asked for
 
     @property
     def k(self) -> int:

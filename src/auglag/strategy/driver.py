@@ -486,7 +486,8 @@ def _fresh_history(context: Context, z: Vector) -> History:
     """A history that begins at z."""
     form = context.form
     violation = float(np.linalg.norm(form.distance(z)))
-    return History(form.at(z).f, violation, *context.demands)
+    negligible, optimal = context.demands
+    return History(form.at(z).f, violation, negligible, optimal=optimal)
 
 
 def depart(context: Context, state: State, found: second_order.Finding) -> Context:
