@@ -46,7 +46,7 @@ def test_the_papers_ten_problems_are_there_even_in_a_quick_run(what):
     names = problems(quick=True, what=what)
     printed = {row.problem for row in PAPER_ROWS}
     assert printed - set(names) == {"BROWNALE"}  # not in the collection
-    assert 30 < len(names) < 60
+    assert len(printed) < len(names) < 60
     assert len(problems()) == 472
 
 
@@ -55,7 +55,7 @@ def test_a_success_meets_line_4_and_the_certificate_within_the_limit():
     assert succeeded(record(run, 10.0))
     assert not succeeded(record(run, 10.0, residual=2e-3))  # with its slacks the point is none
     assert not succeeded(replace(record(run, 10.0), residual=2e-3))
-    assert not succeeded(record(run, 2999.0))
+    assert not succeeded(record(run, 999.0))
 
 
 def test_the_cost_that_is_plotted_is_a_column_of_the_published_runs():
@@ -75,7 +75,7 @@ def test_every_reading_has_a_line_and_a_profile(tmp_path):
     lines = list(write_variants(records, tmp_path))
     table = (tmp_path / "variants.md").read_text()
     for reading in READINGS:
-        lines_of = [[cell.strip() for cell in line.split("|")] for line in table.splitlines()]
+        lines_of = [[cell.strip() for cell in line.split("|")] for line in table.replace("\\", "").splitlines()]
         line = next(cells for cells in lines_of if reading.title in cells)
         assert ("Adaptive" in line) == ("ftol" in reading.options)
     assert (tmp_path / "variants.svg").exists()
