@@ -7,6 +7,7 @@
 
 from auglag import datasets, prox, stochastic, theory
 from auglag._version import __version__
+from auglag.algorithm.algencan import AlgencanPenalty, AlgencanTolerance
 from auglag.algorithm.rules import (
     Adaptive,
     Always,
@@ -43,6 +44,8 @@ __all__ = [
     "VARIANTS",
     "AbstractProblem",
     "Adaptive",
+    "AlgencanPenalty",
+    "AlgencanTolerance",
     "Always",
     "AuglagError",
     "Budget",

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from auglag._typing import Vector
+from auglag.algorithm.algencan import AlgencanPenalty
 from auglag.algorithm.rules import Adaptive, Always, DualRule, FromScale, History, PenaltyRule, ToleranceRule
 from auglag.algorithm.status import Status
 from auglag.budget import Budget, Meter
@@ -68,6 +69,7 @@ def minimize(
     restoration: bool | None = None,
     acceleration: SQP | bool | None = None,
     restarts: int | None = None,
+    gives_up: bool | None = None,
     starts: Any = None,
     budget: Budget | None = None,
     warm_start: Any = None,
@@ -140,6 +142,9 @@ def minimize(
         least violated point near x0, a larger penalty, points around x0, and the best point again. 0: x0 only.
         `history` has the attempt of every row, `message` names the start. Unless it is 0, a solution with negative
         curvature is left for a better one: see `result.second_order`.
+    gives_up : bool
+        Whether a run with constraints ends as STUCK or UNBOUNDED when it gets nowhere. False: only the tolerance and
+        the budget end it, as in Algorithm 1; the default of `preset="paper"`.
     starts : int or array_like
         Solve from so many starting points (or from these), one after the other, and return the best certified result;
         its `starts` lists the different points. `auglag.multistart` does this in parallel, too, and can be resumed.
@@ -197,6 +202,7 @@ def minimize(
         restoration=restoration,
         restarts=restarts,
         acceleration=acceleration,
+        gives_up=gives_up,
     )
     if budget is not None and not isinstance(budget, Budget):
         raise InputError(f"budget must be an auglag.Budget, got {budget!r:.80}")
@@ -542,7 +548,7 @@ def warm_penalty(rule: PenaltyRule, beta: float) -> PenaltyRule:
 
     With good multipliers a moderate penalty is enough, and a large one makes the subproblems hard.
     """
-    if not isinstance(rule, Adaptive | Always):
+    if not isinstance(rule, Adaptive | Always | AlgencanPenalty):
         return rule  # a user's own rule decides by itself
     usual = rule.initial.highest if isinstance(rule.initial, FromScale) else rule.initial
     return replace(rule, initial=min(beta, usual)) if isinstance(usual, float) else replace(rule, initial=beta)

@@ -40,7 +40,7 @@ def test_all_of_the_paper_is_made_step_by_step_and_ends_by_saying_where_it_is(tm
     monkeypatch.setattr(paper, "_complexity", lambda *rest: made.append(("complexity", rest[-1])))
     done = CliRunner().invoke(app, ["paper", "all", "--quick", "-o", str(tmp_path)])
     assert done.exit_code == 0, done.output
-    assert [name for name, _ in made] == ["fig1", "table2", "ablation", "stochastic", "complexity"]
+    assert [name for name, _ in made] == ["fig1", "table2", "variants", "stochastic", "complexity"]
     later = [course.later for _, course in made if isinstance(course, Course)]
     assert later == sorted(later, reverse=True)
     assert later[-1] == 0.0

@@ -61,6 +61,27 @@ def figure1(panels: Mapping[Setting, Profile]) -> Figure:
         return _finished(figure, labels)
 
 
+def panels(profiles: Mapping[str, Profile], *, columns: int = 4) -> Figure:
+    """Small panels of performance profiles on the same axes, with one legend."""
+    if not profiles:
+        raise InputError("profiles must hold at least one panel, got none")
+    rows = math.ceil(len(profiles) / columns)
+    look = looks([s for profile in profiles.values() for s in profile.solvers])
+    with _style():
+        figure = _figure(7.2, 1.6 * rows + 0.4)
+        for i, (title, profile) in enumerate(profiles.items()):
+            axes = figure.add_subplot(rows, columns, i + 1)
+            _performance(axes, profile, look, FAILURE_RATIO)
+            axes.set_title(title, fontsize="x-small")
+            axes.set_xticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
+            axes.set_ylabel("" if i % columns else r"$\rho_s(\alpha)$")
+            axes.set_xlabel("" if i + columns < len(profiles) else r"$\alpha$")
+        lines = importlib.import_module("matplotlib.lines")
+        handles = [lines.Line2D([], [], color=look[s].colour, linestyle=look[s].line, label=s) for s in look]
+        figure.legend(handles=handles, ncols=len(look), frameon=False, loc="outside upper center")
+        return figure
+
+
 def data_profile_plot(profile: Profile, *, title: str = "", width: float = 5.0) -> Figure:
     """A data profile: the fraction solved within kappa (n + 1) gradients, on a logarithmic axis."""
     with _style():

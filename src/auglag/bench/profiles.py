@@ -39,15 +39,8 @@ def gradients(record: Record) -> float:
 
 
 def subproblem_gradients(record: Record) -> float:
-    """Gradients of the augmented Lagrangian that the inner solver asked for, from the history.
-
-    The count of `njev` in SciPy, and so most likely the paper's. It is above `gradients`: by one or two for each outer
-    iteration of a run that gets on, where the inner solver starts again at a point whose derivatives are known, and by
-    any number where explicit slacks move alone, as in many runs that fail. Without a history it is `gradients`.
-    """
-    rows = record.history or []
-    known = rows and all(math.isfinite(row.get("evaluations", math.nan)) for row in rows)
-    return sum(row["evaluations"] for row in rows) if known else float(record.gradients)
+    """Gradients of the augmented Lagrangian that the inner solver asked for (`Record.subproblem_gradients`)."""
+    return float(record.subproblem_gradients)
 
 
 def cpu(record: Record) -> float:

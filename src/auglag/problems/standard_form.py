@@ -42,18 +42,28 @@ class Scaling:
         return self.sf == other.sf and np.array_equal(self.sc, other.sc) and np.array_equal(one, two)
 
     @staticmethod
-    def from_gradients(point: Point, sx: Vector | None = None, *, closely: bool = False) -> Scaling:
+    def from_gradients(
+        point: Point,
+        sx: Vector | None = None,
+        *,
+        closely: bool = False,
+        largest: float = formulas.LARGEST_GRADIENT,
+        enlarge: bool = True,
+    ) -> Scaling:
         """Factors that bring the gradients of f and of every row at `point`, in the units sx, to a max norm of at most
-        100; and f and rows that are very small, gradient and value, up to a size of 1 (`closely`: and merely small)."""
+        `largest`; and, to `enlarge`, f and rows that are very small, gradient and value, up to a size of 1 (`closely`:
+        and merely small)."""
         problem = point.problem
         gradient = np.abs(point.grad)
-        largest = float(np.max(gradient if sx is None else gradient * sx, initial=0.0))
+        steepest = float(np.max(gradient if sx is None else gradient * sx, initial=0.0))
         rows = row_norms(columns_times(point.jac, sx)) if problem.m else np.zeros(0)
-        sf, sc = float(formulas.scale_factor(np, largest)), np.asarray(formulas.scale_factor(np, rows))
+        sf, sc = (formulas.scale_factor(np, norms, largest) for norms in (steepest, rows))
+        if not enlarge:
+            return Scaling(float(sf), np.asarray(sc), sx)
         values = units.row_values(problem, point.c) if problem.m else rows
         least = TUNING.least_size_closely if closely else TUNING.least_size
-        sf *= float(_enlarged(max(largest, abs(point.f)), least))
-        return Scaling(sf, sc * _enlarged(np.maximum(rows, values), least), sx)
+        sf *= float(_enlarged(max(steepest, abs(point.f)), least))
+        return Scaling(float(sf), sc * _enlarged(np.maximum(rows, values), least), sx)
 
 
 def _enlarged(size: Any, least: float) -> Any:

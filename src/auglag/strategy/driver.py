@@ -11,6 +11,7 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm import algencan
 from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.algorithm.outer import Ask, iteration
 from auglag.algorithm.rules import History, Iteration
@@ -245,7 +246,7 @@ class Run:
             z = context.form.start(x)
             y = context.form.own_y(given) if given is not None else np.zeros(context.form.m)
             solved = meets_tolerance(context, state, z, y)
-            begin(context, state, z, y, task.settings.negligible * task.tol)
+            begin(context, state, z, y)
             if not solved or given is not None or not math.isfinite(task.scale_free):
                 return solved
             y = context.form.own_y(task.judge.measure(x, None).multipliers) if context.form.m else y
@@ -507,7 +508,8 @@ def _fresh_history(context: Context, z: Vector) -> History:
     """A history that begins at z."""
     form = context.form
     violation = float(np.linalg.norm(form.distance(z)))
-    return History(form.at(z).f, violation, context.task.settings.negligible * context.task.tol)
+    negligible, optimal = context.demands
+    return History(form.at(z).f, violation, negligible, optimal=optimal)
 
 
 def depart(context: Context, state: State, found: second_order.Finding) -> Context:
@@ -583,8 +585,17 @@ class Posed:
 
     def subproblem(self, y: Vector, beta: float) -> AugmentedLagrangian:
         """L_beta(., y) + g."""
-        state = self.state
-        return AugmentedLagrangian(self.context.form, y, beta, unbounded=state.doubts.depth, memory=state.memory)
+        state, context = self.state, self.context
+        left = context.task.budget.gradient_limit - sum(it.evaluations for it in state.iterations)
+        return AugmentedLagrangian(
+            context.form,
+            y,
+            beta,
+            unbounded=state.doubts.depth,
+            memory=state.memory,
+            gradients_left=left,
+            projected=context.task.settings.sup_norms,
+        )
 
     def record(self, asked: Ask, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
         """The row of the history, with R in the user's units."""
@@ -597,6 +608,7 @@ class Posed:
             residual = context.compared(check, found.residual + float(np.linalg.norm(c)))
             violation = math.hypot(check.violation, check.complementarity)
         state.doubts.diverged = x.copy() if found.status is InnerStatus.UNBOUNDED else None
+        in_sup_norms = context.task.settings.sup_norms and found.usable
         return Iteration(
             k=asked.k,
             beta=asked.beta,
@@ -614,6 +626,7 @@ class Posed:
             undefined=found.undefined,
             acceleration_steps=state.newtons.steps,
             attempt=state.attempt,
+            sup=algencan.sup_norms(form, found.x, c, y_hat) if in_sup_norms else None,
         )
 
 
@@ -673,12 +686,10 @@ def meets_tolerance(context: Context, state: State, z: Vector, y: Vector) -> boo
     return judge.accepts(check)
 
 
-def begin(context: Context, state: State, z: Vector, y: Vector, negligible: float) -> None:
+def begin(context: Context, state: State, z: Vector, y: Vector) -> None:
     """Put the iterate at (z, y), in the form's variables and units, with nothing in the history."""
-    form = context.form
     state.x, state.y = z, y
-    violation = float(np.linalg.norm(form.distance(state.x)))
-    state.history = History(form.at(state.x).f, violation, negligible)
+    state.history = _fresh_history(context, z)
 
 
 def accuracy(context: Context, state: State, y: Vector) -> float:
@@ -740,7 +751,7 @@ def begin_again(context: Context, state: State, attempt: int) -> Context:
         state.best.residual = context.compared(task.judge.check(state.best), own)
     largest = tuning.start_multipliers
     y = np.clip(context.form.own_y(state.best.y), -largest, largest) if onwards else np.zeros(context.form.m)
-    begin(context, state, context.form.start(x), y, state.history.negligible)
+    begin(context, state, context.form.start(x), y)
     state.memory, state.newtons, state.between = Memory(), Newtons(), Between()
     state.doubts.restorations, state.doubts.depth = 0, inner_tuning.TUNING.unbounded
     return context
