@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from auglag._norms import finite
 from auglag._typing import Vector
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear import Analyses
@@ -59,8 +59,7 @@ class Model:
     def finite(self) -> bool:
         """Whether all entries are."""
         entries = self.jacobian.data if self.is_sparse else self.jacobian
-        parts = (entries, self.gradient, self.t)
-        return self.hessian.finite() and all(math.isfinite(float(np.sum(part))) for part in parts)
+        return self.hessian.finite() and finite(entries) and finite(self.gradient) and finite(self.t)
 
 
 @final

@@ -5,18 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from auglag._norms import largest
 from auglag._typing import Vector
 from auglag.kkt.model import Sets
+
+__all__ = ["QUIET", "Mask", "active_sets", "largest", "reach"]
 
 #: Between sides a rounding error apart there is no room: what comes out is not finite, and the method ends.
 QUIET = np.errstate(divide="ignore", over="ignore", invalid="ignore")
 
 Mask = NDArray[np.bool_]
-
-
-def largest(v: Vector) -> float:
-    """The max norm."""
-    return float(np.max(np.abs(v), initial=0.0))
 
 
 @QUIET

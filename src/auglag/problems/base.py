@@ -339,6 +339,11 @@ class AbstractProblem(ABC):
         work.unit = small
 
     @final
+    def recall(self, point: Point) -> None:
+        """As `remember`, unless the same x is known anyway."""
+        self.workspace.points.setdefault(point.x.tobytes(), point)
+
+    @final
     def remember(self, point: Point) -> None:
         """Put a point of this problem, with what is known there, back into the cache."""
         self.workspace.points[point.x.tobytes()] = point
@@ -403,7 +408,7 @@ class PointwiseProblem(AbstractProblem):
 class Point:
     """One x and what is known there. Parts are evaluated lazily; NaN marks what is not defined."""
 
-    __slots__ = ("_c", "_f", "_grad", "_grad_error", "_jac", "_jac_error", "problem", "source", "x")
+    __slots__ = ("_c", "_f", "_grad", "_grad_error", "_jac", "_jac_error", "measured", "problem", "source", "x")
 
     def __init__(self, problem: AbstractProblem, x: Vector) -> None:
         self.problem = problem
@@ -415,6 +420,7 @@ class Point:
         self._grad_error: Vector | None = None  # estimates of the errors of finite differences; None: not estimated
         self._jac_error: Any = None
         self.source: Point | None = None  # the point that values are taken from, where another problem lies behind
+        self.measured: Any = None  # the last certificate made of these values, and what else it was made of
 
     def copy(self) -> Point:
         """The same values, for another run."""
@@ -530,12 +536,13 @@ class Point:
 
     def forget_derivatives(self) -> None:
         """Keep the values only."""
-        self._grad = self._jac = self._grad_error = self._jac_error = None
+        self._grad = self._jac = self._grad_error = self._jac_error = self.measured = None
         if self.source is not None:
             self.source.forget_derivatives()
 
     def give_up(self) -> None:
         """Take what is not known yet as undefined: nothing is evaluated here any more."""
+        self.measured = None
         n, m = self.problem.n, self.problem.m
         self._f = math.nan if self._f is None else self._f
         self._grad = np.full(n, math.nan) if self._grad is None else self._grad

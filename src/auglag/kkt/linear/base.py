@@ -137,4 +137,4 @@ def block(matrix: Any, rows: Indices, columns: Indices) -> Any:
         return matrix
     if sparse.issparse(matrix):
         return matrix[rows][:, columns]
-    return matrix[np.ix_(rows, columns)]
+    return matrix.take(rows, 0).take(columns, 1)

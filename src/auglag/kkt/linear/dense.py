@@ -8,6 +8,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs, dsytrf, dsytrf_lwork, dsytrs
 
+from auglag._norms import finite
 from auglag._typing import Vector
 from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
@@ -54,12 +55,13 @@ class DenseFactor(Factor):
         self._k = k
         size = k.shape[0]
         self._ldl, self._pivots, info = dsytrf(k, lower=1, lwork=_workspace(size))
-        diagonal = np.diagonal(self._ldl)
+        diagonal = self._ldl.diagonal()
         single = self._pivots > 0
-        ones = diagonal[single]
-        pairs = int(size - np.count_nonzero(single)) // 2  # a 2 x 2 block has one eigenvalue of each sign
-        broken = info > 0 or (ones == 0).any() or not np.isfinite(diagonal).all()
-        self.negative = None if broken else int(np.count_nonzero(ones < 0)) + pairs
+        alone = np.count_nonzero(single)
+        ones = diagonal if alone == size else diagonal[single]
+        broken = info > 0 or np.count_nonzero(ones) < alone or not finite(diagonal)
+        # A 2 x 2 block has one eigenvalue of each sign.
+        self.negative = None if broken else int(np.count_nonzero(ones < 0)) + (size - alone) // 2
 
     def trusted(self) -> bool:
         """Always: pivots are chosen."""
@@ -67,7 +69,7 @@ class DenseFactor(Factor):
 
     def solve(self, b: Vector) -> Vector:
         x = dsytrs(self._ldl, self._pivots, b, lower=1)[0]
-        x += dsytrs(self._ldl, self._pivots, b - self._k @ x, lower=1)[0]
+        x += dsytrs(self._ldl, self._pivots, b - self._k.dot(x), lower=1)[0]
         return np.asarray(x)
 
     @property
@@ -141,5 +143,5 @@ def _full(h: Any, j: Any, first: Vector | float, second: Vector | float) -> Any:
     flat = k.reshape(-1, order="F")
     diagonal = flat[:: n + m + 1]
     diagonal[:n] += first
-    diagonal[n:] = -np.asarray(second)
+    diagonal[n:] = -second
     return k
