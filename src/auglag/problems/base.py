@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, final
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from auglag._norms import finite, norm
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives.noise import Precision
 from auglag.errors import EvaluationError, note_point
@@ -35,7 +36,7 @@ class Counts:
 
     def copy(self) -> Counts:
         """A snapshot."""
-        return Counts(**self.as_dict())
+        return replace(self)
 
     def since(self, earlier: Counts) -> Counts:
         """The calls made after the snapshot `earlier`."""
@@ -52,7 +53,7 @@ class Counts:
 
     def as_dict(self) -> dict[str, int]:
         """Field name -> count."""
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @final
@@ -501,7 +502,9 @@ class Point:
 
     def derivative_error(self, w: Vector) -> float:
         """An estimate of the error of grad f + J'w by finite differences; 0 where there is none, or no estimate."""
-        return float(np.linalg.norm(self.gradient_errors(w)))
+        if self._grad_error is None and self._jac_error is None:
+            return 0.0
+        return norm(self.gradient_errors(w))
 
     @property
     def has_errors(self) -> bool:
@@ -553,4 +556,4 @@ class Point:
 
     def finite(self) -> bool:
         """Whether f and c are finite here."""
-        return math.isfinite(self.f) and bool(np.isfinite(self.c).all())
+        return math.isfinite(self.f) and finite(self.c)

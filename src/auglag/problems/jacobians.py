@@ -73,7 +73,7 @@ def as_jacobian(value: Any, m: int, n: int, what: str) -> Jacobian:
 def transposed_product(jac: Jacobian, w: Vector) -> Vector:
     """J'w for a dense, sparse or operator J."""
     if isinstance(jac, np.ndarray):
-        return w @ jac
+        return np.asarray(w.dot(jac))
     if sparse.issparse(jac):
         if jac.format == "csr" and jac.nnz <= TUNING.few_entries:  # SciPy spends most of its time on making J'
             weights = jac.data * np.repeat(w, np.diff(jac.indptr))
@@ -84,7 +84,7 @@ def transposed_product(jac: Jacobian, w: Vector) -> Vector:
 
 def product(jac: Jacobian, v: Vector) -> Vector:
     """J v for a dense, sparse or operator J."""
-    return np.asarray(jac @ v)
+    return np.asarray(jac.dot(v) if isinstance(jac, np.ndarray) else jac @ v)
 
 
 def kind(jac: Jacobian) -> str:
@@ -105,7 +105,7 @@ def dense(jac: Jacobian) -> Vector:
 def row_norms(jac: Jacobian) -> Vector:
     """The max norm of every row; 1 for a LinearOperator, whose entries are not to be had cheaply."""
     if isinstance(jac, np.ndarray):
-        return np.asarray(np.max(np.abs(jac), axis=1, initial=0.0))
+        return np.asarray(np.maximum.reduce(np.abs(jac), axis=1, initial=0.0))
     if sparse.issparse(jac):
         return np.asarray(abs(sparse.csr_array(jac)).max(axis=1).toarray()).ravel()
     return np.ones(jac.shape[0])

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs, dsytrf, dsytrf_lwork, dsytrs
 
-from auglag._norms import finite
+from auglag._norms import finite, largest
 from auglag._typing import Vector
 from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
@@ -93,7 +93,7 @@ class CondensedFactor(Factor):
         with np.errstate(over="ignore", invalid="ignore"):
             matrix = h + (j.T / d) @ j
         self._cholesky, info = dpotrf(matrix, lower=1)
-        self.negative = j.shape[0] if info == 0 and np.isfinite(self._cholesky.diagonal()).all() else None
+        self.negative = j.shape[0] if info == 0 and finite(self._cholesky.diagonal()) else None
 
     def trusted(self) -> bool:
         """Always: positive definite matrices need no pivots."""
@@ -104,13 +104,15 @@ class CondensedFactor(Factor):
             return self._full.solve(b)
         n, t = self._h.shape[0], tuning.TUNING
         x, r = np.zeros(b.size), b
-        target = t.condensed_residual * float(np.max(np.abs(b), initial=0.0))
+        h, j, d = self._h, self._j, self._d
+        transposed, x1, x2 = j.T, x[:n], x[n:]
+        target = t.condensed_residual * largest(b)
         for _ in range(t.condensed_refinements):
-            step = dpotrs(self._cholesky, r[:n] + self._j.T @ (r[n:] / self._d), lower=1)[0]
-            x[:n] += step
-            x[n:] += (self._j @ step - r[n:]) / self._d
-            r = np.concatenate([b[:n] - self._h @ x[:n] - self._j.T @ x[n:], b[n:] - self._j @ x[:n] + self._d * x[n:]])
-            error = float(np.max(np.abs(r), initial=0.0))
+            step = dpotrs(self._cholesky, r[:n] + transposed.dot(r[n:] / d), lower=1)[0]
+            x1 += step
+            x2 += (j.dot(step) - r[n:]) / d
+            r = np.concatenate((b[:n] - h.dot(x1) - transposed.dot(x2), b[n:] - j.dot(x1) + d * x2))
+            error = largest(r)
             if error <= target:
                 return x
         if error > t.condensed_poor * target:
