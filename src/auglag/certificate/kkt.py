@@ -144,8 +144,10 @@ def certificate(
         check = _best(point, enough)
     if not scale_free:
         return replace(check, scale_free=math.nan)
+    if check.residual > (enough or math.inf):
+        return check
     loose = Tolerance.of(enough or TUNING.exactly).scale_free
-    if check.residual > (enough or math.inf) or not check.scale_free > loose:
+    if not check.scale_free > loose:
         return check
     check = with_sizes(problem, check)
     if y is None and problem.m and check.scale_free > loose:

@@ -47,7 +47,7 @@ def _packed(difference: Any) -> Any:
     The order matters: products with matrices that are stored otherwise differ in the last digit, and a matrix from a
     checkpoint is stored row by row.
     """
-    if sparse.issparse(difference):
+    if not isinstance(difference, np.ndarray):
         return difference
     t = tuning.TUNING
     if difference.size > t.packed_entries and np.count_nonzero(difference) < t.packed_density * difference.size:
@@ -111,5 +111,5 @@ class Curvature:
         """The Jacobian of c at the point."""
         j = point.jac
         if self.dense:
-            return j.toarray() if sparse.issparse(j) else np.asarray(j)
+            return j if isinstance(j, np.ndarray) else j.toarray()
         return sparse.csr_array(j)

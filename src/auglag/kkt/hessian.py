@@ -7,7 +7,6 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from auglag._norms import finite
 from auglag._typing import Vector
@@ -25,7 +24,7 @@ class Hessian:
     @property
     def is_sparse(self) -> bool:
         """Whether the matrix is sparse."""
-        return bool(sparse.issparse(self.matrix))
+        return not isinstance(self.matrix, np.ndarray)
 
     def __matmul__(self, d: Vector) -> Vector:
         product = self.matrix.dot(d)

@@ -7,7 +7,6 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from auglag._norms import finite
 from auglag._typing import Vector
@@ -53,7 +52,7 @@ class Model:
     @property
     def is_sparse(self) -> bool:
         """Whether the matrices are sparse."""
-        return bool(sparse.issparse(self.jacobian))
+        return not isinstance(self.jacobian, np.ndarray)
 
     @property
     def finite(self) -> bool:

@@ -467,9 +467,8 @@ class Problem(PointwiseProblem):
 
         noise = np.concatenate([self.precision.noise[rows] for *_, rows in supplied])
         together = stack([np.atleast_2d(m) if isinstance(m, np.ndarray) else m for m in matrices], self.n)
-        rng = np.random.default_rng(0)
         return checking.agrees(
-            values, together, x, self.lower, self.upper, rng, noise, tolerance, negligible, self._least(x)
+            values, together, x, self.lower, self.upper, noise, tolerance, negligible, self._least(x)
         )
 
     def _least(self, x: Vector) -> Vector:

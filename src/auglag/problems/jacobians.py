@@ -89,6 +89,8 @@ def product(jac: Jacobian, v: Vector) -> Vector:
 
 def kind(jac: Jacobian) -> str:
     """What sort of matrix it is: "dense", "sparse" or "operator"."""
+    if isinstance(jac, np.ndarray):
+        return "dense"
     return "operator" if isinstance(jac, LinearOperator) else "sparse" if sparse.issparse(jac) else "dense"
 
 
@@ -129,11 +131,11 @@ def stack(parts: list[Jacobian], n: int) -> Jacobian:
     """Several Jacobians as one: dense if all are dense, sparse if some are sparse, else an operator."""
     if not parts:
         return np.zeros((0, n))
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)
     if any(isinstance(part, LinearOperator) for part in parts):
         return _stacked_operator(parts, n)
-    if any(sparse.issparse(part) for part in parts):
-        return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))
-    return np.vstack(parts)
+    return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))
 
 
 @final

@@ -199,7 +199,8 @@ class Run:
     def course(self) -> Status:
         """Begin or resume, then attempt after attempt."""
         task = presolved(self.task)
-        self.task, self.state = task, State.at_start(task)
+        if task is not self.task:
+            self.task, self.state = task, State.at_start(task)
         if task.check_derivatives and task.hooks.resume is None:
             task.problem.check_derivatives(task.start.x)
         if task.conflict:

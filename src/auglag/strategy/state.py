@@ -68,11 +68,10 @@ class Task:
     x_scale: Vector | None = None  #: units of the variables that the user stated
     check_derivatives: bool = False  #: compare those that the user supplied with differences at the start
     tuning: Tuning = field(default_factory=lambda: tunings.TUNING)
+    judge: Judge = field(init=False)  #: measures points on the original problem
 
-    @property
-    def judge(self) -> Judge:
-        """Measures points on the original problem."""
-        return Judge(self.problem, self.tol, self.scale_free)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "judge", Judge(self.problem, self.tol, self.scale_free))
 
     @property
     def original(self) -> AbstractProblem:
@@ -344,9 +343,10 @@ def scale(task: Task, state: State, x: Vector, *, closely: bool = False) -> None
     if state.sizes is None:
         sizes = units.typical(task.problem.at(x), closely=True)
         state.sizes = sizes if task.x_scale is None else np.fmax(sizes, task.x_scale)
-    sx = scaling_at(task, x, closely=closely).sx
-    measure_in(task, state.sizes, sx)  # finite differences may become better by it
-    state.scaling = scaling_at(task, x, closely=closely, sx=sx)
+    found = scaling_at(task, x, closely=closely)
+    measure_in(task, state.sizes, found.sx)  # finite differences may become better by it
+    changed = task.problem.differenced or found.sx is not None
+    state.scaling = scaling_at(task, x, closely=closely, sx=found.sx) if changed else found
 
 
 def scaling_at(task: Task, x: Vector, *, closely: bool = False, sx: Vector | None = None) -> Scaling:
@@ -364,8 +364,9 @@ def scaling_at(task: Task, x: Vector, *, closely: bool = False, sx: Vector | Non
 
 def measure_in(task: Task, sizes: Vector, unit: Vector | None) -> None:
     """Tell the problem, and the one behind it, how large the variables are."""
-    for problem in {id(p): p for p in (task.original, task.problem)}.values():
-        problem.measure_in(sizes, unit)
+    task.problem.measure_in(sizes, unit)
+    if task.original is not task.problem:
+        task.original.measure_in(sizes, unit)
 
 
 def steps_of(rows: Sequence[Iteration]) -> int:
