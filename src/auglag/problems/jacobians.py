@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
@@ -44,8 +45,11 @@ def vector(x: Vector, size: int, what: str) -> Vector:
     return x
 
 
-def as_jacobian(value: Any, m: int, n: int, what: str) -> Jacobian:
-    """A Jacobian of shape (m, n), dense, sparse or operator; a row may be given as a vector when m = 1."""
+def as_jacobian(value: Any, m: int, n: int, what: str, csr: Callable[[Any], Any] | None = None) -> Jacobian:
+    """A Jacobian of shape (m, n), dense, sparse or operator; a row may be given as a vector when m = 1.
+
+    `csr` makes a csr array of its own of a sparse matrix: `Pattern.csr`, which knows the one before.
+    """
     if type(value) is np.ndarray and value.dtype == np.float64:
         if value.shape == (m, n):
             return value.copy()  # users reuse their arrays
@@ -56,7 +60,7 @@ def as_jacobian(value: Any, m: int, n: int, what: str) -> Jacobian:
     elif sparse.issparse(value):
         if np.iscomplexobj(value):
             raise InputError(f"{what} must be real, got complex values")
-        value = value.tocsr().copy()
+        value = value.tocsr().copy() if csr is None else csr(value)
         shape = value.shape
     else:
         value = real_array(value, what)
@@ -120,8 +124,8 @@ def columns_times(jac: Jacobian, factors: Vector | None) -> Jacobian:
     if isinstance(jac, np.ndarray):
         return jac * factors
     if sparse.issparse(jac):
-        csr = sparse.csr_array(jac)
-        return sparse.csr_array((csr.data * factors[csr.indices], csr.indices, csr.indptr), shape=csr.shape)
+        csr = as_csr(jac)
+        return with_values(csr, csr.data * factors[csr.indices])
     return LinearOperator(
         jac.shape, matvec=lambda v: jac @ (factors * v.ravel()), rmatvec=lambda w: factors * jac.rmatvec(w.ravel())
     )
@@ -153,6 +157,18 @@ class FixedPattern:
         new = _Matrix.__new__(_Matrix)
         new.__dict__ = self._state | {"data": data}
         return new
+
+
+def as_csr(matrix: Any) -> Any:
+    """A sparse matrix as a csr array; one that is one already as it is, with what SciPy knows of its order."""
+    return matrix if type(matrix) is _Matrix else sparse.csr_array(matrix)
+
+
+def with_values(csr: Any, data: Vector) -> Any:
+    """A csr array with the indices of another; SciPy's constructor would look through them again."""
+    new = _Matrix.__new__(_Matrix)
+    new.__dict__ = csr.__dict__ | {"data": data}
+    return new
 
 
 def _stacked_operator(parts: list[Jacobian], n: int) -> LinearOperator:

@@ -17,7 +17,7 @@ from auglag.errors import InputError
 from auglag.inner.base import Traits
 from auglag.problems import units
 from auglag.problems.base import AbstractProblem, Point
-from auglag.problems.jacobians import columns_times, dense, row_norms
+from auglag.problems.jacobians import as_csr, columns_times, dense, row_norms, with_values
 from auglag.problems.tuning import TUNING
 from auglag.prox import Box, Scaled, SeparableSum, SeparableTerm, Zero, add_bounds
 from auglag.prox.base import ProxTerm
@@ -423,9 +423,8 @@ def _finite(second: Any) -> Any:
 
 def _scaled(matrix: Any, factors: Vector) -> Any:
     """The rows of a sparse matrix times their factors, as csr."""
-    csr = matrix if matrix.format == "csr" else sparse.csr_array(matrix)
-    data = csr.data * np.repeat(factors, np.diff(csr.indptr))
-    return sparse.csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
+    csr = as_csr(matrix)
+    return with_values(csr, csr.data * np.repeat(factors, np.diff(csr.indptr)))
 
 
 def require_slacks(slacks: str) -> None:

@@ -33,7 +33,7 @@ from auglag.problems.presolved import Presolved
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.strategy import tuning as tunings
 from auglag.strategy.hooks import Hooks
-from auglag.strategy.plan import UNCHECKED, Standing, suspicion
+from auglag.strategy.plan import UNCHECKED, End, Standing, suspicion
 from auglag.strategy.restarts import penalty_of
 from auglag.strategy.restoration import Restoration
 from auglag.strategy.settings import Settings
@@ -172,6 +172,8 @@ class State:
     attempt: int = 0  #: 0 from x0, then the number of the restart
     earlier: list[Iteration] = field(default_factory=list)  #: the rows of earlier attempts
     first_end: Status | None = None  #: how attempt 0 ended
+    ends: list[End] = field(default_factory=list)  #: of all attempts so far, none of which found a solution
+    repeats: int = 0  #: of those that began elsewhere, the ones that ended where an earlier one did
     sizes: Vector | None = None  #: of the variables, at x_1 (`units.typical`)
     first_objective: float = math.nan  #: f + g at x_1
     accuracy: float = 0.0  #: what errors of the functions beyond double precision make of the residual at x
@@ -198,7 +200,7 @@ class State:
 ACCELERATED = "ACCELERATED"
 #: What a checkpoint may hold.
 CLASSES = (
-    Best, Counts, Doubts, History, Iteration, Memory, Newtons, Precision, Restoration, Scaling, SecondOrder, Sets,
+    Best, Counts, Doubts, End, History, Iteration, Memory, Newtons, Precision, Restoration, Scaling, SecondOrder, Sets,
     State, Status,
 )  # fmt: skip
 
