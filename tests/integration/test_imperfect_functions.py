@@ -383,3 +383,75 @@ def test_values_that_stand_still_are_no_solution_of_a_rounded_function(digits):
         x0 = np.random.default_rng(seed).uniform(-3.0, 3.0, 2)
         res = auglag.minimize(lambda x: round(float((x - 1) @ (x - 1)), digits), x0)
         assert not res.success or np.max(np.abs(res.x - 1.0)) < 1e-4
+
+
+@pytest.mark.parametrize("step", [1e-2, 1e-4, 1e-6])
+def test_values_on_a_grid_of_x_are_no_solution_where_they_stand_still(step):
+    def fun(x):
+        z = np.round(np.asarray(x) / step) * step
+        return (z[0] - 0.7) ** 2 + (z[1] + 0.3) ** 4 + z[0] * z[1]
+
+    res = auglag.minimize(fun, [1.234567, 0.654321])
+    assert res.status is Status.PRECISION_LIMIT
+    assert fun(res.x) < fun([1.234567, 0.654321]) - 0.5
+
+
+def test_an_objective_that_changes_while_the_derivatives_are_checked_is_not_solved():
+    for after in range(1, 30):
+        calls = [0]
+
+        def tilt(calls=calls, after=after):
+            return 1e-2 if calls[0] > after else 0.0
+
+        def fun(x, calls=calls, tilt=tilt):
+            calls[0] += 1
+            return (x - 1) @ (x - 1) + tilt() * x[0]
+
+        res = auglag.minimize(fun, [3.0, 1.0], jac=lambda x, tilt=tilt: 2 * (x - 1) + np.array([tilt(), 0.0]))
+        if res.success:
+            assert abs(res.x[0] - (1 - tilt() / 2)) <= 1e-6
+
+
+def test_two_constraints_that_share_a_counter_are_not_solved():
+    calls = [0]
+
+    def row(entry):
+        def fun(x):
+            calls[0] += 1
+            return x[entry] - 1 + (1e-3 if calls[0] % 2 == 0 else 0.0)
+
+        return {"type": "eq", "fun": fun, "jac": lambda x: np.eye(2)[[entry]]}
+
+    res = auglag.minimize(lambda x: x @ x, [3.0, 1.0], jac=lambda x: 2 * x, constraints=[row(0), row(1)])
+    assert not res.success
+    assert any("same values" in tip for tip in res.advice)
+
+
+def test_constraints_that_depend_on_what_the_objective_saw_last_are_not_called_infeasible():
+    seen = [np.array([2.0, 0.0])]
+
+    def fun(x):
+        seen[0] = x
+        return x @ x
+
+    res = auglag.minimize(fun, seen[0], constraints={"type": "eq", "fun": lambda x: seen[0][0] ** 3 - 1})
+    assert res.status is not Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("size", [1e-8, 1e-6, 1e-4])
+def test_errors_that_are_smooth_over_tiny_distances_are_no_wrong_derivatives(size):
+    def rough(value):
+        return value + size * np.sin(1e7 * value)
+
+    rng = np.random.default_rng(5)
+    for _ in range(5):
+        q, x0 = rng.standard_normal((3, 3)), rng.standard_normal(3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            res = auglag.minimize(
+                lambda x, q=q: rough(1 + x @ q.T @ q @ x),
+                x0,
+                jac=lambda x, q=q: 2 * q.T @ q @ x,
+                constraints={"type": "eq", "fun": lambda x: rough(x.sum() - 1), "jac": lambda x: np.ones((1, 3))},
+            )
+        assert res.status is not Status.WRONG_DERIVATIVES

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import final
 
+import numpy as np
+
 from auglag._typing import Vector
 from auglag.algorithm.status import Status
 from auglag.certificate.kkt import Certificate, certificate, with_sizes
@@ -119,9 +121,9 @@ class Judge:
         does not come near.
         """
         check = self._best_known(best, status)
-        return self._again(best, check) if self.reached(check) and not self.original.repeatable else check
+        return self.again(best, check) if self.reached(check) and not self.original.repeatable else check
 
-    def _again(self, best: Best, check: Certificate) -> Certificate:
+    def again(self, best: Best, check: Certificate) -> Certificate:
         """The certificate of the same (x, y) with f, c and derivatives evaluated afresh; differences are kept."""
         original = self.original
         known = original.at(best.x)
@@ -132,10 +134,18 @@ class Judge:
         original.compare(known, fresh)
         return certificate(original, best.x, check.multipliers, enough=self.tol)
 
-    def measure_again(self, best: Best, check: Certificate) -> Certificate:
-        """The same certificate, with what has been learnt of the errors of the functions since."""
-        again = self.problem.precision.coarse
-        return certificate(self.original, best.x, check.multipliers, enough=self.tol) if again else check
+    def trusts(self, check: Certificate) -> bool:
+        """Whether c is what it was after f was called elsewhere: a verdict on values that change by themselves is none.
+
+        Nothing is known of the new values where the budget is used up.
+        """
+        original = self.original
+        if original.repeatable:
+            return True
+        known, elsewhere = original.at(check.x), Point(original, original.x0)
+        if not math.isnan(elsewhere.f):
+            original.compare(known, original.afresh(known))
+        return bool(np.max(original.precision.c, initial=0.0) <= TUNING.unsteady * check.violation)
 
     def _best_known(self, best: Best, status: Status) -> Certificate:
         """From the values that are known, which are made more accurate where that may help."""

@@ -58,6 +58,8 @@ class Tuning:
     reached: float = 3.0
     #: Without rows, residuals above this multiple of tol say less than the objective: at a kink they say nothing.
     nearly: float = 1e3
+    #: INFEASIBLE is said only where the errors of c are at most this part of the violation.
+    unsteady: float = 0.1
     #: The default of the scale-free tolerance is this times sqrt(tol).
     scale_free: float = 0.1
     #: ... or this times tol, if that is larger: a user who asks for little wants little.

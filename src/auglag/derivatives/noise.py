@@ -3,8 +3,8 @@
 Seven values at a tiny distance from one another say it, by More and Wild's difference table ("Estimating computational
 noise", SIAM J. Sci. Comput. 33, 2011): the k-th differences of a smooth function fall quickly with k, those of noise
 grow as sqrt((2k)! / k!^2), and their signs change. A function that stands still over this distance has rounded values
-(single precision, printed digits, whole numbers) or is constant there: values farther away decide, as those of a
-rounded function are whole multiples of one number apart.
+(single precision, printed digits, whole numbers), takes them from a grid of x, or is constant there. Values farther
+away decide: those of a rounded function are whole multiples of one number apart, those on a grid jump.
 
 What rounding in double precision explains is not called noise: such a function has noise 0 here.
 """
@@ -34,6 +34,7 @@ class Precision:
     noise: Vector  #: absolute error of each value; 0: rounded to double precision, nothing worse
     scale: Vector  #: the size of each function, or of its change over max(1, |x|), if that is larger
     stated: bool = False  #: the user said so
+    unsteady: bool = False  #: two calls with the same x returned different values
 
     @staticmethod
     def full(m: int) -> Precision:
@@ -58,12 +59,12 @@ class Precision:
     def rows(self, keep: Any) -> Precision:
         """The same with these rows of c only."""
         index = np.concatenate([[0], 1 + np.asarray(keep, dtype=np.intp)])
-        return Precision(self.noise[index], self.scale[index], self.stated)
+        return Precision(self.noise[index], self.scale[index], self.stated, self.unsteady)
 
     def at_least(self, noise: Vector) -> Precision:
         """With errors that are no smaller than these."""
         found = np.where(noise > TUNING.full_precision * EPS * self.scale, noise, 0.0)
-        return Precision(np.maximum(self.noise, found), self.scale, self.stated)
+        return Precision(np.maximum(self.noise, found), self.scale, self.stated, self.unsteady)
 
     def part(self, first: int, last: int) -> Noise | None:
         """That of the entries `first` to `last` - 1; None in double precision."""
@@ -117,7 +118,8 @@ def estimate(
     `relative` may be filled in by fun. Six evaluations where all is well. They lie inside the bounds, on one side of x:
     a kink at x itself is not seen. On suspicion, `moving` says which values have a derivative that is not 0. Then x is
     evaluated again after a point at some distance: a simulation that begins where it last ended returns another value,
-    if it is not converged. And a whole number that should move and never does is a rounded one.
+    if it is not converged. Errors may be smooth over tiny distances: wider tables show them. And a whole number that
+    should move and never does is a rounded one.
     """
     line = _line(x, lower, upper, rng)
     t = TUNING.noise_spacing
@@ -148,7 +150,9 @@ def estimate(
         if moving is not None:
             at(TUNING.noise_far)
             again = np.abs(at(0.0) - f0)
-            noise = np.maximum(noise, np.where(again > rounding, again, 0.0))
+            wider = [TUNING.noise_spread * _table_noise(table(spacing)) for spacing in TUNING.noise_doubt]
+            for other in (again, *wider):
+                noise = np.maximum(noise, np.where(other > rounding, other, 0.0))
             whole = still & moving & (noise == 0.0) & (f0 == np.round(f0)) & (at(TUNING.noise_wider[-1]) == f0)
             noise = np.where(whole, 0.5, noise)
         if not (noise.any() or relative.any()):
@@ -215,8 +219,34 @@ def _steps(
         values = table(distance / (TUNING.noise_points - 1) if distance >= 1.0 else distance)
         for i in np.flatnonzero(moves & np.isfinite(values).all(axis=0)):
             noise[i] = 0.5 * _unit(np.abs(np.diff(values[:, i])), float(np.max(np.abs(values[:, i]))))
+        least = TUNING.noise_unit * EPS * np.max(np.abs(values), axis=0)
+        if (far := moves & (noise == 0.0) & (np.abs(values[-1] - f0) > least)).any():
+            noise = np.maximum(noise, _jumps(at, table, f0, np.where(far, least, np.inf), distance))
         still = still & ~moves
     return noise
+
+
+def _jumps(
+    at: Callable[[float], Vector], table: Callable[[float], Matrix], f0: Vector, least: Vector, distance: float
+) -> Vector:
+    """The errors of functions that stand still up to some point before `distance` and jump there; 0 for other ones.
+
+    Bisection finds the point: however near to it, the change of a jump stays above `least`.
+    """
+    low, high = 0.0, distance
+    value = at(high)
+    for _ in range(TUNING.noise_halvings):
+        if not (np.abs(value - f0) > least).any():
+            return np.zeros(f0.size)
+        middle = 0.5 * (low + high)
+        there = at(middle)
+        if (np.abs(there - f0) > least).any():
+            high, value = middle, there
+        else:
+            low = middle
+    jump = np.abs(value - f0)
+    second = np.max(np.abs(np.diff(table(high), 2, axis=0)), axis=0)
+    return np.where((jump > least) & np.isfinite(second), np.maximum(0.5 * jump, 0.25 * second), 0.0)
 
 
 def _unit(differences: Vector, size: float) -> float:

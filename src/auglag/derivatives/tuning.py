@@ -69,6 +69,10 @@ class Tuning:
     #: first is rounding, and a number below the second may be an accident.
     noise_zero: float = 1e3
     noise_unit: float = 1e6
+    #: On suspicion more tables have values so far from one another: about the steps of the checks that mismatched.
+    noise_doubt: tuple[float, ...] = (1e-6, 1e-5, 1e-4)
+    #: Halvings of a distance after which what still changes by the second number above is a jump: 1e-2 becomes 1e-14.
+    noise_halvings: int = 40
     #: Distance from which x is come back to, to see whether a function remembers.
     noise_far: float = 0.1
     #: The change of a function over max(1, |x|) is estimated at this part of the distance.

@@ -265,13 +265,14 @@ class AbstractProblem(ABC):
     @final
     def compare(self, known: Point, fresh: Point) -> None:
         """Two evaluations at one x: values that differ have errors of at least that size."""
-        difference = np.abs(np.append(fresh.f - known.f, fresh.c - known.c))
+        rows = fresh.c - known.c  # first: values of c must not depend on what f saw last
+        difference = np.abs(np.append(fresh.f - known.f, rows))
         if difference.any() and np.isfinite(difference).all():
             sizes = np.abs(np.append(known.f, known.c))
             precision = self.precision
             scale = np.maximum(precision.scale, sizes) if precision.coarse else np.maximum(sizes, 1.0)
             stated = precision.stated and bool((difference <= precision.noise).all())
-            self.workspace.precision = Precision(precision.noise, scale, stated).at_least(difference)
+            self.workspace.precision = Precision(precision.noise, scale, stated, True).at_least(difference)
 
     # The four below let a source fill several parts of a point by one call of the user's code.
 
@@ -430,7 +431,8 @@ class Point:
         twin._grad_error, twin._jac_error = self._grad_error, self._jac_error
         return twin
 
-    def _filled(self, fill: Callable[[Point], None]) -> bool:
+    def filled(self, fill: Callable[[Point], None]) -> bool:
+        """Whether `fill` found the values defined here."""
         try:
             fill(self)
         except EvaluationError:
@@ -443,7 +445,7 @@ class Point:
     @property
     def f(self) -> float:
         """f(x), NaN where not defined."""
-        if self._f is None and not self._filled(self.problem.fill_f):
+        if self._f is None and not self.filled(self.problem.fill_f):
             self._f = math.nan
         assert self._f is not None
         return self._f
@@ -451,7 +453,7 @@ class Point:
     @property
     def grad(self) -> Vector:
         """The gradient of f, NaN where not defined."""
-        if self._grad is None and not self._filled(self.problem.fill_grad):
+        if self._grad is None and not self.filled(self.problem.fill_grad):
             self._grad = np.full(self.problem.n, math.nan)
         assert self._grad is not None
         return self._grad
@@ -459,7 +461,7 @@ class Point:
     @property
     def c(self) -> Vector:
         """c(x), NaN where not defined."""
-        if self._c is None and not self._filled(self.problem.fill_c):
+        if self._c is None and not self.filled(self.problem.fill_c):
             self._c = np.full(self.problem.m, math.nan)
         assert self._c is not None
         return self._c
@@ -467,7 +469,7 @@ class Point:
     @property
     def jac(self) -> Jacobian:
         """The Jacobian of c, NaN where not defined."""
-        if self._jac is None and not self._filled(self.problem.fill_jac):
+        if self._jac is None and not self.filled(self.problem.fill_jac):
             self._jac = np.full((self.problem.m, self.problem.n), math.nan)
         jac: Jacobian = self._jac
         return jac

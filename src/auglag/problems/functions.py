@@ -246,6 +246,16 @@ class Problem(PointwiseProblem):
         else:
             point._c = np.concatenate([np.zeros(0)] + [block.value(point.x) for block in self.blocks])
 
+    def afresh(self, known: Point) -> Point:
+        """Several constraint functions are called in the other order, which shows when one disturbs another."""
+        point = super().afresh(known)
+        if self._joint is None and len(self.blocks) > 1 and not point.filled(self._fill_c_backwards):
+            point._c = np.full(self.m, np.nan)
+        return point
+
+    def _fill_c_backwards(self, point: Point) -> None:
+        point._c = np.concatenate([block.value(point.x) for block in reversed(self.blocks)][::-1])
+
     def fill_jac(self, point: Point) -> None:
         """All Jacobians; one block is kept as it is, several are kept side by side until someone needs one matrix."""
         if self._joint is not None:

@@ -168,7 +168,8 @@ def _about_noise(end: Ending) -> list[str]:
     if precision.stated:
         return [f"derivatives (jac=), which such errors spoil less; or tol={enough:.1e}."]
     stated = f"{{'fun': {precision.f:.0e}, 'constraints': {np.max(precision.c, initial=0.0):.0e}}}"
-    return [
+    steady = "functions that return the same values for the same x: two calls returned different ones."
+    return [steady] * precision.unsteady + [
         f"noise={stated}, if such errors are right: {_errors(end)}. A point as good as they allow is a success then; "
         f"or tol={enough:.1e}."
     ]

@@ -73,13 +73,17 @@ def _ended(run: Run, status: Status) -> Result:
     if endless is not None:
         task.judge.replace(state.best, endless)
     check = task.judge.final(state.best, status)
+    if status is Status.INFEASIBLE and not task.conflict and not task.judge.trusts(check):
+        status = Status.STUCK
     if endless is not None:  # far out a gradient may be small; the objective is known to fall on there
         return _said(run, _result(run, status, check))
     if task.check_derivatives and task.judge.reached(check):
+        known = task.original.workspace.precision
         wrong = task.original.wrong_derivatives(state.best.x, _negligible(run, check))
         if wrong:
             return _said(run, _result(run, Status.WRONG_DERIVATIVES, check, wrong))
-        check = task.judge.measure_again(state.best, check)
+        if task.original.workspace.precision is not known:  # there was a doubt: values may have changed since
+            check = task.judge.again(state.best, check)
     judge = task.judge
     if not judge.accepts(check) and status not in (Status.TIME_LIMIT, Status.EVALUATION_LIMIT, Status.NON_FINITE):
         check = judge.with_sizes(check)
