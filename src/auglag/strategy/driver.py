@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.algorithm import algencan
+from auglag.algorithm import algencan, formulas
 from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.algorithm.outer import Ask, iteration
 from auglag.algorithm.rules import History, Iteration
@@ -204,7 +204,8 @@ class Run:
     def course(self) -> Status:
         """Begin or resume, then attempt after attempt."""
         task = presolved(self.task)
-        self.task, self.state = task, State.at_start(task)
+        if task is not self.task:
+            self.task, self.state = task, State.at_start(task)
         if task.check_derivatives and task.hooks.resume is None:
             task.problem.check_derivatives(task.start.x)
         if task.conflict:
@@ -281,6 +282,7 @@ class Run:
                 state.accuracy = judge.check(state.best).accuracy
                 if judge.solves(state.best):
                     return status
+            note_end(context, state)
             following = plan.next_attempt(state.attempt, context.restarts, aftermath(context, state, status), tuning)
             if following is None or context.rows_left(state) <= 0:
                 # How the attempt from x0 ended says most, unless it merely ran out of iterations.
@@ -710,20 +712,42 @@ def verdict_on_saved(context: Context, state: State) -> Status | None:
     return stop(context, state, InnerStatus[ended])
 
 
+def note_end(context: Context, state: State) -> None:
+    """Note where an attempt without a solution ended, and whether that is nothing new."""
+    rows = state.history.iterations
+    violation = rows[-1].user_violation if rows else math.nan
+    violated = bool(formulas.clearly_violated(violation, context.goal(state)))
+    endless = sum(row.inner_status == InnerStatus.UNBOUNDED.name for row in rows)
+    x = context.form.user_x(state.x).copy()
+    state.ends.append(plan.End(x, violation, violated, 2 * endless > len(rows)))
+    start = context.task.tuning.start_of(state.attempt, context.restarts) if state.attempt else None
+    if start is not None and not start.near:  # one that goes on from the best point ends there
+        state.repeats += plan.repeated(state.ends, context.task.tuning)
+
+
 def aftermath(context: Context, state: State, status: Status) -> plan.Aftermath:
     """How things stand when an attempt has ended."""
     problem, tol = context.task.problem, context.goal(state)
     c = problem.at(state.start_x).c
     feasible = bool(np.all(np.abs(c - np.clip(c, problem.cl, problem.cu)) <= tol))
-    other = scaling_at(context.task, state.start_x, closely=True)
-    unusual = context.task.settings.scaling and not other.same_as(state.scaling)
+    usual, other = (scaling_at(context.task, state.start_x, closely=closely) for closely in (False, True))
+    unusual = context.task.settings.scaling and not other.same_as(usual)
     judge = context.task.judge
     nearly = state.best.residual <= context.task.tuning.nearly_solved * tol
     if not nearly:
         check = judge.check(state.best)
         if check.residual <= check.rounding_reach:
             nearly = judge.with_sizes(check).rounding_limits(judge.tolerance)
-    return plan.Aftermath(status, state.best.residual, feasible, nearly, constrained=problem.m > 0, unusual=unusual)
+    return plan.Aftermath(
+        status,
+        state.best.residual,
+        feasible,
+        nearly,
+        constrained=problem.m > 0,
+        repeats=state.repeats,
+        widened=state.doubts.widened,
+        unusual=unusual,
+    )
 
 
 def begin_again(context: Context, state: State, attempt: int) -> Context:

@@ -149,6 +149,17 @@ class Tuning:
     far_steps: int = 12
     far_entries: int = 3
     far_starts: int = 5
+    #: So many starts elsewhere that ended where an earlier attempt did are enough: no other is tried. One may be
+    #: chance; of the problems of CUTEst that a restart solves, none has two before it.
+    repeated_ends: int = 2
+    #: After INFEASIBLE one is, if restoration has looked from starts far away, too.
+    repeated_infeasible: int = 1
+    #: Two ends are the same if no variable differs by more than this, relative to max(1, |x|): far above what the
+    #: tolerance explains, far below the distance of different minima; ...
+    same_end: float = 1e-3
+    #: ... or if both violate the constraints by the same, up to this part: a least violation may be attained at many
+    #: points, and is known to few digits; or if most subproblems of both had no lower bound.
+    same_violation: float = 1e-2
 
     # Restoration: is there a feasible point?
 

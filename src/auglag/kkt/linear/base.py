@@ -25,7 +25,6 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.kkt.hessian import Hessian
@@ -135,6 +134,6 @@ def block(matrix: Any, rows: Indices, columns: Indices) -> Any:
     """matrix[rows, columns]; the matrix itself where that is all of it."""
     if rows.size == matrix.shape[0] and columns.size == matrix.shape[1]:
         return matrix
-    if sparse.issparse(matrix):
-        return matrix[rows][:, columns]
-    return matrix[np.ix_(rows, columns)]
+    if isinstance(matrix, np.ndarray):
+        return matrix.take(rows, 0).take(columns, 1)
+    return matrix[rows][:, columns]
