@@ -80,6 +80,8 @@ class Loop:
         self.least_mu = scaled_tol / TUNING.last_mu
         self.mu, self.shift, self.last_shift, self.soft_factor = TUNING.first_mu, 0.0, 0.0, 1.0
         self.filter: list[tuple[float, float]] = []
+        self.lengths: list[float] = []
+        self.repairs = 0
         self.largest_theta = self.small_theta = math.inf
         self.entries, self.elastic_before, self.met_at = 0, math.inf, -1
         m = program.m
@@ -144,15 +146,14 @@ class Loop:
                 found = self._search(it, at, values, right, slack, facts)
             except _NoStep:
                 found = None
-            if found is not None:
+            if found is not None and not self._jammed(found[1][0], facts):
                 step, lengths = found
-            elif self.elastic.on and self._harder():
                 continue
-            elif not self._enter(it, at, facts):
+            other = self._otherwise(it, at, facts)
+            if other is None:
                 status = Status.STUCK
                 break
-            else:
-                it = self.entered
+            it = other
         self.times.total = time.perf_counter() - begun
         return Ended(it, facts, status, count, self.times)
 
@@ -186,6 +187,66 @@ class Loop:
         if seconds >= self.seconds:
             return Status.TIME_LIMIT
         return None
+
+    def _jammed(self, length: float, facts: Facts) -> bool:
+        """Whether the last steps were all cut short by sides: the way to the constraints leads along them."""
+        t = TUNING
+        self.lengths = [*self.lengths[1 - t.jammed_steps :], length]
+        may = not self.elastic.on and self.repairs < t.repairs and facts.theta > self.scaled_tol
+        return may and len(self.lengths) == t.jammed_steps and max(self.lengths) < t.jammed_length
+
+    def _otherwise(self, it: Iterate, at: Local, facts: Facts) -> Iterate | None:
+        """An iterate to go on from where there is no step: less violated, or of the elastic form; None if none."""
+        if self.elastic.on:
+            return it if self._harder() else None
+        if facts.violation > self.scaled_tol and self.repairs < TUNING.repairs:
+            repaired = self._restored(it, facts)
+            if repaired is not None:
+                return repaired
+        return self.entered if self._enter(it, at, facts) else None
+
+    def _restored(self, it: Iterate, facts: Facts) -> Iterate | None:
+        """A point that is less violated and acceptable to the filter; None if there seems to be none."""
+        t, p, d = TUNING, self.program, self.d
+        self.repairs += 1
+        self._remember(facts)
+        ref, first, mu = it.w, facts.theta, max(self.mu, facts.primal)
+        near, rho = math.sqrt(mu), t.repair_weight / max(facts.primal, t.elastic_ends)
+        for count in range(t.repair_steps):
+            control = (mu, near, rho)
+            at, values, right, slack, numbers = p.repair(d, it, ref, control)
+            merit, _, most = np.asarray(numbers).tolist()
+            if self._factor(values) is None:
+                return None
+            step, numbers = p.repair_step(d, self._solve(right), slack, it, at, control)
+            length, dual, slope, move = np.asarray(numbers).tolist()
+            if not (math.isfinite(slope) and move > t.tiny):
+                return None
+            for _ in range(t.repair_halvings):
+                values = p.repair_trial(d, it, step, length, ref, control, self.mu)
+                new, theta, phi = np.asarray(values).tolist()
+                noise = t.value_noise * np.finfo(np.float64).eps * abs(merit)
+                if new <= merit + t.repair_decrease * length * min(slope, 0.0) + noise:
+                    break
+                length *= 0.5
+            else:
+                return None
+            it = p.moved(d, it, step, (length, dual), mu)
+            mu = max(self.mu, min(mu, most))
+            if theta <= t.repair_leaves * first and self._accepts(facts, phi, theta, 0.0, 1.0):
+                self.times.log.append(f"restored in {count + 1}: theta {first:.1e} to {theta:.1e}")
+                return self._fresh(it)
+        return None
+
+    def _fresh(self, it: Iterate) -> Iterate:
+        """An iterate after restoration: multipliers of sides that are not too large, those of rows by least squares."""
+        t = TUNING
+        self.lengths = []
+        most = max(float(jnp.max(it.z, initial=0.0)), float(jnp.max(it.u, initial=0.0)))
+        if most > t.repair_largest_multiplier:
+            z, u = (jnp.where(v > 0, 1.0, 0.0) for v in (it.z, it.u))
+            it = it._replace(z=z, u=u)
+        return it._replace(y=self._fitted(it))
 
     def _follow(self, facts: Facts) -> None:
         """What a new mu, or the first iterate, means for the filter."""
@@ -354,6 +415,7 @@ class Loop:
 
     def _restart(self) -> None:
         self.filter, self.largest_theta, self.small_theta = [], math.inf, math.inf
+        self.lengths = []
         self.last_shift, self.soft_factor = 0.0, 1.0
 
     def _outer(self, facts: Facts, it: Iterate) -> bool:

@@ -45,7 +45,7 @@ class Elastic(NamedTuple):
 class Local(NamedTuple):
     """What an iterate's derivatives are: scaled."""
 
-    gradient: Any
+    gradient: Any  #: of the objective, in w
     c: Any  #: c - s
     jac: Any
     hess: Any
@@ -110,7 +110,8 @@ class Program:
         self.advance, self.assemble, self.right = jax.jit(self._advance), jax.jit(self._assemble), jax.jit(self._right)
         self.post, self.trial, self.slopes = jax.jit(self._post), jax.jit(self._trial), jax.jit(self._slopes)
         self.values, self.least_squares = jax.jit(self._values), jax.jit(self._least_squares)
-        self.last = jax.jit(self._last)
+        self.repair, self.repair_step = jax.jit(self._repair), jax.jit(self._repair_step)
+        self.repair_trial, self.moved, self.last = jax.jit(self._repair_trial), jax.jit(self._moved), jax.jit(self._last)
 
     def data(self, problem: ModelProblem) -> dict[str, Any]:
         """Parameters, sides and scaling of one problem, beside what is the same for all."""
@@ -164,7 +165,8 @@ class Program:
         low, high, p, q = gaps(d, it.w)
         weights = jnp.where(low, it.z / p, 0.0) + jnp.where(high, it.u / q, 0.0)
         entries = entries * d["scale_c"][d["jac_row"]]
-        return f * d["scale_f"], Local(gradient * d["scale_f"] * d["free"], c, entries, second, weights)
+        gradient = jnp.concatenate([gradient * d["scale_f"] * d["free"], jnp.zeros(self.rows.size)])
+        return f * d["scale_f"], Local(gradient, c, entries, second, weights)
 
     def _barrier(self, d: Any, w: Any, f: Any, mu: Any, r: Any, elastic: Elastic) -> Any:
         low, high, p, q = gaps(d, w)
@@ -180,9 +182,13 @@ class Program:
         n = self.n
         first = jnp.where(d["free"] > 0, at.weights[:n] + shift, 1.0)
         second = jnp.full(self.m, -(soft + elastic.on / elastic.rho))
-        second = second.at[d["rows"]].add(-1.0 / (at.weights[n:] + shift))
+        second = second.at[d["rows"]].add(-1.0 / self._slack_weights(at, shift))
         contributions = jnp.concatenate([at.hess, at.jac, first, second])
         return jnp.zeros(self.pattern.nnz).at[d["places"]].add(contributions)
+
+    def _slack_weights(self, at: Local, shift: Any) -> Any:
+        """The diagonal of the slacks; those without sides are free to move."""
+        return jnp.maximum(at.weights[self.n :] + shift, TUNING.least_weight)
 
     def _central(self, d: Any, w: Any, mu: Any) -> Any:
         """The gradient of the barrier terms."""
@@ -194,10 +200,11 @@ class Program:
     ) -> tuple[Any, Any]:
         """The right side of Newton's equations for the residual `rows` of the rows, and the slacks' part."""
         n, central = self.n, self._central(d, it.w, mu)
-        first = -(at.gradient + self._transposed(d, at.jac, it.y) + central[:n]) * d["free"]
+        central = central + at.gradient
+        first = -(self._transposed(d, at.jac, it.y) + central[:n]) * d["free"]
         slack = it.y[d["rows"]] - central[n:]
         second = -rows + elastic.on * (it.r + (it.y - elastic.yk) / elastic.rho)
-        second = second.at[d["rows"]].add(slack / (at.weights[n:] + shift))
+        second = second.at[d["rows"]].add(slack / self._slack_weights(at, shift))
         return jnp.concatenate([first, second]), slack
 
     def _least_squares(self, d: Any, it: Iterate) -> tuple[Any, Any]:
@@ -206,7 +213,7 @@ class Program:
         flat = at._replace(hess=jnp.zeros_like(at.hess), weights=jnp.zeros_like(at.weights))
         plain = Elastic(jnp.zeros(()), jnp.zeros(self.m), jnp.ones(()))
         values = self._assemble(d, flat, 1.0, TUNING.soft_most, plain)
-        first = -(at.gradient - it.z[: self.n] + it.u[: self.n]) * d["free"]
+        first = -(at.gradient - it.z + it.u)[: self.n] * d["free"]
         second = jnp.zeros(self.m).at[d["rows"]].add(it.z[self.n :] - it.u[self.n :])
         return values, jnp.concatenate([first, second])
 
@@ -238,7 +245,7 @@ class Program:
     ) -> tuple[Any, Any]:
         n, t = self.n, TUNING
         low, high, p, q = gaps(d, it.w)
-        dual = jnp.concatenate([at.gradient + self._transposed(d, at.jac, it.y), -it.y[d["rows"]]]) - it.z + it.u
+        dual = jnp.concatenate([self._transposed(d, at.jac, it.y), -it.y[d["rows"]]]) + at.gradient - it.z + it.u
         rows = at.c + elastic.on * it.r
         own = elastic.on * (elastic.rho * it.r - elastic.yk + it.y)
         below, above = jnp.where(low, p * it.z, 0.0), jnp.where(high, q * it.u, 0.0)
@@ -300,7 +307,7 @@ class Program:
         n, (mu, shift, fraction) = self.n, control
         error = right - self._product(d, values, solution)
         dx, dy = solution[:n] * d["free"], solution[n:]
-        dw = jnp.concatenate([dx, (dy[d["rows"]] + slack) / (at.weights[n:] + shift)])
+        dw = jnp.concatenate([dx, (dy[d["rows"]] + slack) / self._slack_weights(at, shift)])
         low, high, p, q = gaps(d, it.w)
         dz = jnp.where(low, mu / p - it.z - it.z / p * dw, 0.0)
         du = jnp.where(high, mu / q - it.u + it.u / q * dw, 0.0)
@@ -308,8 +315,7 @@ class Program:
         step = Iterate(dw, dy, dz, du, dr)
         longest = jnp.minimum(reach(p, dw, low, fraction), reach(q, -dw, high, fraction))
         dual = jnp.minimum(reach(it.z, dz, low, fraction), reach(it.u, du, high, fraction))
-        gradient = jnp.concatenate([at.gradient, jnp.zeros(self.rows.size)]) + self._central(d, it.w, mu)
-        slope = jnp.dot(gradient, dw) + elastic.on * jnp.dot(elastic.rho * it.r - elastic.yk, dr)
+        slope = jnp.dot(at.gradient + self._central(d, it.w, mu), dw) + elastic.on * jnp.dot(elastic.rho * it.r - elastic.yk, dr)
         phi, theta, rows = self._trial(d, it, step, longest, mu, elastic)
         move = largest(dw / jnp.maximum(1.0, jnp.abs(it.w)))
         accuracy = largest(error) / jnp.maximum(largest(right), 1e-300)
@@ -327,6 +333,57 @@ class Program:
         f, c = self._values(d, w[: self.n])
         rows = self._rows(d, c, w) + elastic.on * r
         return self._barrier(d, w, f, mu, r, elastic), jnp.sum(jnp.abs(rows)), rows
+
+    # ------------------------------------------------------------------------------------- restoration
+
+    def _repair(self, d: Any, it: Iterate, ref: Any, control: Any) -> tuple[Local, Any, Any, Any, Any]:
+        """Matrix and right side of a Gauss-Newton step on `_merit`: (derivatives, matrix, right, slacks' part, facts).
+
+        A step of the elastic form without the objective: yk = 0, and rows linear. The matrix is quasi-definite anyway.
+        """
+        mu, near, rho = control
+        _, at = self._slopes(d, it._replace(y=jnp.zeros(self.m)))
+        size = near / jnp.maximum(1.0, jnp.abs(ref)) ** 2
+        at = at._replace(gradient=size * (it.w - ref), hess=jnp.zeros_like(at.hess), weights=at.weights + size)
+        plain = Elastic(jnp.zeros(()), jnp.zeros(self.m), jnp.ones(()))
+        values = self._assemble(d, at, 0.0, 1.0 / rho, plain)
+        still = it._replace(y=jnp.zeros(self.m))
+        right, slack = self._right(d, still, at, at.c, mu, 0.0, plain)
+        merit = self._merit(d, it.w, at.c, ref, control)
+        return at, values, right, slack, jnp.stack([merit, jnp.sum(jnp.abs(at.c)), largest(at.c)])
+
+    def _merit(self, d: Any, w: Any, rows: Any, ref: Any, control: Any) -> Any:
+        """rho/2 |c - s|^2, the barrier, and the distance to the reference."""
+        mu, near, rho = control
+        plain = Elastic(jnp.zeros(()), jnp.zeros(self.m), jnp.ones(()))
+        away = 0.5 * near * jnp.sum(((w - ref) / jnp.maximum(1.0, jnp.abs(ref))) ** 2)
+        return 0.5 * rho * jnp.dot(rows, rows) + away + self._barrier(d, w, 0.0, mu, jnp.zeros(self.m), plain)
+
+    def _repair_step(
+        self, d: Any, solution: Any, slack: Any, it: Iterate, at: Local, control: Any
+    ) -> tuple[Iterate, Any]:
+        """The step, and (longest primal, longest dual, slope of the merit, largest move)."""
+        n, (mu, _, rho) = self.n, control
+        dx, y = solution[:n] * d["free"], solution[n:]
+        dw = jnp.concatenate([dx, (y[d["rows"]] + slack) / self._slack_weights(at, 0.0)])
+        low, high, p, q = gaps(d, it.w)
+        dz = jnp.where(low, mu / p - it.z - it.z / p * dw, 0.0)
+        du = jnp.where(high, mu / q - it.u + it.u / q * dw, 0.0)
+        fraction = TUNING.to_sides
+        longest = jnp.minimum(reach(p, dw, low, fraction), reach(q, -dw, high, fraction))
+        dual = jnp.minimum(reach(it.z, dz, low, fraction), reach(it.u, du, high, fraction))
+        slope = jnp.dot(at.gradient + self._central(d, it.w, mu), dw) + jnp.dot(at.c, y - rho * at.c)
+        step = Iterate(dw, jnp.zeros(self.m), dz, du, jnp.zeros(self.m))
+        return step, jnp.stack([longest, dual, slope, largest(dw / jnp.maximum(1.0, jnp.abs(it.w)))])
+
+    def _repair_trial(self, d: Any, it: Iterate, step: Iterate, length: Any, ref: Any, control: Any, mu: Any) -> Any:
+        """(merit, theta, phi of the barrier problem for its own mu) at a step length."""
+        w = it.w + length * step.w
+        f, c = self._values(d, w[: self.n])
+        rows = self._rows(d, c, w)
+        plain = Elastic(jnp.zeros(()), jnp.zeros(self.m), jnp.ones(()))
+        phi = self._barrier(d, w, f, mu, jnp.zeros(self.m), plain)
+        return jnp.stack([self._merit(d, w, rows, ref, control), jnp.sum(jnp.abs(rows)), phi])
 
     def _last(self, d: Any, it: Iterate) -> tuple[Any, Any, Any]:
         """x and the multipliers of rows and bounds, in the user's units."""

@@ -78,6 +78,8 @@ class Tuning:
     usable: float = 1e-4
     refinement_leaves: float = 0.5
     refinements: int = 8
+    #: Slacks without sides have this weight instead of none: it only must not be zero.
+    least_weight: float = 1e-14
     #: Shifts for a wrong inertia (WB, Algorithm IC: delta_w^0, bar kappa_w^+, kappa_w^+, kappa_w^-, delta_w^min; the
     #: largest by trial).
     first_shift: float = 1e-4
@@ -129,6 +131,27 @@ class Tuning:
     #: It begins with mu at least this, and multipliers of rows no larger than this. By trial.
     elastic_mu: float = 1e-3
     elastic_largest_multiplier: float = 1e4
+
+    # Restoration
+
+    #: It is entered where the filter takes no step, or where none of the last `jammed_steps` steps was longer than
+    #: `jammed_length`. By trial.
+    jammed_steps: int = 6
+    jammed_length: float = 0.05
+    #: Its mu is the largest violation, at least the mu of the run (WB, section 3.3.1); the weight of the squared
+    #: violation is this over the largest violation (WB (30): rho = 1000, for the 1-norm), that of the distance to the
+    #: first point is sqrt(mu) (WB (31): zeta).
+    repair_weight: float = 1000.0
+    #: Most steps, and the part of the violation that may be left (WB: kappa_resto = 0.9).
+    repair_steps: int = 60
+    repair_leaves: float = 0.9
+    #: Part of the promised decrease of the merit function that is asked for, and most halvings. As usual.
+    repair_decrease: float = 1e-4
+    repair_halvings: int = 20
+    #: Multipliers of sides begin anew with 1 where one is larger than this (WB, section 3.3.1).
+    repair_largest_multiplier: float = 1e3
+    #: Most restorations in a run; after that, the elastic form. By trial.
+    repairs: int = 12
 
     # When a run ends
 
