@@ -3,39 +3,106 @@
     min f(x) + g(x)  subject to  constraints and bounds
 
 `auglag.minimize` is the front door; `auglag.certify` checks a point from any solver; `auglag.prox` holds the terms g.
+`import auglag` itself imports nothing: each name brings its module along when it is first used.
 """
 
-from auglag import datasets, prox, stochastic, theory
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
 from auglag._version import __version__
-from auglag.algorithm.algencan import AlgencanPenalty, AlgencanTolerance
-from auglag.algorithm.rules import (
-    Adaptive,
-    Always,
-    Constant,
-    DualRule,
-    FromScale,
-    Full,
-    Geometric,
-    History,
-    InitialPenalty,
-    Iteration,
-    PenaltyRule,
-    PowerLaw,
-    Short,
-    ToleranceRule,
-)
-from auglag.algorithm.status import Status
-from auglag.budget import Budget
-from auglag.certificate import Certificate, Tolerance
-from auglag.errors import AuglagError, CheckpointError, DerivativeError, EvaluationError, InputError, OptionError
-from auglag.inner import LBFGSB, NewtonCG, Panoc, ProximalGradient, ProximalPoint, QPModel, SpectralProximalGradient
-from auglag.log import JsonLog
-from auglag.minimize import certify, minimize, multistart, scipy_method
-from auglag.problems.base import AbstractProblem
-from auglag.problems.functions import Problem
-from auglag.result import Result
-from auglag.strategy.settings import PRESETS, VARIANTS
-from auglag.strategy.sqp import SQP
+
+if TYPE_CHECKING:  # what `_HOMES` says, for editors and type checkers; a test compares the two
+    from auglag import datasets, prox, stochastic, theory
+    from auglag.algorithm.algencan import AlgencanPenalty, AlgencanTolerance
+    from auglag.algorithm.rules import (
+        Adaptive,
+        Always,
+        Constant,
+        DualRule,
+        FromScale,
+        Full,
+        Geometric,
+        History,
+        InitialPenalty,
+        Iteration,
+        PenaltyRule,
+        PowerLaw,
+        Short,
+        ToleranceRule,
+    )
+    from auglag.algorithm.status import Status
+    from auglag.budget import Budget
+    from auglag.certificate import Certificate, Tolerance
+    from auglag.errors import AuglagError, CheckpointError, DerivativeError, EvaluationError, InputError, OptionError
+    from auglag.inner import LBFGSB, NewtonCG, Panoc, ProximalGradient, ProximalPoint, QPModel, SpectralProximalGradient
+    from auglag.log import JsonLog
+    from auglag.minimize import certify, minimize, multistart, scipy_method
+    from auglag.problems.base import AbstractProblem
+    from auglag.problems.functions import Problem
+    from auglag.result import Result
+    from auglag.strategy.settings import PRESETS, VARIANTS
+    from auglag.strategy.sqp import SQP
+
+#: Module -> the names that come from it.
+_HOMES = {
+    "auglag.algorithm.algencan": ("AlgencanPenalty", "AlgencanTolerance"),
+    "auglag.algorithm.rules": (
+        *("Adaptive", "Always", "Constant", "DualRule", "FromScale", "Full", "Geometric", "History", "InitialPenalty"),
+        *("Iteration", "PenaltyRule", "PowerLaw", "Short", "ToleranceRule"),
+    ),
+    "auglag.algorithm.status": ("Status",),
+    "auglag.budget": ("Budget",),
+    "auglag.certificate": ("Certificate", "Tolerance"),
+    "auglag.errors": (
+        *("AuglagError", "CheckpointError", "DerivativeError", "EvaluationError", "InputError", "OptionError"),
+    ),
+    "auglag.inner": (
+        *("LBFGSB", "NewtonCG", "Panoc", "ProximalGradient", "ProximalPoint", "QPModel", "SpectralProximalGradient"),
+    ),
+    "auglag.log": ("JsonLog",),
+    "auglag.minimize": ("certify", "minimize", "multistart", "scipy_method"),
+    "auglag.problems.base": ("AbstractProblem",),
+    "auglag.problems.functions": ("Problem",),
+    "auglag.result": ("Result",),
+    "auglag.strategy.settings": ("PRESETS", "VARIANTS"),
+    "auglag.strategy.sqp": ("SQP",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, or a module of the package, imported when it is first asked for."""
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    elif name.startswith("_"):
+        raise AttributeError(f"module 'auglag' has no attribute {name!r}")
+    else:
+        try:
+            value = importlib.import_module(f"auglag.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"auglag.{name}":
+                raise
+            raise AttributeError(f"module 'auglag' has no attribute {name!r}") from None
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """`auglag.minimize` and `auglag.multistart` are functions, though they have modules of the same name: importing
+    those binds the modules as attributes of the package, which is not to happen."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (isinstance(value, ModuleType) and name in _HOME):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 __all__ = [
     "LBFGSB",

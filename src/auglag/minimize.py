@@ -25,6 +25,7 @@ from auglag.certificate import Certificate, Tolerance, certificate
 from auglag.derivatives.noise import Precision
 from auglag.errors import InputError, OptionError, require_positive
 from auglag.inner import InnerSolver
+from auglag.kkt.linear import require_solver, using
 from auglag.log import JsonLog, headers
 from auglag.multistart import places, require_picklable, solve_all
 from auglag.persist.checkpoint import usable_path
@@ -68,6 +69,7 @@ def minimize(
     penalty_weights: Any = None,
     restoration: bool | None = None,
     acceleration: SQP | bool | None = None,
+    linear_solver: str = "auto",
     restarts: int | None = None,
     gives_up: bool | None = None,
     starts: Any = None,
@@ -136,6 +138,10 @@ def minimize(
     acceleration : bool or SQP
         Whether Newton's method on the KKT conditions is tried between the iterations of Algorithm 1; inner="auto" then
         takes "qp" where it can. False: Algorithm 1 alone, and inner="auto" takes another solver.
+    linear_solver : str
+        What factorises large sparse matrices: "qdldl" (`pip install 'auglag[sparse]'`), "pardiso" (`pip install
+        pypardiso`), "superlu" (in SciPy, always there). "auto" takes qdldl where it is installed, Pardiso where that is
+        and qdldl's factors turn out to be large, else SuperLU.
     restarts : int
         The most other starts that are tried if no solution is found from x0 (default 7; with inner="qp" only): the
         best point so far if it is near a solution, x0 in units of the variables' sizes where these are unusual, the
@@ -189,6 +195,7 @@ def minimize(
     tolerance_pair = Tolerance.of(tol)
     if not isinstance(progress, bool):
         raise InputError(f"progress must be True or False, got {progress!r}")
+    linear_solver = require_solver(linear_solver)
     settings = resolve(
         variant=variant,
         preset=preset,
@@ -228,7 +235,7 @@ def minimize(
     limits = budget or Budget()
     found: list[Result] = []
     try:
-        with problem.running():
+        with problem.running(), using(linear_solver):
             problem.workspace.precision = errors
             before = problem.counts.copy() if problem is fun else Counts()  # making the problem is part of the run
             meter = Meter(problem.counts, limits, before)

@@ -12,7 +12,7 @@ from auglag.algorithm.status import Status
 from auglag.problems import cutest
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.strategy import driver, tuning
-from auglag.strategy.plan import Aftermath, next_attempt
+from auglag.strategy.plan import Aftermath, End, next_attempt, repeated
 from auglag.strategy.tuning import TUNING
 
 
@@ -84,7 +84,7 @@ def test_an_infeasible_problem_stays_infeasible_and_says_how_often_it_was_tried(
     result = rootless(1.5)
     assert result.status is Status.INFEASIBLE
     assert result.certificate.violation == pytest.approx(1.0)
-    assert "2 restarts did not help" in result.message
+    assert "1 restart did not help" in result.message
 
 
 def test_a_proof_of_infeasibility_stands_when_the_budget_ends_in_a_restart():
@@ -176,6 +176,60 @@ def test_the_order_of_starts():
     efforts = [TUNING.effort(k, most) for k in (0, 1, 2, 3, most)]
     assert efforts == [TUNING.effort_first] * 3 + [TUNING.effort_other, TUNING.effort_last]
     assert TUNING.effort(0, 0) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("status", "repeats", "widened", "over"),
+    [
+        (Status.STUCK, 0, True, False),
+        (Status.STUCK, 1, True, False),  # one may be chance
+        (Status.STUCK, 2, False, True),
+        (Status.ITERATION_LIMIT, 2, False, True),
+        (Status.INFEASIBLE, 0, True, False),
+        (Status.INFEASIBLE, 1, False, False),
+        (Status.INFEASIBLE, 1, True, True),  # restoration has looked far away, too
+        (Status.INFEASIBLE, 2, False, True),
+    ],
+)
+def test_starts_that_end_where_others_did_are_enough(status, repeats, widened, over):
+    after = Aftermath(status, residual=1.0, feasible=False, repeats=repeats, widened=widened)
+    assert (next_attempt(3, TUNING.most_restarts, after, TUNING) is None) == over
+
+
+HERE = End(np.array([1.0, 2000.0]), violation=3.0, violated=True, endless=False)
+
+
+@pytest.mark.parametrize(
+    ("why", "other", "same"),
+    [
+        ("the same point", replace(HERE, violation=1e-9, violated=False, x=HERE.x * 1.0005), True),
+        ("another point that is feasible", replace(HERE, violation=1e-9, violated=False, x=HERE.x * 1.5), False),
+        ("another point with the same violation", replace(HERE, violation=3.02, x=-HERE.x), True),
+        ("another point with another violation", replace(HERE, violation=3.3, x=-HERE.x), False),
+        ("the same point, but f fell without end there", replace(HERE, endless=True), False),
+        ("a point with a NaN", replace(HERE, violated=False, x=np.array([np.nan, 1.0])), False),
+    ],
+)
+def test_ends_that_are_the_same(why, other, same):
+    assert HERE.same_as(other, TUNING) is other.same_as(HERE, TUNING) is same
+    assert repeated([other, replace(HERE, endless=True), HERE], TUNING) is same
+    assert not repeated([HERE], TUNING)
+
+
+def test_falls_without_end_are_the_same_wherever_they_lead():
+    falls = replace(HERE, endless=True)
+    assert falls.same_as(replace(falls, x=-falls.x, violation=0.0, violated=False), TUNING)
+
+
+def test_a_run_ends_after_two_starts_that_end_where_the_first_did():
+    """x^2 = -1 and |y| <= 1: the least violation is 1, wherever one begins, and restoration is not asked."""
+    row = {"type": "eq", "fun": lambda x: x[0] ** 2 + 1.0, "jac": lambda x: [2.0 * x[0], 0.0]}
+    run = {"jac": lambda x: [0.0, 2.0 * x[1]], "bounds": [(-5.0, 5.0), (-1.0, 1.0)], "constraints": row}
+    result = auglag.minimize(lambda x: x[1] ** 2, [2.0, 0.5], restoration=False, **run)
+    assert not result.success
+    attempts = {row["attempt"] for row in result.history}
+    assert len(attempts) == 3
+    assert "2 restarts did not help." in result.message
 
 
 def test_a_point_near_a_solution_is_gone_on_from_with_f_scaled_anew():

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import auglag
 
 SOURCE = Path(auglag.__file__).parent
@@ -121,3 +123,49 @@ def test_importing_auglag_imports_no_optional_package_prints_nothing_and_warns_o
     code = f"import sys, auglag; sys.exit(str({OPTIONAL!r} & set(sys.modules) or '') or 0)"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def imported_by(code: str) -> set[str]:
+    """The modules that are there after `code` in a new process."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_import_auglag_imports_neither_numpy_nor_scipy_nor_any_part_of_the_package():
+    found = imported_by("import auglag")
+    assert not {"numpy", "scipy"} & found
+    assert {name for name in found if name.startswith("auglag")} == {"auglag", "auglag._version"}
+
+
+def test_a_solve_imports_neither_the_stochastic_methods_nor_data_nor_the_paper_nor_scipy_stats():
+    found = imported_by("import auglag; auglag.minimize(lambda x: x @ x, [1.0])")
+    assert "auglag.minimize" in found, "the premise"
+    parts = ("stochastic", "datasets", "theory", "paper", "bench", "cli")
+    assert not {f"auglag.{part}" for part in parts} & found
+    assert "scipy.stats" not in found
+
+
+def test_names_are_bound_to_the_same_modules_for_type_checkers_and_at_run_time():
+    body = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8")).body
+    (block,) = [part for part in body if isinstance(part, ast.If)]
+    stated = {}
+    for statement in block.body:
+        assert isinstance(statement, ast.ImportFrom)
+        for alias in statement.names:
+            stated[alias.name] = statement.module
+    modules_of = {name: home for name, home in stated.items() if home != "auglag"}
+    assert modules_of == auglag._HOME
+    assert {*stated, "__version__"} == set(auglag.__all__)
+    assert set(auglag.__all__) <= set(dir(auglag))
+
+
+def test_minimize_is_the_function_whichever_module_is_imported_first():
+    code = "import auglag.minimize, auglag.multistart, auglag; assert callable(auglag.minimize), auglag.minimize"
+    assert "auglag.minimize" in imported_by(f"{code}\nassert callable(auglag.multistart)")
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'auglag' has no attribute 'minimise'"):
+        _ = auglag.minimise

@@ -43,20 +43,17 @@ class Judge:
     problem: AbstractProblem  #: that the run solves; perhaps presolved
     tol: float
     scale_free: float = math.inf  #: tolerance of the scale-free test
+    tolerance: Tolerance = field(init=False)  #: both of them
+    original: AbstractProblem = field(init=False)  #: the user's problem, with all of its rows
+
+    def __post_init__(self) -> None:
+        problem = self.problem
+        object.__setattr__(self, "tolerance", Tolerance(self.tol, self.scale_free))
+        object.__setattr__(self, "original", problem.original if isinstance(problem, Presolved) else problem)
 
     def accepts(self, check: Certificate) -> bool:
         """Whether a certificate is one of a solution."""
         return check.meets(self.tolerance)
-
-    @property
-    def tolerance(self) -> Tolerance:
-        """Both of them."""
-        return Tolerance(self.tol, self.scale_free)
-
-    @property
-    def original(self) -> AbstractProblem:
-        """The user's problem, with all of its rows."""
-        return self.problem.original if isinstance(self.problem, Presolved) else self.problem
 
     def offer(self, best: Best, residual: float, x: Vector, y: Vector) -> None:
         """Take a better point."""

@@ -6,21 +6,21 @@ Nothing here depends on how the point was found, and the solver's `success` foll
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
+from auglag._norms import finite, norm, some
 from auglag._typing import Jacobian, Vector
 from auglag.certificate.multipliers import best_multipliers
+from auglag.certificate.parts import Parts, row_gaps
+from auglag.certificate.scale_free import point_aside, rounding, scale_free, sizes
 from auglag.certificate.tolerance import Tolerance
 from auglag.certificate.tuning import TUNING
-from auglag.errors import OutOfBudget
-from auglag.problems import units
 from auglag.problems.base import AbstractProblem, Point
-from auglag.problems.jacobians import columns_times, product, row_norms, transposed_product
+from auglag.problems.jacobians import columns_times
 from auglag.prox import SeparableTerm, Zero
 
 
@@ -144,8 +144,10 @@ def certificate(
         check = _best(point, enough)
     if not scale_free:
         return replace(check, scale_free=math.nan)
+    if check.residual > (enough or math.inf):
+        return check
     loose = Tolerance.of(enough or TUNING.exactly).scale_free
-    if check.residual > (enough or math.inf) or not check.scale_free > loose:
+    if not check.scale_free > loose:
         return check
     check = with_sizes(problem, check)
     if y is None and problem.m and check.scale_free > loose:
@@ -157,12 +159,12 @@ def certificate(
 
 def with_sizes(problem: AbstractProblem, check: Certificate) -> Certificate:
     """The certificate with scale_free measured as well as it can be, which may take f and c at one more point."""
-    point, aside = problem.at(check.x), _aside(problem, check.x)
+    point, aside = problem.at(check.x), point_aside(problem, check.x)
     if aside is None:
         return check
-    y = check.multipliers
-    beside = _scale_free(point, y, aside)
-    explained = _scale_free(point, y, aside, TUNING.reached) if point.has_errors else beside
+    at = Parts(point, check.multipliers)
+    beside = scale_free(at, aside)
+    explained = scale_free(at, aside, TUNING.reached) if point.has_errors else beside
     return replace(check, scale_free=min(check.scale_free, beside), unexplained=min(check.unexplained, explained))
 
 
@@ -172,7 +174,7 @@ def _fitted_in_units(point: Point, enough: float) -> Vector:
     if problem.g is not None or isinstance(point.jac, LinearOperator):
         return np.zeros(problem.m)
     with np.errstate(all="ignore"):
-        size_x, size_f, size_c = _sizes(point, np.zeros(problem.m), _aside(problem, point.x))
+        size_x, size_f, size_c = sizes(Parts(point, np.zeros(problem.m)), point_aside(problem, point.x))
     size_f = size_f if 0.0 < size_f < math.inf else np.float64(1.0)
     with np.errstate(all="ignore"):
         view = Point(_InUnits(problem, size_x, size_c), point.x / size_x)
@@ -232,168 +234,54 @@ def _best(point: Point, enough: float) -> Certificate:
 
 
 def _measure(point: Point, y: Vector) -> Certificate:
-    problem, x = point.problem, point.x
-    inside = np.clip(x, problem.lower, problem.upper)
-    bound_violation = float(np.linalg.norm(x - inside))
-    c = point.c
-    row_violation = np.maximum(np.maximum(problem.cl - c, c - problem.cu), 0.0)
-    violation = math.hypot(float(np.linalg.norm(row_violation)), bound_violation)
-    with np.errstate(invalid="ignore", over="ignore"):  # an infinite entry makes a NaN, which no tolerance meets
-        lagrangian_gradient = point.lagrangian_gradient(y)
-    size, gap = _row_gaps(problem.cl, problem.cu, c, y)
-    splits = [
-        split for bounds in _for_bounds(problem, x, -lagrangian_gradient) for split in _for_rows(bounds, size, gap)
-    ]
-    best = min(splits, key=lambda split: split.residual(violation))
-    z = best.z.copy()
+    """The certificate of (x, y), without more evaluations than these; the same again is looked up at the point."""
+    problem, work = point.problem, point.problem.workspace
+    known = point.measured
+    if known is not None and known[0] is work.sizes and known[1] is work.precision and known[2] == y.tobytes():
+        found: Certificate = known[3]
+        return found
+    at = Parts(point, y)
+    bound_violation = norm(at.outside)
+    violation = math.hypot(norm(at.violation), bound_violation)
+    best = _settled(problem, point.x, at.slope, at.multiplier, at.gap, violation)
+    z = best.z
     if problem.differenced:
-        z[problem.lower == problem.upper] = math.nan  # differences do not move a fixed variable
-    worst = [int(i) for i in np.argsort(-row_violation, kind="stable")[: TUNING.most_named] if row_violation[i] != 0.0]
-    named = {problem.row_name(i): float(row_violation[i]) for i in worst}
-    if bound_violation > 0:
-        named["bounds"] = bound_violation
-    g_value = problem.g.value(x) if problem.g is not None else 0.0
-    scale_free = _scale_free(point, y)
-    return Certificate(
-        x=x,
+        z = np.where(problem.lower == problem.upper, math.nan, z)  # differences do not move a fixed variable
+    relative = scale_free(at)
+    found = Certificate(
+        x=point.x,
         multipliers=y,
         bound_multipliers=z,
-        objective=float(point.f + g_value),
+        objective=float(point.f + (problem.g.value(point.x) if problem.g is not None else 0.0)),
         stationarity=best.stationarity,
         violation=violation,
         complementarity=best.complementarity,
-        row_violations=named,
-        gradient_norm=float(np.linalg.norm(point.grad)),
+        row_violations=_named(problem, at.violation, bound_violation),
+        gradient_norm=norm(point.grad),
         exact=problem.g is None or problem.g.exact,
         differenced=problem.differenced,
         derivative_error=point.derivative_error(y),
         value_error=point.value_error(y),
-        rounding=_rounding(point, y),
-        scale_free=scale_free,
-        unexplained=_scale_free(point, y, errors=TUNING.reached) if point.has_errors else scale_free,
+        rounding=rounding(at),
+        scale_free=relative,
+        unexplained=scale_free(at, errors=TUNING.reached) if point.has_errors else relative,
     )
+    point.measured = (work.sizes, work.precision, y.tobytes(), found)
+    return found
 
 
-def _largest_sides(problem: AbstractProblem) -> Vector:
-    """The larger of the two sides of every row in size; 0 where both are infinite."""
-    low, high = (np.where(np.isfinite(side), np.abs(side), 0.0) for side in (problem.cl, problem.cu))
-    return np.maximum(low, high)
-
-
-def _rounding(point: Point, y: Vector) -> float:
-    """One rounding error of each term of grad L, of each row and its sides, and of x in each row; in 2-norms."""
-    problem = point.problem
-    gradient = np.abs(point.grad) + abs(point.f) / units.own_sizes(point)
-    rows = np.maximum(np.abs(point.c), _largest_sides(problem))
-    if problem.m and not isinstance(point.jac, LinearOperator):
-        size = abs(point.jac)
-        with np.errstate(invalid="ignore", over="ignore"):
-            gradient = gradient + transposed_product(size, np.abs(y))
-            rows = rows + product(size, np.abs(point.x))
-    return float(np.finfo(np.float64).eps * (np.linalg.norm(gradient) + np.linalg.norm(rows)))
-
-
-# ---------------------------------------------------------------------------------------------------------- scale-free
-
-
-def _scale_free(point: Point, y: Vector, aside: Point | None = None, errors: float = 0.0) -> float:
-    """The KKT conditions relative to the sizes of x, f and c; see `Certificate`. `aside`: see `_sizes`.
-
-    So many times the errors of values and derivatives are taken off first.
-    """
-    problem, x, c = point.problem, point.x, point.c
-    rows = errors * problem.precision.c if errors else 0.0
-    with np.errstate(all="ignore"):
-        v = -point.lagrangian_gradient(y)
-        size_x, size_f, size_c = _sizes(point, y, aside)
-        g = problem.g if problem.g is not None else Zero()
-        if isinstance(g, SeparableTerm):
-            lo, hi = g.subdiff_interval(x)
-            v = np.abs(v - np.clip(v, lo, hi))
-            v = np.maximum(v - errors * point.gradient_errors(y), 0.0) if errors else v
-            gap = np.where(-point.lagrangian_gradient(y) > hi, problem.upper - x, x - problem.lower)
-        else:
-            v, gap = np.array([g.subdiff_distance(x, v)]), np.array([math.inf])
-            size_x = np.max(size_x, initial=0.0, keepdims=True)
-        outside = x - np.clip(x, problem.lower, problem.upper)
-        outside = np.abs(outside) / np.maximum(np.max(size_x), np.abs(x))
-        left = np.minimum(v * size_x / size_f, np.maximum(gap, 0.0) / size_x)
-        violation = np.maximum(np.maximum(problem.cl - c, c - problem.cu) - rows, 0.0) / size_c
-        size, missed = _row_gaps(problem.cl, problem.cu, c, y)
-        missed = np.maximum(missed - rows, 0.0)
-        price = np.minimum(missed / size_c, size * size_c / size_f)
-        parts = np.concatenate([np.where(v == 0.0, 0.0, left), outside, violation, np.where(missed > 0.0, price, 0.0)])
-    worst = float(np.max(parts, initial=0.0))
-    return worst if not math.isnan(worst) else math.inf
-
-
-def _sizes(point: Point, y: Vector, aside: Point | None) -> tuple[Vector, np.float64, Vector]:
-    """(X, F, C): the sizes of the variables, of the objective and of the rows.
-
-    X_j is |x_j|, but at least a tenth of its size at x0. F is the largest of |f + g|, of the terms of grad L times X_j,
-    and of the change of f from x to `aside`, a point about X away; C_i the largest of the row's finite sides, of its
-    gradient times X_j and of its change.
-    """
-    problem, x = point.problem, point.x
-    size_x = units.own_sizes(point)
-    value = abs(point.f + (problem.g.value(x) if problem.g is not None else 0.0))
-    gradient, sides = np.abs(point.grad), _largest_sides(problem)
-    if problem.m:
-        if isinstance(point.jac, LinearOperator):
-            gradient = np.maximum(gradient, np.abs(point.vjp(y)))
-        else:
-            gradient = np.maximum(gradient, transposed_product(abs(point.jac), np.abs(y)))
-            sides = np.maximum(sides, row_norms(columns_times(point.jac, size_x)))
-    size_f = max(value, float(np.max(gradient * size_x, initial=0.0)))
-    if aside is not None:
-        size_f = max(size_f, abs(aside.f - point.f))
-        sides = np.maximum(sides, np.abs(aside.c - point.c))
-    return size_x, np.float64(size_f), np.where(sides > 0.0, sides, 1.0)
-
-
-def _aside(problem: AbstractProblem, x: Vector) -> Point | None:
-    """A point about as far from x as the variables are large, on the way back to x0 if that is far enough.
-
-    Where f and its gradient vanish at the solution nothing at x alone says how small a gradient is small. None where a
-    function is not defined there.
-    """
-    size, start = units.own_sizes(problem.at(x)), np.clip(problem.x0, problem.lower, problem.upper)
-    far = float(np.max(np.abs(start - x) / size, initial=0.0))
-    if far < TUNING.too_near:
-        signs = np.where(np.random.default_rng(0).random(x.size) < 0.5, -1.0, 1.0)
-        trial = np.clip(x + signs * size, problem.lower, problem.upper)
-        trial = np.where(trial == x, np.clip(x - signs * size, problem.lower, problem.upper), trial)
-    else:
-        trial = np.clip(x + min(1.0, 1.0 / far) * (start - x), problem.lower, problem.upper)
-    problem.forget(trial)  # whether it is known depends on the way here: a resumed run would make other calls
-    aside = problem.at(trial)
-    try:
-        known = aside.finite()
-    except OutOfBudget:
-        raise
-    except Exception:  # an exception of a user's function beside the solution says nothing of the solution
-        known = False
-    problem.forget(trial)
-    return aside if known else None
+def _named(problem: AbstractProblem, violation: Vector, bounds: float) -> dict[str, float]:
+    """The violated rows by name, the worst first."""
+    named = {}
+    if some(violation):
+        worst = np.argsort(-violation, kind="stable")[: TUNING.most_named]
+        named = {problem.row_name(int(i)): float(violation[i]) for i in worst if violation[i] != 0.0}
+    if bounds > 0:
+        named["bounds"] = bounds
+    return named
 
 
 # --------------------------------------------------------------------------------------- multipliers at untouched sides
-
-
-def settle_rows(
-    stationarity: float, violation: float, c: Vector, y: Vector, cl: Vector, cu: Vector
-) -> tuple[float, float]:
-    """(stationarity, complementarity) of a point without bounds: the split with the smallest residual."""
-    splits = _for_rows(_Split(stationarity, 0.0, np.zeros(0)), *_row_gaps(cl, cu, c, y))
-    best = min(splits, key=lambda split: split.residual(violation))
-    return best.stationarity, best.complementarity
-
-
-def _row_gaps(cl: Vector, cu: Vector, c: Vector, y: Vector) -> tuple[Vector, Vector]:
-    """(|y_i|, gap of the side its sign points at) for inequality rows; 0 for equalities, which have no side to miss."""
-    inequality = cl != cu
-    gap = np.where(y > 0, cu - c, np.where(y < 0, c - cl, 0.0))
-    return np.where(inequality, np.abs(y), 0.0), np.where(inequality, np.maximum(gap, 0.0), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,37 +296,53 @@ class _Split:
         return self.stationarity + math.hypot(violation, self.complementarity)
 
 
-def _for_rows(bounds: _Split, size: Vector, gap: Vector) -> Iterator[_Split]:
+def settle_rows(
+    stationarity: float, violation: float, c: Vector, y: Vector, cl: Vector, cu: Vector
+) -> tuple[float, float]:
+    """(stationarity, complementarity) of a point without bounds: the split with the smallest residual."""
+    splits = _for_rows([_Split(stationarity, 0.0, np.zeros(0))], *row_gaps(cl, cu, c, y))
+    best = min(splits, key=lambda split: split.residual(violation))
+    return best.stationarity, best.complementarity
+
+
+def _settled(problem: AbstractProblem, x: Vector, slope: Vector, size: Vector, gap: Vector, violation: float) -> _Split:
+    """The split with the smallest residual."""
+    splits = _for_rows(_for_bounds(problem, x, -slope), size, gap)
+    return min(splits, key=lambda split: split.residual(violation))
+
+
+def _for_rows(bounds: list[_Split], size: Vector, gap: Vector) -> list[_Split]:
     """All rows count with their gap, as in Algorithm 1 with its slacks; or each with the smaller of gap_i and |y_i|."""
-    yield replace(bounds, complementarity=math.hypot(bounds.complementarity, float(np.linalg.norm(gap))))
-    dropped = np.where(size < gap, size, 0.0)
-    yield replace(
-        bounds,
-        stationarity=math.hypot(bounds.stationarity, float(np.linalg.norm(dropped))),
-        complementarity=math.hypot(bounds.complementarity, float(np.linalg.norm(np.where(size < gap, 0.0, gap)))),
-    )
+    if not some(gap):
+        return bounds
+    dropped = size < gap
+    every, freed, left = norm(gap), norm(np.where(dropped, size, 0.0)), norm(np.where(dropped, 0.0, gap))
+    splits = []
+    for split in bounds:
+        off, z = split.complementarity, split.z
+        splits.append(_Split(split.stationarity, math.hypot(off, every), z))
+        splits.append(_Split(math.hypot(split.stationarity, freed), math.hypot(off, left), z))
+    return splits
 
 
-def _for_bounds(problem: AbstractProblem, x: Vector, v: Vector) -> Iterator[_Split]:
+def _for_bounds(problem: AbstractProblem, x: Vector, v: Vector) -> list[_Split]:
     """v = -grad L less dg and bound multipliers z: only at bounds that x touches (the paper's distance), or near them.
 
     A multiplier z at a bound that x does not quite touch costs gap * max(1, |z|), which bounds what moving x there
     could still change: a gap below the tolerance excuses no gradient by itself, whatever the units of x are.
     """
     g = problem.g if problem.g is not None else Zero()
-    none = np.zeros(x.size)
     if not isinstance(g, SeparableTerm):  # no bounds beside such a g
-        yield _Split(g.subdiff_distance(x, v), 0.0, none)
-        return
-    if not np.isfinite(v).all():
-        yield _Split(math.nan, 0.0, none)
-        return
+        return [_Split(g.subdiff_distance(x, v), 0.0, np.zeros(x.size))]
+    if not finite(v):
+        return [_Split(math.nan, 0.0, np.zeros(x.size))]
     lo, hi = g.subdiff_interval(x)
-    excess = v - np.clip(v, lo, hi)  # what dg cannot absorb and a bound must
+    excess = v - v.clip(lo, hi)  # what dg cannot absorb and a bound must
     gap = np.where(excess > 0, problem.upper - x, np.where(excess < 0, x - problem.lower, 0.0))
     size = np.abs(excess)
     price = np.maximum(gap, 0.0) * np.maximum(1.0, size)
+    splits = []
     for held in (gap <= 0.0, price < size):
         z = np.where(held, excess, 0.0)
-        off = np.where(held, price, 0.0)
-        yield _Split(float(np.linalg.norm(excess - z)), float(np.linalg.norm(off)), z)
+        splits.append(_Split(norm(excess - z), norm(np.where(held, price, 0.0)), z))
+    return splits

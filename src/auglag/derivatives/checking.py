@@ -23,6 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
+from auglag._norms import norm
+from auglag._random import uniform
 from auglag._typing import Matrix, Vector
 from auglag.derivatives.differences import jacobian
 from auglag.derivatives.tuning import EPS, TUNING
@@ -110,7 +112,6 @@ def agrees(
     x: Vector,
     lower: Vector,
     upper: Vector,
-    rng: np.random.Generator,
     noise: Vector | float = 0.0,
     tolerance: float = AT_START,
     negligible: float = 0.0,
@@ -120,12 +121,12 @@ def agrees(
 
     An error of the derivatives up to `negligible` does not matter: where gradients vanish, nothing agrees to digits.
     """
-    check = _Check(fun, lambda z: jac, _box(x, lower, upper, least), rng, noise, tolerance)
+    check = _Check(fun, lambda z: jac, _box(x, lower, upper, least), None, noise, tolerance)
     if not check.box.scale.any():
         return True
-    direction, norm = check._direction(jac, check.box)
-    enough = negligible * float(np.linalg.norm(direction)) / tolerance
-    return check._agrees(jac, direction, norm + enough, "jac: the Jacobian")
+    direction, terms = check._direction(jac, check.box)
+    enough = negligible * norm(direction) / tolerance
+    return check._agrees(jac, direction, terms + enough, "jac: the Jacobian")
 
 
 @final
@@ -148,14 +149,14 @@ class _Box:
         """x + t * direction, inside the bounds to the last bit; variables that do not move keep their bits."""
         return np.clip(self.x + t * direction, self.lower, self.upper)
 
-    def directions(self, count: int, rng: np.random.Generator) -> Matrix:
-        """Random directions (n, count); a variable near a bound moves away from it.
+    def directions(self, count: int, rng: np.random.Generator | None) -> Matrix:
+        """Random directions (n, count), the same ones without `rng`; a variable near a bound moves away from it.
 
         All magnitudes lie between a third of the scale and the scale, and no two are equal, so that neither a wrong
         entry nor two swapped ones can hide.
         """
         n = self.x.size
-        draws = rng.random((3, n, count))
+        draws = uniform(0, 3, n, count) if rng is None else rng.random((3, n, count))
         rank = np.argsort(draws[0], axis=0)
         size = (1 + 2 * (rank + 0.5 * draws[1]) / n) / 3
         sign = np.where(draws[2] < 0.5, -1.0, 1.0)
@@ -222,7 +223,7 @@ class _Check:
     fun: Callable[[Vector], Any]
     jac: Callable[[Vector], Any]
     box: _Box
-    rng: np.random.Generator
+    rng: np.random.Generator | None  #: None: the same directions every time
     noise: Vector | float = 0.0  #: errors of the values of fun, beyond those of double precision
     tolerance: float = AT_START  #: the error of J d that is tolerated, relative to the norm of its terms
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from scipy import sparse
 
+from auglag._norms import largest, some
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.inner import tuning
@@ -81,7 +82,7 @@ class _Solve:
         self.subproblem, self.memory, self.tuning = subproblem, subproblem.memory, tuning.TUNING
         self.curvature = curvature_for(subproblem.form.traits)
         self.lower, self.upper = oracle.bounds()
-        self.size = max(1.0, float(np.max(np.abs(x), initial=0.0)))
+        self.size = max(1.0, largest(x))
         first_radius = self.tuning.qp_first_radius * self.size
         self.radius = self.memory.radius if self.memory.radius is not None else first_radius
         self.w: Vector | None = self.memory.multipliers
@@ -100,7 +101,7 @@ class _Solve:
         if step is None:
             return InnerStatus.STALLED
         memory.sets, memory.shift = free_of_radius(step.sets, model, self.radius), step.shift
-        length_of_step = float(np.max(np.abs(step.d), initial=0.0))
+        length_of_step = largest(step.d)
         if length_of_step <= t.qp_no_step * self.size:
             return self._retry()  # x is where the model wants it, to the last digit
         found = self._search(model, step)
@@ -178,18 +179,21 @@ class _Solve:
 
 def landing(x: Vector, length: float, model: Model, step: Step, lower: Vector, upper: Vector) -> Vector:
     """x + length d, inside the bounds; a variable that a full step takes to a bound is set to it exactly."""
-    trial = np.minimum(np.maximum(x + length * step.d, lower), upper)
-    if length == 1.0:
-        trial = np.where((step.sets.variables < 0) & (step.d == lower - x), lower, trial)
-        trial = np.where((step.sets.variables > 0) & (step.d == upper - x), upper, trial)
+    trial: Vector = np.minimum(np.maximum(x + length * step.d, lower), upper)
+    held = step.sets.variables
+    if length == 1.0 and some(held):
+        trial = np.where((held < 0) & (step.d == lower - x), lower, trial)
+        trial = np.where((held > 0) & (step.d == upper - x), upper, trial)
     return trial
 
 
 def free_of_radius(sets: Sets, model: Model, radius: float) -> Sets:
     """The sets without variables that only the trust region holds."""
     v = sets.variables
+    if not some(v):
+        return sets
     held = ((v < 0) & (model.lower > -radius)) | ((v > 0) & (model.upper < radius))
-    return Sets(sets.rows, np.where(held, v, 0).astype(np.int8))
+    return Sets(sets.rows, v * held)
 
 
 def diagonal(model: Model) -> Model:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from auglag._norms import finite
 from auglag._typing import Vector
 from auglag.kkt import linear, tuning
 from auglag.kkt.convexity import diagonal_size, flipped, larger_shift
@@ -59,7 +60,7 @@ def active_set(
     rows[model.equal] = 1
     fixed = model.lower == model.upper
     variables[fixed & (variables == 0)] = 1
-    system = _Corrected(model, shift, hint, correct)
+    system, limits = _Corrected(model, shift, hint, correct), _limits(model)
     seen: set[bytes] = set()
     for _ in range(tuning.TUNING.sweeps if sweeps is None else sweeps):
         key = rows.tobytes() + variables.tobytes()
@@ -71,8 +72,8 @@ def active_set(
             break
         d, w = found
         new_rows = _new_rows(model, rows, d, w)
-        new_variables = _new_variables(model, system, variables, fixed, d, w)
-        if (new_rows == rows).all() and (new_variables == variables).all():
+        new_variables = _new_variables(model, system, variables, fixed, d, w, limits)
+        if new_rows.tobytes() + new_variables.tobytes() == key:
             d = np.minimum(np.maximum(d, model.lower), model.upper)
             return Step(d, w, Sets(rows, variables), system.shift, plain=system.plain)
         rows, variables = new_rows, new_variables
@@ -81,21 +82,19 @@ def active_set(
 
 def _solve(model: Model, system: _Corrected, rows: Side, variables: Side) -> tuple[Vector, Vector] | None:
     """(d, w) with the variables and rows held as the sets say."""
-    free, active = np.flatnonzero(variables == 0), np.flatnonzero(rows)
-    held = free.size < model.n
-    d = np.where(variables < 0, model.lower, np.where(variables > 0, model.upper, 0.0))
-    side = np.where(rows[active] > 0, model.cu[active], model.cl[active])
-    w = np.zeros(model.m)
+    (free,), (active,) = (variables == 0).nonzero(), rows.nonzero()
     factor = system.factor(free, active)
     if factor is None:
         return None
-    r1, r2 = model.gradient, model.t
-    if held:
-        r1, r2 = r1 + system.h @ d, r2 + model.jacobian @ d
-    rhs = np.concatenate([-r1[free], side - r2[active]])
+    d, w, r1, r2 = np.zeros(model.n), np.zeros(model.m), model.gradient, model.t
+    if free.size < model.n:
+        d = np.where(variables < 0, model.lower, np.where(variables > 0, model.upper, 0.0))
+        r1, r2 = r1 + system.h @ d, r2 + model.jacobian.dot(d)
+    side = np.where(rows > 0, model.cu, model.cl)
+    rhs = np.concatenate((-r1[free], side[active] - r2[active]))
     if rhs.size:
         z = factor.solve(rhs)
-        if not np.isfinite(z).all():
+        if not finite(z):
             return None
         d[free] = z[: free.size]
         w[active] = z[free.size :]
@@ -104,23 +103,30 @@ def _solve(model: Model, system: _Corrected, rows: Side, variables: Side) -> tup
 
 def _new_rows(model: Model, rows: Side, d: Vector, w: Vector) -> Side:
     """Active rows stay while their multiplier has the sign of their side; others enter where they leave theirs."""
-    t = model.t + model.jacobian @ d
-    tolerance = tuning.TUNING.row_slack * np.maximum(1.0, np.abs(t))
-    entering = (t > model.cu + tolerance).astype(np.int8) - (t < model.cl - tolerance).astype(np.int8)
-    staying = np.where(rows * w >= 0, rows, 0).astype(np.int8)
-    new = np.where(rows != 0, staying, entering).astype(np.int8)
+    new = rows * (rows * w >= 0)
+    if np.count_nonzero(rows) < rows.size:
+        t = model.t + model.jacobian.dot(d)
+        tolerance = tuning.TUNING.row_slack * np.maximum(1.0, np.abs(t))
+        entering = (t > model.cu + tolerance).view(np.int8) - (t < model.cl - tolerance).view(np.int8)
+        new = np.where(rows, new, entering)
     new[model.equal] = 1
     return new
 
 
-def _new_variables(model: Model, system: _Corrected, variables: Side, fixed: Mask, d: Vector, w: Vector) -> Side:
-    """The same for bounds: free variables that leave them are held, held ones that pull away are let go."""
-    slope = model.gradient + system.h @ d + model.jacobian.T @ w + system.shift * d
+def _limits(model: Model) -> tuple[Vector, Vector]:
+    """The bounds of a step, and a little more: variables beyond are held."""
     slack = tuning.TUNING.bound_slack
-    below = d < model.lower - slack * np.maximum(1.0, np.abs(model.lower))
-    above = d > model.upper + slack * np.maximum(1.0, np.abs(model.upper))
-    entering = above.astype(np.int8) - below.astype(np.int8)
-    staying = np.where(variables * slope <= 0, variables, 0).astype(np.int8)
-    new = np.where(variables != 0, staying, entering).astype(np.int8)
-    new[fixed] = variables[fixed]
+    below = model.lower - slack * np.maximum(1.0, np.abs(model.lower))
+    return below, model.upper + slack * np.maximum(1.0, np.abs(model.upper))
+
+
+def _new_variables(
+    model: Model, system: _Corrected, variables: Side, fixed: Mask, d: Vector, w: Vector, limits: tuple[Vector, Vector]
+) -> Side:
+    """The same for bounds: free variables that leave them are held, held ones that pull away are let go."""
+    new = (d > limits[1]).view(np.int8) - (d < limits[0]).view(np.int8)
+    if np.count_nonzero(variables):
+        slope = model.gradient + system.h @ d + model.jacobian.T.dot(w) + system.shift * d
+        new = np.where(variables, variables * (variables * slope <= 0), new)
+        new[fixed] = variables[fixed]
     return new

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import eigh, svd
 
+from auglag._norms import largest
 from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear.base import Indices, block
@@ -68,7 +69,7 @@ def _on_soft_directions(h: Any, j: Any, beta: float, size: float) -> tuple[Any, 
 
 def diagonal_size(h: Hessian) -> float:
     """The largest diagonal entry in absolute value, at least 1e-8."""
-    return max(1e-8, float(np.max(np.abs(h.diagonal()), initial=0.0)))
+    return max(1e-8, largest(h.diagonal()))
 
 
 def larger_shift(shift: float, size: float) -> float:

@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 from scipy import sparse
 
+from auglag._norms import finite, largest, norm
 from auglag._typing import Vector
 from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
@@ -34,7 +35,7 @@ class Memory:
         """Learn from a new point."""
         if self.last is not None:
             s, t = x - self.last[0], tuning.TUNING
-            if float(np.linalg.norm(s)) > t.shortest_step * max(1.0, float(np.linalg.norm(x))):
+            if norm(s) > t.shortest_step * max(1.0, norm(x)):
                 self.pairs.append((s, gradient - self.last[1], _packed(jacobian - self.last[2])))
                 del self.pairs[: -t.pairs]
         self.last = (x.copy(), gradient, jacobian)
@@ -46,7 +47,7 @@ def _packed(difference: Any) -> Any:
     The order matters: products with matrices that are stored otherwise differ in the last digit, and a matrix from a
     checkpoint is stored row by row.
     """
-    if sparse.issparse(difference):
+    if not isinstance(difference, np.ndarray):
         return difference
     t = tuning.TUNING
     if difference.size > t.packed_entries and np.count_nonzero(difference) < t.packed_density * difference.size:
@@ -61,22 +62,23 @@ def structured_sr1(memory: Memory, w: Vector, gradient: Vector, as_dense: bool) 
     apart, dg + dJ'w is the right difference for any w. The start is a multiple of the identity from the newest pair.
     """
     n, t = gradient.size, tuning.TUNING
-    pairs = [(s, dg + (dj.T @ w if w.size else 0.0)) for s, dg, dj in memory.pairs]
+    pairs = [(s, dg + dj.T.dot(w) if w.size else dg) for s, dg, dj in memory.pairs]
     if not pairs:
-        return _multiple(max(t.first_curvature, min(1.0, float(np.max(np.abs(gradient), initial=0.0)))), n, as_dense)
+        return _multiple(max(t.first_curvature, min(1.0, largest(gradient))), n, as_dense)
     s, r = pairs[-1]
-    first = min(max(abs(float(s @ r)) / float(s @ s), t.least_curvature), t.largest_curvature)
+    first = min(max(abs(float(s.dot(r))) / float(s.dot(s)), t.least_curvature), t.largest_curvature)
     vectors, signs = np.zeros((len(pairs), n)), np.zeros(len(pairs))
     used = 0
     for s, r in pairs:
         u = r - first * s
         if used:
-            u -= vectors[:used].T @ (signs[:used] * (vectors[:used] @ s))
-        denominator = float(u @ s)
-        if abs(denominator) > t.skipped_update * float(np.linalg.norm(s)) * float(np.linalg.norm(u)):
+            known = vectors[:used]
+            u -= known.T.dot(signs[:used] * known.dot(s))
+        denominator = float(u.dot(s))
+        if abs(denominator) > t.skipped_update * norm(s) * norm(u):
             vectors[used], signs[used] = u / math.sqrt(abs(denominator)), math.copysign(1.0, denominator)
             used += 1
-    if not np.isfinite(vectors[:used]).all():
+    if not finite(vectors[:used]):
         return _multiple(1.0, n, as_dense)
     v, c = vectors[:used].T, signs[:used]
     return _multiple(first, n, as_dense).plus(v if as_dense else np.ascontiguousarray(v), c)
@@ -109,5 +111,5 @@ class Curvature:
         """The Jacobian of c at the point."""
         j = point.jac
         if self.dense:
-            return j.toarray() if sparse.issparse(j) else np.asarray(j)
+            return j if isinstance(j, np.ndarray) else j.toarray()
         return sparse.csr_array(j)

@@ -7,8 +7,8 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from auglag._norms import finite
 from auglag._typing import Vector
 
 
@@ -24,10 +24,10 @@ class Hessian:
     @property
     def is_sparse(self) -> bool:
         """Whether the matrix is sparse."""
-        return bool(sparse.issparse(self.matrix))
+        return not isinstance(self.matrix, np.ndarray)
 
     def __matmul__(self, d: Vector) -> Vector:
-        product = self.matrix @ d
+        product = self.matrix.dot(d)
         return np.asarray(product if self.v is None else product + self.v @ (self.c * (self.v.T @ d)))
 
     def diagonal(self) -> Vector:
@@ -49,7 +49,7 @@ class Hessian:
             return self
         if self.is_sparse:
             return Hessian(self.matrix[free][:, free], None if self.v is None else self.v[free], self.c)
-        return Hessian(self.matrix[np.ix_(free, free)])
+        return Hessian(self.matrix.take(free, 0).take(free, 1))
 
     def toarray(self) -> Any:
         """H as a dense array."""
@@ -58,5 +58,4 @@ class Hessian:
 
     def finite(self) -> bool:
         """Whether all entries are."""
-        data = self.matrix.data if self.is_sparse else self.matrix
-        return bool(np.isfinite(np.sum(data))) and (self.v is None or bool(np.isfinite(np.sum(self.v))))
+        return finite(self.matrix.data if self.is_sparse else self.matrix) and (self.v is None or finite(self.v))

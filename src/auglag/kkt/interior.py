@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import final
 
 import numpy as np
 
+from auglag._norms import finite
 from auglag._typing import Vector
 from auglag.kkt import linear, tuning
 from auglag.kkt.convexity import diagonal_size, flipped, larger_shift
@@ -26,6 +28,7 @@ class _Interior:
         self.low = np.concatenate([model.lower, model.cl[self.rows]])
         self.high = np.concatenate([model.upper, model.cu[self.rows]])
         self.has_low, self.has_high = np.isfinite(self.low), np.isfinite(self.high)
+        self.low, self.high = np.where(self.has_low, self.low, 0.0), np.where(self.has_high, self.high, 0.0)
         self.v = self._inside(np.concatenate([np.zeros(model.n), model.t[self.rows]]))
         t, slope = tuning.TUNING, largest(model.gradient)
         self.scale = max(1.0, slope)
@@ -39,7 +42,7 @@ class _Interior:
     def _inside(self, v: Vector) -> Vector:
         """v moved off its sides by a margin relative to them, or to the width where that is less."""
         t = tuning.TUNING
-        low, high = np.where(self.has_low, self.low, 0.0), np.where(self.has_high, self.high, 0.0)
+        low, high = self.low, self.high
         near = np.where(self.has_low & self.has_high, np.minimum(np.abs(low), np.abs(high)), np.abs(low) + np.abs(high))
         width = np.where(self.has_low & self.has_high, high - low, np.inf)
         margin = np.maximum(np.minimum(t.start_margin * np.maximum(1.0, near), t.start_margin_width * width), 1e-14)
@@ -48,19 +51,17 @@ class _Interior:
 
     def gaps(self) -> tuple[Vector, Vector]:
         """Distances to the sides; 1 where there is none."""
-        p = np.where(self.has_low, self.v - np.where(self.has_low, self.low, 0.0), 1.0)
-        q = np.where(self.has_high, np.where(self.has_high, self.high, 0.0) - self.v, 1.0)
-        return p, q
+        return np.where(self.has_low, self.v - self.low, 1.0), np.where(self.has_high, self.high - self.v, 1.0)
 
     def residuals(self) -> tuple[Vector, Vector]:
         """Of stationarity in v, and of t + J d - s - w/beta = 0."""
         model, n = self.model, self.model.n
         d = self.v[:n]
-        slope = self.h @ d + self.shift * d + model.gradient + model.jacobian.T @ self.w
-        dual = np.concatenate([slope, -self.w[self.rows]])
+        slope = self.h @ d + self.shift * d + model.gradient + model.jacobian.T.dot(self.w)
+        dual = np.concatenate((slope, -self.w[self.rows]))
         target = model.cl.copy()
         target[self.rows] = self.v[n:]
-        return dual - self.z + self.u, model.t + model.jacobian @ d - target - self.w / model.beta
+        return dual - self.z + self.u, model.t + model.jacobian.dot(d) - target - self.w / model.beta
 
     def factor(self, dv: Vector, inverse: Vector) -> Factor | None:
         """The factors of the Newton system, with the right inertia."""
@@ -94,16 +95,16 @@ def interior_point(model: Model, shift: float, *, hint: float = 0.0) -> tuple[St
     errors: list[float] = []
     for _ in range(t.interior_steps):
         p, q = it.gaps()
-        mu = float(p[it.has_low] @ it.z[it.has_low] + q[it.has_high] @ it.u[it.has_high]) / it.sides
+        mu = float(p[it.has_low].dot(it.z[it.has_low]) + q[it.has_high].dot(it.u[it.has_high])) / it.sides
         dual, primal = it.residuals()
         error = max(largest(dual) / it.scale, largest(primal), mu / it.scale)
-        if not np.isfinite(error):
+        if not math.isfinite(error):
             return None
         long, idle = len(errors) > t.interior_long, t.interior_idle
         if error <= t.interior_error or (long and min(errors[-idle:]) > t.interior_less * min(errors[:-idle])):
             break
         errors.append(error)
-        if not _advance(it, p, q, mu):
+        if not _advance(it, p, q, mu, dual, primal):
             return None
     p, q = it.gaps()
     sets = active_sets(it.has_low & (it.z > p), it.has_high & (it.u > q), it.rows, model.m)
@@ -111,42 +112,43 @@ def interior_point(model: Model, shift: float, *, hint: float = 0.0) -> tuple[St
     return Step(d, it.w, sets, it.shift), replace(model, hessian=it.h)
 
 
-def _advance(it: _Interior, p: Vector, q: Vector, mu: float) -> bool:
+def _advance(it: _Interior, p: Vector, q: Vector, mu: float, dual: Vector, primal: Vector) -> bool:
     """One predictor-corrector step; False where the linear algebra fails."""
-    t = tuning.TUNING
-    dv = it.z / p + it.u / q
-    inverse = 1.0 / np.maximum(dv[it.model.n :], 1e-30)
+    t, n = tuning.TUNING, it.model.n
+    by_low, by_high = it.z / p, it.u / q
+    dv = by_low + by_high
+    inverse = 1.0 / np.maximum(dv[n:], 1e-30)
+    before = it.h, it.shift
     factor = it.factor(dv, inverse)
     if factor is None:
         return False
-    dual, primal = it.residuals()
-    zero = np.zeros(it.v.size)
+    if before[0] is not it.h or before[1] != it.shift:
+        dual, primal = it.residuals()
 
-    def direction(target: float, low: Vector, high: Vector) -> tuple[Vector, Vector, Vector, Vector]:
-        a = np.where(it.has_low, (target - low) / p - it.z, 0.0)
-        b = np.where(it.has_high, (target - high) / q - it.u, 0.0)
+    def direction(low: Vector | float, high: Vector | float) -> tuple[Vector, Vector, Vector, Vector]:
+        a = np.where(it.has_low, low / p - it.z, 0.0)
+        b = np.where(it.has_high, high / q - it.u, 0.0)
         r = -dual + a - b
-        n = it.model.n
         shifted = -primal
         shifted[it.rows] += r[n:] * inverse
-        x = factor.solve(np.concatenate([r[:n], shifted]))
+        x = factor.solve(np.concatenate((r[:n], shifted)))
         dw = x[n:]
-        step = np.concatenate([x[:n], (dw[it.rows] + r[n:]) * inverse])
-        return step, dw, a - it.z / p * step, b + it.u / q * step
+        step = np.concatenate((x[:n], (dw[it.rows] + r[n:]) * inverse))
+        return step, dw, a - by_low * step, b + by_high * step
 
-    def lengths(step: Vector, dz: Vector, du: Vector) -> float:
-        pairs = ((p, step, it.has_low), (q, -step, it.has_high), (it.z, dz, it.has_low), (it.u, du, it.has_high))
-        return min(reach(*pair) for pair in pairs)
+    def length(step: Vector, dz: Vector, du: Vector) -> float:
+        primal = min(reach(p, step, it.has_low), reach(q, -step, it.has_high))
+        return min(primal, reach(it.z, dz, it.has_low), reach(it.u, du, it.has_high))
 
-    step, _, dz, du = direction(0.0, zero, zero)
-    a = lengths(step, dz, du)
+    step, _, dz, du = direction(0.0, 0.0)
+    a = length(step, dz, du)
     low, high = (p + a * step) * (it.z + a * dz), (q - a * step) * (it.u + a * du)
     after = float(low[it.has_low].sum() + high[it.has_high].sum())
     centring = min(1.0, max(t.least_centring, (after / it.sides / max(mu, 1e-300)) ** t.centring_power))
-    step, dw, dz, du = direction(centring * mu, step * dz, -step * du)
-    if not np.isfinite(step).all():
+    step, dw, dz, du = direction(centring * mu - step * dz, centring * mu + step * du)
+    if not finite(step):
         return False
-    a = t.to_boundary * lengths(step, dz, du)
+    a = t.to_boundary * length(step, dz, du)
     it.v, it.w = it.v + a * step, it.w + a * dw
     it.z = np.where(it.has_low, np.maximum(it.z + a * dz, 1e-300), 0.0)
     it.u = np.where(it.has_high, np.maximum(it.u + a * du, 1e-300), 0.0)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from auglag._norms import finite
 from auglag._typing import Vector
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear import Analyses
@@ -53,14 +52,13 @@ class Model:
     @property
     def is_sparse(self) -> bool:
         """Whether the matrices are sparse."""
-        return bool(sparse.issparse(self.jacobian))
+        return not isinstance(self.jacobian, np.ndarray)
 
     @property
     def finite(self) -> bool:
         """Whether all entries are."""
         entries = self.jacobian.data if self.is_sparse else self.jacobian
-        parts = (entries, self.gradient, self.t)
-        return self.hessian.finite() and all(math.isfinite(float(np.sum(part))) for part in parts)
+        return self.hessian.finite() and finite(entries) and finite(self.gradient) and finite(self.t)
 
 
 @final

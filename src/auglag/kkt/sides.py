@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from auglag._norms import largest, some
 from auglag._typing import Vector
 from auglag.kkt.model import Sets
+
+__all__ = ["QUIET", "Mask", "active_sets", "largest", "reach"]
 
 #: Between sides a rounding error apart there is no room: what comes out is not finite, and the method ends.
 QUIET = np.errstate(divide="ignore", over="ignore", invalid="ignore")
@@ -14,16 +17,13 @@ QUIET = np.errstate(divide="ignore", over="ignore", invalid="ignore")
 Mask = NDArray[np.bool_]
 
 
-def largest(v: Vector) -> float:
-    """The max norm."""
-    return float(np.max(np.abs(v), initial=0.0))
-
-
-@QUIET
 def reach(gap: Vector, change: Vector, where: Mask, fraction: float = 1.0) -> float:
     """The largest a <= 1 with gap + a change >= (1 - fraction) gap."""
     down = where & (change < 0)
-    return float(np.min(-fraction * gap[down] / change[down], initial=1.0))
+    if not some(down):
+        return 1.0
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        return float(np.minimum.reduce(-fraction * gap[down] / change[down], initial=1.0))
 
 
 def active_sets(at_low: Mask, at_high: Mask, rows: NDArray[np.intp], m: int) -> Sets:

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, final
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from auglag._norms import finite, norm
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives.noise import Precision
 from auglag.errors import EvaluationError, note_point
@@ -35,7 +36,7 @@ class Counts:
 
     def copy(self) -> Counts:
         """A snapshot."""
-        return Counts(**self.as_dict())
+        return replace(self)
 
     def since(self, earlier: Counts) -> Counts:
         """The calls made after the snapshot `earlier`."""
@@ -52,7 +53,7 @@ class Counts:
 
     def as_dict(self) -> dict[str, int]:
         """Field name -> count."""
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @final
@@ -340,6 +341,11 @@ class AbstractProblem(ABC):
         work.unit = small
 
     @final
+    def recall(self, point: Point) -> None:
+        """As `remember`, unless the same x is known anyway."""
+        self.workspace.points.setdefault(point.x.tobytes(), point)
+
+    @final
     def remember(self, point: Point) -> None:
         """Put a point of this problem, with what is known there, back into the cache."""
         self.workspace.points[point.x.tobytes()] = point
@@ -404,7 +410,7 @@ class PointwiseProblem(AbstractProblem):
 class Point:
     """One x and what is known there. Parts are evaluated lazily; NaN marks what is not defined."""
 
-    __slots__ = ("_c", "_f", "_grad", "_grad_error", "_jac", "_jac_error", "problem", "source", "x")
+    __slots__ = ("_c", "_f", "_grad", "_grad_error", "_jac", "_jac_error", "measured", "problem", "source", "x")
 
     def __init__(self, problem: AbstractProblem, x: Vector) -> None:
         self.problem = problem
@@ -416,6 +422,7 @@ class Point:
         self._grad_error: Vector | None = None  # estimates of the errors of finite differences; None: not estimated
         self._jac_error: Any = None
         self.source: Point | None = None  # the point that values are taken from, where another problem lies behind
+        self.measured: Any = None  # the last certificate made of these values, and what else it was made of
 
     def copy(self) -> Point:
         """The same values, for another run."""
@@ -497,7 +504,9 @@ class Point:
 
     def derivative_error(self, w: Vector) -> float:
         """An estimate of the error of grad f + J'w by finite differences; 0 where there is none, or no estimate."""
-        return float(np.linalg.norm(self.gradient_errors(w)))
+        if self._grad_error is None and self._jac_error is None:
+            return 0.0
+        return norm(self.gradient_errors(w))
 
     @property
     def has_errors(self) -> bool:
@@ -532,12 +541,13 @@ class Point:
 
     def forget_derivatives(self) -> None:
         """Keep the values only."""
-        self._grad = self._jac = self._grad_error = self._jac_error = None
+        self._grad = self._jac = self._grad_error = self._jac_error = self.measured = None
         if self.source is not None:
             self.source.forget_derivatives()
 
     def give_up(self) -> None:
         """Take what is not known yet as undefined: nothing is evaluated here any more."""
+        self.measured = None
         n, m = self.problem.n, self.problem.m
         self._f = math.nan if self._f is None else self._f
         self._grad = np.full(n, math.nan) if self._grad is None else self._grad
@@ -548,4 +558,4 @@ class Point:
 
     def finite(self) -> bool:
         """Whether f and c are finite here."""
-        return math.isfinite(self.f) and bool(np.isfinite(self.c).all())
+        return math.isfinite(self.f) and finite(self.c)

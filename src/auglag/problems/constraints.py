@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast, final
 
 import numpy as np
@@ -21,6 +21,7 @@ from auglag.derivatives.noise import Noise, dtype_error
 from auglag.errors import EvaluationError, InputError, OptionError, note_point
 from auglag.problems.base import Workspace
 from auglag.problems.jacobians import as_jacobian, columns_times, real_array, transposed_product
+from auglag.problems.patterns import Pattern
 from auglag.problems.tuning import TUNING
 
 Sides = tuple[Vector, Vector]
@@ -46,6 +47,8 @@ class Block:
     rel_step: Any
     sparsity: Any  #: (pattern of the Jacobian, group of each column), or None
     work: Work  #: the workspace of the run that asks
+    jac_pattern: Pattern = field(default_factory=Pattern)  #: of the last sparse Jacobian, which the next one shares
+    hess_pattern: Pattern = field(default_factory=Pattern)  #: of the last sparse Hessian
 
     def value(self, x: Vector) -> Vector:
         """fun(x) as a float vector of the right length."""
@@ -84,7 +87,7 @@ class Block:
             )
         self.work().counts.constr_njev += 1
         raw = self.jac(x.copy())
-        jac = as_jacobian(raw, self.size, x.size, f"{self.name}: jac(x)")
+        jac = as_jacobian(raw, self.size, x.size, f"{self.name}: jac(x)", self.jac_pattern.csr)
         relative = dtype_error(raw)
         return jac, relative * abs(jac) if relative and not isinstance(jac, LinearOperator) else None
 
@@ -109,7 +112,8 @@ class Block:
     def _hessian(self, x: Vector, y: Vector, lower: Vector, upper: Vector) -> Jacobian:
         if callable(self.hess):
             self.work().counts.constr_nhev += 1
-            return as_jacobian(self.hess(x.copy(), y), x.size, x.size, f"{self.name}: hess(x, v)")
+            what = f"{self.name}: hess(x, v)"
+            return as_jacobian(self.hess(x.copy(), y), x.size, x.size, what, self.hess_pattern.csr)
         jac: Any = self.jac  # a function, as `_block` has checked
 
         def gradient(z: Any) -> Any:
@@ -236,7 +240,7 @@ def _from_linear(constraint: LinearConstraint, name: str, i: int, n: int, work: 
     if sparse.issparse(a):
         if np.iscomplexobj(a):
             raise InputError(f"constraints[{i}].A must be real, got complex values")
-        matrix = a.tocsr().astype(np.float64)
+        matrix = Pattern().csr(a)
     else:
         matrix = np.atleast_2d(real_array(a, f"constraints[{i}].A"))
     if matrix.shape[1] != n:

@@ -28,7 +28,8 @@ from auglag.problems.constraints import (
     parse_hess,
     with_args,
 )
-from auglag.problems.jacobians import as_jacobian, dense, real_array, row_norms, stack
+from auglag.problems.jacobians import as_csr, as_jacobian, dense, real_array, row_norms, stack
+from auglag.problems.patterns import Combined, Pattern
 from auglag.problems.tuning import TUNING
 from auglag.prox import Custom, as_term
 from auglag.prox.custom import check_prox
@@ -87,6 +88,8 @@ class Problem(PointwiseProblem):
         if isinstance(self._hess, str) and not (callable(self._jac) or self._with_gradient):
             raise InputError(f"hess={hess!r} differences jac, which must then be callable or True, got {jac!r:.80}")
         self.blocks: list[Block] = []
+        self._jac_pattern, self._hess_pattern = Pattern(), Pattern()
+        self._stacked, self._summed = Combined(summed=False), Combined(summed=True)
         if self._joint is not None:
             self._set_up_joint(fun, constraints, con_lower, con_upper)
         else:
@@ -267,7 +270,9 @@ class Problem(PointwiseProblem):
         else:
             found = self._jacobians(point)
             errors = [error for _, error in found]
-            point._jac = stack([jac for jac, _ in found], self.n)
+            parts = [jac for jac, _ in found]
+            sparse_only = bool(parts) and all(sparse.issparse(part) for part in parts)
+            point._jac = self._stacked.of([as_csr(part) for part in parts]) if sparse_only else stack(parts, self.n)
         if self.workspace.level >= 2 or any(error is not None for error in errors):
             known = zip(self.blocks, errors, strict=True)
             filled = [error if error is not None else sparse.csr_array((b.size, self.n)) for b, error in known]
@@ -289,7 +294,7 @@ class Problem(PointwiseProblem):
             self.counts.constr_njev += 1
             gradient, jac = pair(self._jac(point.x.copy()), "jac(x)", "(grad f, Jacobian of c)")
             self._set_gradient(point, gradient, "jac(x)[0]")
-            point._jac = as_jacobian(jac, self.m, self.n, "jac(x)[1]")
+            point._jac = as_jacobian(jac, self.m, self.n, "jac(x)[1]", self._jac_pattern.csr)
             relative = dtype_error(jac)
             point._jac_error = relative * abs(point._jac) if relative else None
             return
@@ -477,9 +482,8 @@ class Problem(PointwiseProblem):
 
         noise = np.concatenate([self.precision.noise[rows] for *_, rows in supplied])
         together = stack([np.atleast_2d(m) if isinstance(m, np.ndarray) else m for m in matrices], self.n)
-        rng = np.random.default_rng(0)
         return checking.agrees(
-            values, together, x, self.lower, self.upper, rng, noise, tolerance, negligible, self._least(x)
+            values, together, x, self.lower, self.upper, noise, tolerance, negligible, self._least(x)
         )
 
     def _least(self, x: Vector) -> Vector:
@@ -512,7 +516,8 @@ class Problem(PointwiseProblem):
                     self._gradient_at, x, self.at(x).grad, lower=self.lower, upper=self.upper, scheme=self._hess
                 )
             self.counts.nhev += 1
-            return as_jacobian(self._hess(x.copy(), *self._hess_args), self.n, self.n, "hess(x)")
+            hessian = self._hess(x.copy(), *self._hess_args)
+            return as_jacobian(hessian, self.n, self.n, "hess(x)", self._hess_pattern.csr)
 
         hessian: Jacobian = self.workspace.last("hess", x.tobytes(), make)
         return hessian
@@ -560,6 +565,8 @@ class Problem(PointwiseProblem):
         for block, group in zip(self.blocks, self.groups, strict=True):
             if block.matrix is None:
                 parts.append(block.hessian(x, y[group.start : group.stop], self.lower, self.upper))
+        if not parts:
+            return sparse.csr_array((self.n, self.n))
         if all(sparse.issparse(part) for part in parts):
-            return sum(parts, sparse.csr_array((self.n, self.n)))
+            return self._summed.of([as_csr(part) for part in parts])
         return sum((dense(part) for part in parts), np.zeros((self.n, self.n)))

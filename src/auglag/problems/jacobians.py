@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
@@ -44,8 +45,11 @@ def vector(x: Vector, size: int, what: str) -> Vector:
     return x
 
 
-def as_jacobian(value: Any, m: int, n: int, what: str) -> Jacobian:
-    """A Jacobian of shape (m, n), dense, sparse or operator; a row may be given as a vector when m = 1."""
+def as_jacobian(value: Any, m: int, n: int, what: str, csr: Callable[[Any], Any] | None = None) -> Jacobian:
+    """A Jacobian of shape (m, n), dense, sparse or operator; a row may be given as a vector when m = 1.
+
+    `csr` makes a csr array of its own of a sparse matrix: `Pattern.csr`, which knows the one before.
+    """
     if type(value) is np.ndarray and value.dtype == np.float64:
         if value.shape == (m, n):
             return value.copy()  # users reuse their arrays
@@ -56,7 +60,7 @@ def as_jacobian(value: Any, m: int, n: int, what: str) -> Jacobian:
     elif sparse.issparse(value):
         if np.iscomplexobj(value):
             raise InputError(f"{what} must be real, got complex values")
-        value = value.tocsr().copy()
+        value = value.tocsr().copy() if csr is None else csr(value)
         shape = value.shape
     else:
         value = real_array(value, what)
@@ -73,7 +77,7 @@ def as_jacobian(value: Any, m: int, n: int, what: str) -> Jacobian:
 def transposed_product(jac: Jacobian, w: Vector) -> Vector:
     """J'w for a dense, sparse or operator J."""
     if isinstance(jac, np.ndarray):
-        return w @ jac
+        return np.asarray(w.dot(jac))
     if sparse.issparse(jac):
         if jac.format == "csr" and jac.nnz <= TUNING.few_entries:  # SciPy spends most of its time on making J'
             weights = jac.data * np.repeat(w, np.diff(jac.indptr))
@@ -84,11 +88,13 @@ def transposed_product(jac: Jacobian, w: Vector) -> Vector:
 
 def product(jac: Jacobian, v: Vector) -> Vector:
     """J v for a dense, sparse or operator J."""
-    return np.asarray(jac @ v)
+    return np.asarray(jac.dot(v) if isinstance(jac, np.ndarray) else jac @ v)
 
 
 def kind(jac: Jacobian) -> str:
     """What sort of matrix it is: "dense", "sparse" or "operator"."""
+    if isinstance(jac, np.ndarray):
+        return "dense"
     return "operator" if isinstance(jac, LinearOperator) else "sparse" if sparse.issparse(jac) else "dense"
 
 
@@ -105,7 +111,7 @@ def dense(jac: Jacobian) -> Vector:
 def row_norms(jac: Jacobian) -> Vector:
     """The max norm of every row; 1 for a LinearOperator, whose entries are not to be had cheaply."""
     if isinstance(jac, np.ndarray):
-        return np.asarray(np.max(np.abs(jac), axis=1, initial=0.0))
+        return np.asarray(np.maximum.reduce(np.abs(jac), axis=1, initial=0.0))
     if sparse.issparse(jac):
         return np.asarray(abs(sparse.csr_array(jac)).max(axis=1).toarray()).ravel()
     return np.ones(jac.shape[0])
@@ -118,8 +124,8 @@ def columns_times(jac: Jacobian, factors: Vector | None) -> Jacobian:
     if isinstance(jac, np.ndarray):
         return jac * factors
     if sparse.issparse(jac):
-        csr = sparse.csr_array(jac)
-        return sparse.csr_array((csr.data * factors[csr.indices], csr.indices, csr.indptr), shape=csr.shape)
+        csr = as_csr(jac)
+        return with_values(csr, csr.data * factors[csr.indices])
     return LinearOperator(
         jac.shape, matvec=lambda v: jac @ (factors * v.ravel()), rmatvec=lambda w: factors * jac.rmatvec(w.ravel())
     )
@@ -129,11 +135,11 @@ def stack(parts: list[Jacobian], n: int) -> Jacobian:
     """Several Jacobians as one: dense if all are dense, sparse if some are sparse, else an operator."""
     if not parts:
         return np.zeros((0, n))
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)
     if any(isinstance(part, LinearOperator) for part in parts):
         return _stacked_operator(parts, n)
-    if any(sparse.issparse(part) for part in parts):
-        return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))
-    return np.vstack(parts)
+    return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))
 
 
 @final
@@ -151,6 +157,18 @@ class FixedPattern:
         new = _Matrix.__new__(_Matrix)
         new.__dict__ = self._state | {"data": data}
         return new
+
+
+def as_csr(matrix: Any) -> Any:
+    """A sparse matrix as a csr array; one that is one already as it is, with what SciPy knows of its order."""
+    return matrix if type(matrix) is _Matrix else sparse.csr_array(matrix)
+
+
+def with_values(csr: Any, data: Vector) -> Any:
+    """A csr array with the indices of another; SciPy's constructor would look through them again."""
+    new = _Matrix.__new__(_Matrix)
+    new.__dict__ = csr.__dict__ | {"data": data}
+    return new
 
 
 def _stacked_operator(parts: list[Jacobian], n: int) -> LinearOperator:

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from auglag._norms import finite, highest, largest, norm, some
 from auglag._typing import Vector
 from auglag.algorithm import formulas
 from auglag.errors import InputError
 from auglag.inner.base import Traits
 from auglag.problems import units
 from auglag.problems.base import AbstractProblem, Point
-from auglag.problems.jacobians import columns_times, dense, row_norms
+from auglag.problems.jacobians import as_csr, columns_times, dense, row_norms, with_values
 from auglag.problems.tuning import TUNING
 from auglag.prox import Box, Scaled, SeparableSum, SeparableTerm, Zero, add_bounds
 from auglag.prox.base import ProxTerm
@@ -47,17 +48,16 @@ class Scaling:
         sx: Vector | None = None,
         *,
         closely: bool = False,
-        largest: float = formulas.LARGEST_GRADIENT,
+        at_most: float = formulas.LARGEST_GRADIENT,
         enlarge: bool = True,
     ) -> Scaling:
         """Factors that bring the gradients of f and of every row at `point`, in the units sx, to a max norm of at most
-        `largest`; and, to `enlarge`, f and rows that are very small, gradient and value, up to a size of 1 (`closely`:
+        `at_most`; and, to `enlarge`, f and rows that are very small, gradient and value, up to a size of 1 (`closely`:
         and merely small)."""
         problem = point.problem
-        gradient = np.abs(point.grad)
-        steepest = float(np.max(gradient if sx is None else gradient * sx, initial=0.0))
+        steepest = largest(point.grad if sx is None else point.grad * sx)
         rows = row_norms(columns_times(point.jac, sx)) if problem.m else np.zeros(0)
-        sf, sc = (formulas.scale_factor(np, norms, largest) for norms in (steepest, rows))
+        sf, sc = (formulas.scale_factor(np, slopes, at_most) for slopes in (steepest, rows))
         if not enlarge:
             return Scaling(float(sf), np.asarray(sc), sx)
         values = units.row_values(problem, point.c) if problem.m else rows
@@ -68,9 +68,12 @@ class Scaling:
 
 def _enlarged(size: Any, least: float) -> Any:
     """The factor that makes a size below `least` 1; 1 where it is not below, 0 or not a number."""
+    small = (size > 0.0) & (size < least)
+    if not some(small):
+        return np.ones_like(size)
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.minimum(1.0 / np.asarray(size), TUNING.largest_scale)
-    return np.where((size > 0.0) & (size < least), factor, 1.0)
+    return np.where(small, factor, 1.0)
 
 
 @final
@@ -203,7 +206,7 @@ class StandardForm:
         With variables in units of their own only the certificate knows the user's stationarity (`magnified`).
         """
         slacks = float(np.max(self.scaling.sc[self.slack_rows], initial=1.0))  # a slack's own scale; 1 without any
-        violation = float(np.linalg.norm(c / self.scaling.sc))
+        violation = norm(c / self.scaling.sc)
         return float(formulas.residual(stationarity * slacks, self.scaling.sf, violation)), violation
 
     def error(self, z: Vector, y: Vector) -> float:
@@ -217,8 +220,11 @@ class StandardForm:
         box, problem = self.box, self.problem
         if box is None:
             return math.inf
-        lower, upper = (side[: self.n_x] if self.sx is None else self.sx * side[: self.n_x] for side in box)
-        x, point = self.user_x(z), problem.at(self.user_x(z))
+        lower, upper = box
+        if self.sx is not None or self.slack_rows.size:
+            lower, upper = (side[: self.n_x] if self.sx is None else self.sx * side[: self.n_x] for side in box)
+        x = self.user_x(z)
+        point = problem.at(x)
         x = x if self.free is None else x[self.free]
         error = _error(point, x, self.user_y(y), problem.cl, problem.cu, lower, upper, self.free)
         if self.magnified and math.isfinite(error):
@@ -228,7 +234,8 @@ class StandardForm:
     def distance(self, z: Vector) -> Vector:
         """c(z) - clip(c(z), cl, cu), scaled."""
         c = self.at(z).c
-        return c - np.clip(c, self.cl, self.cu)
+        outside: Vector = c - c.clip(self.cl, self.cu)
+        return outside
 
     def feasibility(self, x: Vector, *, units: bool = False) -> StandardForm:
         """The same constraints and dom g with f = 0, each row scaled to a gradient of max norm 1 at the user's x.
@@ -252,6 +259,10 @@ class FormPoint:
     """Values at z in the units of the form; everything is taken from the problem's cached point."""
 
     __slots__ = ("form", "point", "z")
+
+    def finite(self) -> bool:
+        """Whether f and c are finite here."""
+        return math.isfinite(self.f) and finite(self.c)
 
     def __init__(self, form: StandardForm, z: Vector, point: Point) -> None:
         self.form, self.z, self.point = form, z, point
@@ -394,21 +405,21 @@ def _error(
 ) -> float:
     """The largest KKT error of (x, y); see `StandardForm.error`. `free` are the entries of the gradient that x has."""
     c = point.c
-    violation = float(np.max(np.maximum(cl - c, c - cu), initial=0.0))
-    size = max(1.0, float(np.max(np.abs(point.grad), initial=0.0)))
+    above, below = c - cu, cl - c
+    violation = highest(np.maximum(below, above))
+    size = max(1.0, largest(point.grad))
     with np.errstate(invalid="ignore", over="ignore"):
         slope = point.lagrangian_gradient(y) / size
     slope = slope if free is None else slope[free]
-    moved = x - np.minimum(np.maximum(x - slope, lower), upper)
-    stationarity = float(np.max(np.abs(moved), initial=0.0))
+    stationarity = largest(x - np.minimum(np.maximum(x - slope, lower), upper))
     if not math.isfinite(stationarity):  # `max` of Python would lose a NaN
         return math.inf
-    error, equal = max(violation, stationarity), cl == cu
-    if not equal.all():
-        gap = np.where(y > 0, cu - c, np.where(y < 0, c - cl, 0.0))
-        gap = np.maximum(np.where(equal, 0.0, gap), 0.0)
-        price = np.minimum(np.abs(y) / size, gap * np.maximum(1.0, np.abs(y)))
-        error = max(error, float(np.max(price)))
+    error, unequal = max(violation, stationarity), cl != cu
+    if some(unequal & (y != 0.0)):
+        gap = np.where(y > 0, -above, np.where(y < 0, -below, 0.0))
+        gap = np.maximum(np.where(unequal, gap, 0.0), 0.0)
+        weight = np.abs(y)
+        error = max(error, highest(np.minimum(weight / size, gap * np.maximum(1.0, weight))))
     return error if math.isfinite(error) and math.isfinite(point.f) else math.inf
 
 
@@ -422,9 +433,8 @@ def _finite(second: Any) -> Any:
 
 def _scaled(matrix: Any, factors: Vector) -> Any:
     """The rows of a sparse matrix times their factors, as csr."""
-    csr = matrix if matrix.format == "csr" else sparse.csr_array(matrix)
-    data = csr.data * np.repeat(factors, np.diff(csr.indptr))
-    return sparse.csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
+    csr = as_csr(matrix)
+    return with_values(csr, csr.data * np.repeat(factors, np.diff(csr.indptr)))
 
 
 def require_slacks(slacks: str) -> None:

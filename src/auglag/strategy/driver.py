@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.algorithm import algencan
+from auglag.algorithm import algencan, formulas
 from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.algorithm.outer import Ask, iteration
 from auglag.algorithm.rules import History, Iteration
@@ -204,7 +204,8 @@ class Run:
     def course(self) -> Status:
         """Begin or resume, then attempt after attempt."""
         task = presolved(self.task)
-        self.task, self.state = task, State.at_start(task)
+        if task is not self.task:
+            self.task, self.state = task, State.at_start(task)
         if task.check_derivatives and task.hooks.resume is None:
             task.problem.check_derivatives(task.start.x)
         if task.conflict:
@@ -223,18 +224,40 @@ class Run:
             task.original.workspace.guard = task.meter.guard
             if task.problem.differenced or task.problem.precision.stated:
                 task.problem.learn_precision(x)
-            self.state.start_x, self.state.first_objective = x, objective(task.problem, x)
-            scale(task, self.state, x)
-            self.state.accuracy = task.problem.at(x).accuracy(np.zeros(task.problem.m))
-            self.context = context = Context.of(task, self.state)
-            z, given = context.form.start(x), task.start.y
-            y = context.form.own_y(given) if given is not None else np.zeros(context.form.m)
-            if starts_solved(context, self.state, z, y):
+            if self.starts_solved(task, x):
                 known = task.start.y is not None  # from an earlier run, which has checked its curvature
-                return Status.SOLVED if known else self.minimum(context, Status.SOLVED)
-            begin(context, self.state, z, y)
-        status = self.attempts(self.context)
-        return self.minimum(self.context, status)
+                return Status.SOLVED if known else self.minimum(self.on_the_way, Status.SOLVED)
+        status = self.attempts(self.on_the_way)
+        return self.minimum(self.on_the_way, status)
+
+    @property
+    def on_the_way(self) -> Context:
+        """The context, once the first point is known."""
+        assert self.context is not None
+        return self.context
+
+    def starts_solved(self, task: Task, x: Vector) -> bool:
+        """Begin at x, and say whether there is nothing to do. It is begun farther away where that is far better."""
+        state, given, last = self.state, task.start.y, task.tuning.far_starts
+        for trial in range(last + 1):
+            state.start_x, state.first_objective = x, objective(task.problem, x)
+            scale(task, state, x)
+            state.accuracy = task.problem.at(x).accuracy(np.zeros(task.problem.m))
+            self.context = context = Context.of(task, state)
+            z = context.form.start(x)
+            y = context.form.own_y(given) if given is not None else np.zeros(context.form.m)
+            solved = meets_tolerance(context, state, z, y)
+            begin(context, state, z, y)
+            if not solved or given is not None or not math.isfinite(task.scale_free):
+                return solved
+            y = context.form.own_y(task.judge.measure(x, None).multipliers) if context.form.m else y
+            beta = context.rules.penalty.next(state.history)
+            far = restarts.far_below(context.form, z, y, beta, task.scale_free, task.tuning)
+            if far is None:
+                return True
+            if trial < last:
+                x = context.form.user_x(far)
+        return False
 
     def defined_elsewhere(self, task: Task) -> Vector | None:
         """A feasible point where f is defined, if it is not at the start; if there is none, f does not matter."""
@@ -259,6 +282,7 @@ class Run:
                 state.accuracy = judge.check(state.best).accuracy
                 if judge.solves(state.best):
                     return status
+            note_end(context, state)
             following = plan.next_attempt(state.attempt, context.restarts, aftermath(context, state, status), tuning)
             if following is None or context.rows_left(state) <= 0:
                 # How the attempt from x0 ended says most, unless it merely ran out of iterations.
@@ -651,8 +675,8 @@ def stop(context: Context, state: State, status: InnerStatus, limit: str = "") -
 # ------------------------------------------------------------------------------------------------ starts and restarts
 
 
-def starts_solved(context: Context, state: State, z: Vector, y: Vector) -> bool:
-    """Whether the start already meets the tolerance: then there is nothing to do."""
+def meets_tolerance(context: Context, state: State, z: Vector, y: Vector) -> bool:
+    """Whether the start already does: then it is the best point so far."""
     task, judge, best = context.task, context.task.judge, state.best
     x, y_user = context.form.user_x(z), context.form.user_y(y)
     check = judge.measure(x, y_user)
@@ -688,20 +712,42 @@ def verdict_on_saved(context: Context, state: State) -> Status | None:
     return stop(context, state, InnerStatus[ended])
 
 
+def note_end(context: Context, state: State) -> None:
+    """Note where an attempt without a solution ended, and whether that is nothing new."""
+    rows = state.history.iterations
+    violation = rows[-1].user_violation if rows else math.nan
+    violated = bool(formulas.clearly_violated(violation, context.goal(state)))
+    endless = sum(row.inner_status == InnerStatus.UNBOUNDED.name for row in rows)
+    x = context.form.user_x(state.x).copy()
+    state.ends.append(plan.End(x, violation, violated, 2 * endless > len(rows)))
+    start = context.task.tuning.start_of(state.attempt, context.restarts) if state.attempt else None
+    if start is not None and not start.near:  # one that goes on from the best point ends there
+        state.repeats += plan.repeated(state.ends, context.task.tuning)
+
+
 def aftermath(context: Context, state: State, status: Status) -> plan.Aftermath:
     """How things stand when an attempt has ended."""
     problem, tol = context.task.problem, context.goal(state)
     c = problem.at(state.start_x).c
     feasible = bool(np.all(np.abs(c - np.clip(c, problem.cl, problem.cu)) <= tol))
-    other = scaling_at(context.task, state.start_x, closely=True)
-    unusual = context.task.settings.scaling and not other.same_as(state.scaling)
+    usual, other = (scaling_at(context.task, state.start_x, closely=closely) for closely in (False, True))
+    unusual = context.task.settings.scaling and not other.same_as(usual)
     judge = context.task.judge
     nearly = state.best.residual <= context.task.tuning.nearly_solved * tol
     if not nearly:
         check = judge.check(state.best)
         if check.residual <= check.rounding_reach:
             nearly = judge.with_sizes(check).rounding_limits(judge.tolerance)
-    return plan.Aftermath(status, state.best.residual, feasible, nearly, constrained=problem.m > 0, unusual=unusual)
+    return plan.Aftermath(
+        status,
+        state.best.residual,
+        feasible,
+        nearly,
+        constrained=problem.m > 0,
+        repeats=state.repeats,
+        widened=state.doubts.widened,
+        unusual=unusual,
+    )
 
 
 def begin_again(context: Context, state: State, attempt: int) -> Context:

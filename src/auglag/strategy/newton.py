@@ -6,11 +6,13 @@ Both hand back candidates; what becomes of them, the driver and `plan` decide.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import final
 
 import numpy as np
 
 from auglag._typing import Vector
 from auglag.interior import Arrival
+from auglag.problems.base import Point
 from auglag.strategy.plan import Interior, Newton
 from auglag.strategy.sqp import Candidate
 from auglag.strategy.state import Context, State
@@ -24,16 +26,20 @@ def by_newton(context: Context, state: State, phase: Newton) -> Candidate:
         before = arrival.steps
         if error is not None and arrival.error < error:
             x, y, state.memory.sets = arrival.x, arrival.y, arrival.sets
-    found = context.sqp.run(
-        context.form,
-        state.memory,
-        x,
-        y,
-        target=context.target(state),
-        patience=phase.patience,
-        tuning=context.task.tuning,
-        seen=lambda x, y, error: keep(context, state, x, y, error),
-    )
+    watch = Watch(context, state)
+    try:
+        found = context.sqp.run(
+            context.form,
+            state.memory,
+            x,
+            y,
+            target=watch.target,
+            patience=phase.patience,
+            tuning=context.task.tuning,
+            seen=watch,
+        )
+    finally:
+        watch.over()
     return replace(found, steps=found.steps + before)
 
 
@@ -46,28 +52,57 @@ def by_interior_points(context: Context, state: State, phase: Interior) -> Arriv
         x, y = newtons.origin if newtons.origin is not None else x, np.zeros(context.form.m)
         state.memory.last = None
     newtons.inside = True
-    arrival = barrier.run(
-        context.form,
-        state.memory,
-        x,
-        y,
-        target=context.target(state),
-        seen=lambda x, y, error: keep(context, state, x, y, error),
-    )
+    watch = Watch(context, state)
+    try:
+        arrival = barrier.run(context.form, state.memory, x, y, target=watch.target, seen=watch)
+    finally:
+        watch.over()
     state.memory.last = None  # the jump back from here must not be used to learn curvature
     return arrival
 
 
-def keep(context: Context, state: State, x: Vector, y: Vector, error: float) -> bool:
-    """Offer a point on the way as the best so far; whether it meets the tolerance in the user's units."""
-    task, tuning, newtons, judge = context.task, context.task.tuning, state.newtons, context.task.judge
-    near = error <= max(tuning.near_tol * task.tol, state.accuracy)
-    if near and judge.refine(state.best, 1):  # differences just became central: measure again first
-        return False
-    if not (near or error <= tuning.kept_error * newtons.kept):
-        return False
-    newtons.kept = min(newtons.kept, error)
-    user_x, user_y = context.form.user_x(x), context.form.user_y(y)
-    check = judge.measure(user_x, user_y)
-    judge.offer(state.best, context.compared(check, error), user_x, user_y)
-    return judge.reached(check)
+@final
+class Watch:
+    """Offers the points on the way of one call as the best so far, and says whether one meets the tolerance.
+
+    A certificate costs as much as a step. So points that are not at the target yet are only noted, and measured when
+    the call is over: not at all if it ends at a solution.
+    """
+
+    def __init__(self, context: Context, state: State) -> None:
+        self.context, self.state = context, state
+        self.target = context.target(state)
+        self.waits = not context.task.problem.differenced  # differences may become more accurate in between
+        self.noted: list[tuple[Vector, Vector, float, Point]] = []
+
+    def __call__(self, x: Vector, y: Vector, error: float) -> bool:
+        """Whether (x, y) meets the tolerance in the user's units; of points above the target that is not asked."""
+        context, state, task = self.context, self.state, self.context.task
+        tuning, newtons, judge = task.tuning, state.newtons, task.judge
+        near = error <= max(tuning.near_tol * task.tol, state.accuracy)
+        if near and judge.refine(state.best, 1):  # differences just became central: measure again first
+            return False
+        if not (near or error <= tuning.kept_error * newtons.kept):
+            return False
+        newtons.kept = min(newtons.kept, error)
+        if self.waits and error > self.target:
+            self.noted.append((x, y, error, task.problem.at(context.form.user_x(x))))
+            return False
+        if not self._offer(x, y, error):
+            return False
+        self.noted.clear()
+        return True
+
+    def over(self) -> None:
+        """Offer the points that were noted."""
+        for x, y, error, point in self.noted:
+            self.context.task.problem.recall(point)
+            self._offer(x, y, error)
+        self.noted.clear()
+
+    def _offer(self, x: Vector, y: Vector, error: float) -> bool:
+        context, judge = self.context, self.context.task.judge
+        user_x, user_y = context.form.user_x(x), context.form.user_y(y)
+        check = judge.measure(user_x, user_y)
+        judge.offer(self.state.best, context.compared(check, error), user_x, user_y)
+        return judge.reached(check)

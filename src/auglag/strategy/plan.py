@@ -13,9 +13,13 @@ to do, and does it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
+
+from auglag._typing import Vector
 from auglag.algorithm.formulas import UNBOUNDED_PENALTY
 from auglag.algorithm.status import Status
 from auglag.inner.base import InnerStatus
@@ -270,13 +274,44 @@ class Aftermath:
     feasible: bool  #: whether x0 satisfies the constraints
     nearly: bool = False  #: whether the tolerance is nearly met, or as far as rounding allows
     constrained: bool = True  #: whether there are any
+    repeats: int = 0  #: starts elsewhere that ended where an earlier attempt did
+    widened: bool = False  #: whether feasible points were looked for far away
     unusual: bool = False  #: whether variables, f or rows have sizes that the first attempt did not care for
 
 
 def next_attempt(attempt: int, restarts: int, a: Aftermath, t: Tuning) -> int | None:
     """The number of the attempt to make next; None if there is none."""
     last = min(restarts, t.most_restarts)
+    if a.repeats >= (t.repeated_infeasible if a.status is Status.INFEASIBLE and a.widened else t.repeated_ends):
+        return None
     return next((k for k in range(attempt + 1, last + 1) if _calls_for(a, t.start_of(k, last), t)), None)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class End:
+    """Where an attempt without a solution ended."""
+
+    x: Vector  #: in the user's variables
+    violation: float  #: there, in the user's units
+    violated: bool  #: by much more than tol
+    endless: bool  #: most of its subproblems had no lower bound
+
+    def same_as(self, other: End, t: Tuning) -> bool:
+        """Whether two attempts ended alike, so that a third one is likely to."""
+        if self.endless or other.endless:
+            return self.endless and other.endless
+        if self.violated and other.violated:
+            larger = max(self.violation, other.violation)
+            if abs(self.violation - other.violation) <= t.same_violation * larger:
+                return True
+        size = np.maximum(1.0, np.maximum(np.abs(self.x), np.abs(other.x)))
+        return bool((np.abs(self.x - other.x) <= t.same_end * size).all())
+
+
+def repeated(ends: Sequence[End], t: Tuning) -> bool:
+    """Whether the last attempt ended where an earlier one did."""
+    return any(ends[-1].same_as(end, t) for end in ends[:-1])
 
 
 def _calls_for(a: Aftermath, start: Start | None, t: Tuning) -> bool:

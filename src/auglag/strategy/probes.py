@@ -14,10 +14,12 @@ from typing import Any, final
 import numpy as np
 from scipy import sparse
 
+from auglag._random import normal
 from auglag._typing import Vector
 from auglag.kkt import Hessian, Memory, Tangent
 from auglag.kkt.curvature import structured_sr1
 from auglag.kkt.linear import Factor
+from auglag.kkt.linear.base import block
 from auglag.strategy.solution import Sides, Solution
 from auglag.strategy.tuning import Tuning
 
@@ -50,7 +52,7 @@ def probed(at: Solution, jacobian: Any, sides: Sides, tuning: Tuning, *, doubtfu
     for count in range(tuning.probes + 1):
         hessian = structured_sr1(known, at.y, point.grad, at.curvature.dense)
         tangent = Tangent(hessian, jacobian, sides.free, sides.rows)
-        if not count and tangent.empty(np.random.default_rng(0).standard_normal(at.z.size)):
+        if not count and tangent.empty(normal(0, at.z.size)):
             return Probed(hessian, positive=True, complete=True)
         flat = at.flat(tangent, tuning)
         positive = tangent.positive(flat)
@@ -60,7 +62,7 @@ def probed(at: Solution, jacobian: Any, sides: Sides, tuning: Tuning, *, doubtfu
         if positive and not (doubtful and count == 0):
             direction = _unknown(known, jacobian, sides, tangent, factor, newest, count, tuning)
         else:
-            lowest = tangent.lowest(factor, np.random.default_rng(count).standard_normal(at.z.size))[1].T
+            lowest = tangent.lowest(factor, normal(count, at.z.size))[1].T
             direction = lowest[0] if len(lowest) else None
         if direction is None or count >= (enough if positive else tuning.probes):
             measured = count > 0 and curved == count
@@ -98,13 +100,13 @@ def _unknown(
     than random directions do. Where matrices are too large to tell what is known, any direction of the tangent space.
     """
     n, free = sides.weak.size, sides.free
-    any_one = np.random.default_rng(seed).standard_normal(n)
+    any_one = normal(seed, n)
     direction = np.zeros(n)
     if (sides.rows.size + len(known.pairs)) * free.size > tuning.rank_entries:
         direction = tangent.onto(factor, any_one)
         return direction / max(float(np.linalg.norm(direction)), 1e-300)
-    rows = jacobian[sides.rows][:, free]
-    rows = rows.toarray() if sparse.issparse(rows) else rows
+    rows = block(jacobian, sides.rows, free)
+    rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
     spanned = np.vstack([rows, *[s[free] for s, _, _ in known.pairs]])
     norms = np.linalg.norm(spanned, axis=1)
     spanned = spanned[norms > 0] / norms[norms > 0][:, None]

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.kkt import Hessian, Tangent
+from auglag.kkt.linear.base import block
 from auglag.problems.presolved import Presolved
 from auglag.strategy.plan import DEGENERATE, MINIMUM, PROBABLE, SADDLE, UNCHECKED
 from auglag.strategy.probes import probed
@@ -158,8 +158,8 @@ def _dependent(jacobian: Any, held: Sides, tuning: Tuning) -> bool:
         return True
     if not rows.size or rows.size * free.size > tuning.rank_entries:
         return False
-    part = jacobian[rows][:, free]
-    part = part.toarray() if sparse.issparse(part) else part
+    part = block(jacobian, rows, free)
+    part = part if isinstance(part, np.ndarray) else part.toarray()
     part = part / np.maximum(np.max(np.abs(part), axis=1), 1e-300)[:, None]
     sigma = np.linalg.svd(part, compute_uv=False)
     return bool(sigma[-1] <= tuning.rank * sigma[0])

@@ -12,6 +12,7 @@ from typing import final
 
 import numpy as np
 
+from auglag._norms import largest
 from auglag._typing import Vector
 from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.errors import InputError, require_positive
@@ -108,7 +109,7 @@ class SQP:
         tuning: Tuning,
     ) -> tuple[Vector, Vector, float] | None:
         """(x, y, length of the step): a full step, shorter only where functions are not defined at its end."""
-        radius = tuning.newton_radius * max(1.0, float(np.max(np.abs(x), initial=0.0)))
+        radius = tuning.newton_radius * max(1.0, largest(x))
         subproblem = AugmentedLagrangian(form, y, self.penalty, memory=memory)
         model = subproblem.model(x, y, curvature, radius)
         if model is None:
@@ -116,13 +117,13 @@ class SQP:
         step = self._solve(subproblem, model, radius, last_length, prox, tuning)
         if step is None:
             return None
-        length = float(np.max(np.abs(step.d), initial=0.0))
-        w = np.clip(step.w, -tuning.newton_multipliers, tuning.newton_multipliers)
+        length = largest(step.d)
+        w = step.w.clip(-tuning.newton_multipliers, tuning.newton_multipliers)
         fraction = 1.0
         while fraction > tuning.newton_shortest:
             trial = landing(x, fraction, model, step, *form.bounds)
             point = form.at(trial)
-            if np.isfinite(point.f) and np.isfinite(point.c).all():
+            if point.finite():
                 return trial, w if fraction == 1.0 else y + fraction * (w - y), length
             fraction *= tuning.newton_shorter
         return None
@@ -140,14 +141,10 @@ class SQP:
         memory, y = subproblem.memory, subproblem.y
         sets = memory.sets if memory.sets is not None else Sets.none(model.n, model.m)
         step = solve(model, sets, prox=prox, last=memory.shift)
-        if step is not None and prox and float(np.max(np.abs(step.d), initial=0.0)) > tuning.newton_leap * last_length:
+        if step is not None and prox and largest(step.d) > tuning.newton_leap * last_length:
             step = solve(model, sets, prox=tuning.newton_leap_prox) or step
-        known, penalty = max(1.0, float(np.max(np.abs(y), initial=0.0))), self.penalty
-        while (
-            step is not None
-            and float(np.max(np.abs(step.w), initial=0.0)) > tuning.newton_sudden * known
-            and penalty > 1.0
-        ):
+        known, penalty = max(1.0, largest(y)), self.penalty
+        while step is not None and largest(step.w) > tuning.newton_sudden * known and penalty > 1.0:
             penalty *= tuning.newton_softer
             step = solve(subproblem.restated(model, penalty), step.sets)
         if step is not None:

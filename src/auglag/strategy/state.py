@@ -33,7 +33,7 @@ from auglag.problems.presolved import Presolved
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.strategy import tuning as tunings
 from auglag.strategy.hooks import Hooks
-from auglag.strategy.plan import UNCHECKED, Standing, suspicion
+from auglag.strategy.plan import UNCHECKED, End, Standing, suspicion
 from auglag.strategy.restarts import penalty_of
 from auglag.strategy.restoration import Restoration
 from auglag.strategy.settings import Settings
@@ -68,11 +68,10 @@ class Task:
     x_scale: Vector | None = None  #: units of the variables that the user stated
     check_derivatives: bool = False  #: compare those that the user supplied with differences at the start
     tuning: Tuning = field(default_factory=lambda: tunings.TUNING)
+    judge: Judge = field(init=False)  #: measures points on the original problem
 
-    @property
-    def judge(self) -> Judge:
-        """Measures points on the original problem."""
-        return Judge(self.problem, self.tol, self.scale_free)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "judge", Judge(self.problem, self.tol, self.scale_free))
 
     @property
     def original(self) -> AbstractProblem:
@@ -173,6 +172,8 @@ class State:
     attempt: int = 0  #: 0 from x0, then the number of the restart
     earlier: list[Iteration] = field(default_factory=list)  #: the rows of earlier attempts
     first_end: Status | None = None  #: how attempt 0 ended
+    ends: list[End] = field(default_factory=list)  #: of all attempts so far, none of which found a solution
+    repeats: int = 0  #: of those that began elsewhere, the ones that ended where an earlier one did
     sizes: Vector | None = None  #: of the variables, at x_1 (`units.typical`)
     first_objective: float = math.nan  #: f + g at x_1
     accuracy: float = 0.0  #: what errors of the functions beyond double precision make of the residual at x
@@ -199,7 +200,7 @@ class State:
 ACCELERATED = "ACCELERATED"
 #: What a checkpoint may hold.
 CLASSES = (
-    Best, Counts, Doubts, History, Iteration, Memory, Newtons, Precision, Restoration, Scaling, SecondOrder, Sets,
+    Best, Counts, Doubts, End, History, Iteration, Memory, Newtons, Precision, Restoration, Scaling, SecondOrder, Sets,
     State, Status, SupNorms,
 )  # fmt: skip
 
@@ -364,9 +365,10 @@ def scale(task: Task, state: State, x: Vector, *, closely: bool = False) -> None
     if state.sizes is None:
         sizes = units.typical(task.problem.at(x), closely=True)
         state.sizes = sizes if task.x_scale is None else np.fmax(sizes, task.x_scale)
-    sx = scaling_at(task, x, closely=closely).sx
-    measure_in(task, state.sizes, sx)  # finite differences may become better by it
-    state.scaling = scaling_at(task, x, closely=closely, sx=sx)
+    found = scaling_at(task, x, closely=closely)
+    measure_in(task, state.sizes, found.sx)  # finite differences may become better by it
+    changed = task.problem.differenced or found.sx is not None
+    state.scaling = scaling_at(task, x, closely=closely, sx=found.sx) if changed else found
 
 
 def scaling_at(task: Task, x: Vector, *, closely: bool = False, sx: Vector | None = None) -> Scaling:
@@ -379,15 +381,16 @@ def scaling_at(task: Task, x: Vector, *, closely: bool = False, sx: Vector | Non
     scaling = Scaling(1.0, np.ones(problem.m), sx)
     if settings.scaling:
         scaling = Scaling.from_gradients(
-            point, sx, closely=closely, largest=settings.largest_gradient, enlarge=settings.units
+            point, sx, closely=closely, at_most=settings.largest_gradient, enlarge=settings.units
         )
     return replace(scaling, sc=scaling.sc * np.sqrt(settings.weights)) if settings.weights else scaling
 
 
 def measure_in(task: Task, sizes: Vector, unit: Vector | None) -> None:
     """Tell the problem, and the one behind it, how large the variables are."""
-    for problem in {id(p): p for p in (task.original, task.problem)}.values():
-        problem.measure_in(sizes, unit)
+    task.problem.measure_in(sizes, unit)
+    if task.original is not task.problem:
+        task.original.measure_in(sizes, unit)
 
 
 def steps_of(rows: Sequence[Iteration]) -> int:

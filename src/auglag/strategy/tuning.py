@@ -144,6 +144,22 @@ class Tuning:
     #: Multipliers that go along to another start are cut off at this size, as Full.y_max.
     start_multipliers: float = 1e9
     starts: tuple[Start, ...] = STARTS
+    #: A start that is solved is looked beyond: by so many steps downhill, each ten times as long as the one before (the
+    #: sizes of variables in SI units span as many powers of ten), along so many single variables, so many times.
+    far_steps: int = 12
+    far_entries: int = 3
+    far_starts: int = 5
+    #: So many starts elsewhere that ended where an earlier attempt did are enough: no other is tried. One may be
+    #: chance; of the problems of CUTEst that a restart solves, none has two before it.
+    repeated_ends: int = 2
+    #: After INFEASIBLE one is, if restoration has looked from starts far away, too.
+    repeated_infeasible: int = 1
+    #: Two ends are the same if no variable differs by more than this, relative to max(1, |x|): far above what the
+    #: tolerance explains, far below the distance of different minima; ...
+    same_end: float = 1e-3
+    #: ... or if both violate the constraints by the same, up to this part: a least violation may be attained at many
+    #: points, and is known to few digits; or if most subproblems of both had no lower bound.
+    same_violation: float = 1e-2
 
     # Restoration: is there a feasible point?
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs, dsytrf, dsytrf_lwork, dsytrs
 
+from auglag._norms import finite, largest
 from auglag._typing import Vector
 from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
@@ -54,12 +55,13 @@ class DenseFactor(Factor):
         self._k = k
         size = k.shape[0]
         self._ldl, self._pivots, info = dsytrf(k, lower=1, lwork=_workspace(size))
-        diagonal = np.diagonal(self._ldl)
+        diagonal = self._ldl.diagonal()
         single = self._pivots > 0
-        ones = diagonal[single]
-        pairs = int(size - np.count_nonzero(single)) // 2  # a 2 x 2 block has one eigenvalue of each sign
-        broken = info > 0 or (ones == 0).any() or not np.isfinite(diagonal).all()
-        self.negative = None if broken else int(np.count_nonzero(ones < 0)) + pairs
+        alone = np.count_nonzero(single)
+        ones = diagonal if alone == size else diagonal[single]
+        broken = info > 0 or np.count_nonzero(ones) < alone or not finite(diagonal)
+        # A 2 x 2 block has one eigenvalue of each sign.
+        self.negative = None if broken else int(np.count_nonzero(ones < 0)) + (size - alone) // 2
 
     def trusted(self) -> bool:
         """Always: pivots are chosen."""
@@ -67,7 +69,7 @@ class DenseFactor(Factor):
 
     def solve(self, b: Vector) -> Vector:
         x = dsytrs(self._ldl, self._pivots, b, lower=1)[0]
-        x += dsytrs(self._ldl, self._pivots, b - self._k @ x, lower=1)[0]
+        x += dsytrs(self._ldl, self._pivots, b - self._k.dot(x), lower=1)[0]
         return np.asarray(x)
 
     @property
@@ -91,7 +93,7 @@ class CondensedFactor(Factor):
         with np.errstate(over="ignore", invalid="ignore"):
             matrix = h + (j.T / d) @ j
         self._cholesky, info = dpotrf(matrix, lower=1)
-        self.negative = j.shape[0] if info == 0 and np.isfinite(self._cholesky.diagonal()).all() else None
+        self.negative = j.shape[0] if info == 0 and finite(self._cholesky.diagonal()) else None
 
     def trusted(self) -> bool:
         """Always: positive definite matrices need no pivots."""
@@ -102,13 +104,15 @@ class CondensedFactor(Factor):
             return self._full.solve(b)
         n, t = self._h.shape[0], tuning.TUNING
         x, r = np.zeros(b.size), b
-        target = t.condensed_residual * float(np.max(np.abs(b), initial=0.0))
+        h, j, d = self._h, self._j, self._d
+        transposed, x1, x2 = j.T, x[:n], x[n:]
+        target = t.condensed_residual * largest(b)
         for _ in range(t.condensed_refinements):
-            step = dpotrs(self._cholesky, r[:n] + self._j.T @ (r[n:] / self._d), lower=1)[0]
-            x[:n] += step
-            x[n:] += (self._j @ step - r[n:]) / self._d
-            r = np.concatenate([b[:n] - self._h @ x[:n] - self._j.T @ x[n:], b[n:] - self._j @ x[:n] + self._d * x[n:]])
-            error = float(np.max(np.abs(r), initial=0.0))
+            step = dpotrs(self._cholesky, r[:n] + transposed.dot(r[n:] / d), lower=1)[0]
+            x1 += step
+            x2 += (j.dot(step) - r[n:]) / d
+            r = np.concatenate((b[:n] - h.dot(x1) - transposed.dot(x2), b[n:] - j.dot(x1) + d * x2))
+            error = largest(r)
             if error <= target:
                 return x
         if error > t.condensed_poor * target:
@@ -141,5 +145,5 @@ def _full(h: Any, j: Any, first: Vector | float, second: Vector | float) -> Any:
     flat = k.reshape(-1, order="F")
     diagonal = flat[:: n + m + 1]
     diagonal[:n] += first
-    diagonal[n:] = -np.asarray(second)
+    diagonal[n:] = -second
     return k

@@ -1,0 +1,38 @@
+"""Norms and tests of vectors without what NumPy's general functions spend on axes, types and orders.
+
+A solve of a small problem makes thousands of them, and each costs more than the arithmetic in it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from auglag._typing import Vector
+
+
+def norm(v: Vector) -> float:
+    """The 2-norm; the same digits as `np.linalg.norm`."""
+    return math.sqrt(v.dot(v))
+
+
+def largest(v: Any) -> float:
+    """The max norm, 0 without entries, NaN if an entry is."""
+    return float(np.maximum.reduce(np.abs(v), axis=None, initial=0.0))
+
+
+def highest(v: Any) -> float:
+    """The largest entry or 0, whichever is more; NaN if an entry is."""
+    return float(np.maximum.reduce(v, initial=0.0))
+
+
+def finite(v: Any) -> bool:
+    """Whether all entries are finite."""
+    return bool(np.count_nonzero(np.isfinite(v)) == v.size)
+
+
+def some(mask: Any) -> bool:
+    """Whether an entry is true."""
+    return bool(np.count_nonzero(mask))

@@ -1,0 +1,110 @@
+"""The KKT conditions relative to the sizes of x, f and c, and what rounding makes of R."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from auglag._norms import highest, norm
+from auglag._typing import Vector
+from auglag.certificate.parts import Parts
+from auglag.certificate.tuning import TUNING
+from auglag.errors import OutOfBudget
+from auglag.problems import units
+from auglag.problems.base import AbstractProblem, Point
+from auglag.problems.jacobians import columns_times, product, row_norms
+from auglag.prox import SeparableTerm, Zero
+
+_EPS = np.finfo(np.float64).eps
+
+
+def rounding(at: Parts) -> float:
+    """One rounding error of each term of grad L, of each row and its sides, and of x in each row; in 2-norms."""
+    point = at.point
+    gradient = np.abs(point.grad) + abs(point.f) / at.sizes
+    rows = np.maximum(np.abs(point.c), at.largest_sides)
+    if at.magnitudes is not None and at.pulls is not None:
+        with np.errstate(invalid="ignore", over="ignore"):
+            gradient = gradient + at.pulls
+            rows = rows + product(at.magnitudes, np.abs(point.x))
+    return float(_EPS * (norm(gradient) + norm(rows)))
+
+
+def scale_free(at: Parts, aside: Point | None = None, errors: float = 0.0) -> float:
+    """The KKT conditions relative to the sizes of x, f and c; see `Certificate`. `aside`: see `sizes`.
+
+    So many times the errors of values and derivatives are taken off first.
+    """
+    point, y = at.point, at.y
+    problem, x = point.problem, point.x
+    rows = errors * problem.precision.c if errors else 0.0
+    with np.errstate(all="ignore"):
+        v = -at.slope
+        size_x, size_f, size_c = sizes(at, aside)
+        g = problem.g if problem.g is not None else Zero()
+        if isinstance(g, SeparableTerm):
+            lo, hi = g.subdiff_interval(x)
+            gap = np.where(v > hi, problem.upper - x, x - problem.lower)
+            v = np.abs(v - v.clip(lo, hi))
+            v = np.maximum(v - errors * point.gradient_errors(y), 0.0) if errors else v
+        else:
+            v, gap = np.array([g.subdiff_distance(x, v)]), np.array([math.inf])
+            size_x = np.max(size_x, initial=0.0, keepdims=True)
+        outside = np.abs(at.outside) / np.maximum(size_x.max(), np.abs(x))
+        left = np.minimum(v * size_x / size_f, np.maximum(gap, 0.0) / size_x)
+        violation = np.maximum(at.beyond - rows, 0.0) / size_c
+        missed = np.maximum(at.gap - rows, 0.0)
+        price = np.minimum(missed / size_c, at.multiplier * size_c / size_f)
+        parts = np.concatenate([np.where(v == 0.0, 0.0, left), outside, violation, np.where(missed > 0.0, price, 0.0)])
+    worst = highest(parts)
+    return worst if not math.isnan(worst) else math.inf
+
+
+def sizes(at: Parts, aside: Point | None) -> tuple[Vector, np.float64, Vector]:
+    """(X, F, C): the sizes of the variables, of the objective and of the rows.
+
+    X_j is |x_j|, but at least a tenth of its size at x0. F is the largest of |f + g|, of the terms of grad L times X_j,
+    and of the change of f from x to `aside`, a point about X away; C_i the largest of the row's finite sides, of its
+    gradient times X_j and of its change.
+    """
+    point = at.point
+    problem, x = point.problem, point.x
+    value = abs(point.f + (problem.g.value(x) if problem.g is not None else 0.0))
+    gradient, sides = np.abs(point.grad), at.largest_sides
+    if at.pulls is not None:
+        gradient = np.maximum(gradient, at.pulls)
+        sides = np.maximum(sides, row_norms(columns_times(point.jac, at.sizes)))
+    elif problem.m:
+        gradient = np.maximum(gradient, np.abs(point.vjp(at.y)))
+    size_f = max(value, highest(gradient * at.sizes))
+    if aside is not None:
+        size_f = max(size_f, abs(aside.f - point.f))
+        sides = np.maximum(sides, np.abs(aside.c - point.c))
+    return at.sizes, np.float64(size_f), np.where(sides > 0.0, sides, 1.0)
+
+
+def point_aside(problem: AbstractProblem, x: Vector) -> Point | None:
+    """A point about as far from x as the variables are large, on the way back to x0 if that is far enough.
+
+    Where f and its gradient vanish at the solution nothing at x alone says how small a gradient is small. None where a
+    function is not defined there.
+    """
+    size, start = units.own_sizes(problem.at(x)), np.clip(problem.x0, problem.lower, problem.upper)
+    far = float(np.max(np.abs(start - x) / size, initial=0.0))
+    if far < TUNING.too_near:
+        signs = np.where(np.random.default_rng(0).random(x.size) < 0.5, -1.0, 1.0)
+        trial = np.clip(x + signs * size, problem.lower, problem.upper)
+        trial = np.where(trial == x, np.clip(x - signs * size, problem.lower, problem.upper), trial)
+    else:
+        trial = np.clip(x + min(1.0, 1.0 / far) * (start - x), problem.lower, problem.upper)
+    problem.forget(trial)  # whether it is known depends on the way here: a resumed run would make other calls
+    aside = problem.at(trial)
+    try:
+        known = aside.finite()
+    except OutOfBudget:
+        raise
+    except Exception:  # an exception of a user's function beside the solution says nothing of the solution
+        known = False
+    problem.forget(trial)
+    return aside if known else None
