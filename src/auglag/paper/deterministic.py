@@ -46,6 +46,16 @@ class Reading:
         """Only what differs from the preset, so that equal runs have equal keys."""
         return dict(self.changes)
 
+    @property
+    def tex(self) -> str:
+        """The title in the mathematics of TeX and matplotlib."""
+        title = self.title
+        for plain, letter in (("eta'_k = 1/k^2", r"\eta'_k = 1/k^2"), ("eta'_k = 1/sqrt(k)", r"\eta'_k = 1/\sqrt{k}"),
+                              ("eta'_k = 0.5^k", r"\eta'_k = 0.5^k"), ("eta_k", r"\eta_k"), ("beta_1", r"\beta_1"),
+                              ("beta grows", r"\beta")):  # fmt: skip
+            title = title.replace(plain, f"${letter}$" + (" grows" if "grows" in plain else ""))
+        return title
+
     def made(self, run: Run) -> bool:
         """Whether the run was made with this reading."""
         return {name: value for name, value in run.options.items() if name in _VARIED} == self.options

@@ -13,7 +13,7 @@ from auglag.bench.record import Record
 from auglag.bench.rendering import Cell, Table
 from auglag.bench.setting import VARIANTS
 from auglag.bench.summary import write_tables
-from auglag.paper.deterministic import FULL, READINGS, TABLE, succeeded
+from auglag.paper.deterministic import FULL, READINGS, TABLE, Reading, succeeded
 
 #: What the paper counts.
 COST: Cost = subproblem_gradients
@@ -38,9 +38,19 @@ def profile_of(records: Sequence[Record], solvers: Sequence[str], cost: Cost = C
     return performance_profile(records, cost=cost, solved=succeeded, solvers=solvers, failure_ratio=FAILURE_RATIO)
 
 
+def made_with(records: Sequence[Record]) -> dict[Reading, list[Record]]:
+    """Reading -> its records."""
+    return {reading: [r for r in records if reading.made(r.run)] for reading in READINGS}
+
+
+def profiles(records: Sequence[Record]) -> dict[str, Profile]:
+    """A profile of the two variants for each reading."""
+    return {reading.tex: profile_of(group, _TITLES) for reading, group in made_with(records).items()}
+
+
 def write_variants(records: Sequence[Record], output: Path) -> Iterator[str]:
     """The two Full variants under every reading: tables, profiles, and one row per run."""
-    groups = {reading: [r for r in records if reading.made(r.run)] for reading in READINGS}
+    groups = made_with(records)
     main = _table(
         f"Readings, {TABLE.title}", {reading.title: (group, COST) for reading, group in groups.items()}, "Reading"
     )
@@ -56,8 +66,7 @@ def write_variants(records: Sequence[Record], output: Path) -> Iterator[str]:
     ]
     path = output / "variants.md"
     write_tables(path, "Readings of the paper: all tables", [main, counted, *only, *details], what_was_run(records))
-    profiles = {reading.title: profile_of(group, _TITLES) for reading, group in groups.items()}
-    saved = plots.save(plots.panels(profiles), output / "variants")
+    saved = plots.save(plots.panels(profiles(records)), output / "variants")
     yield main.text()
     yield counted.text()
     yield f"Profiles: {', '.join(map(str, saved))}"
