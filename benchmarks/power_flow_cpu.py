@@ -4,8 +4,8 @@ Cases are names such as 118_ieee or 1354_pegase; without any, all base cases of 
 casadi qdldl` brings the grids, the functions with IPOPT (MUMPS), and the factorisation. Voltages in polar coordinates;
 the flows into both ends of each branch are variables. CasADi's functions serve both solvers. Each run is a process of
 its own with one thread; times are CPU seconds of the solve, functions included, their derivation not. Runs are kept in
-benchmarks/results/power_flow_cpu.jsonl, and what is there is not run again: delete the lines that are to be redone. Writes
-benchmarks/results/power_flow_cpu.md.
+benchmarks/results/power_flow_cpu.jsonl, and what is there is not run again: delete the lines that are to be redone.
+Writes benchmarks/results/power_flow_cpu.md.
 """
 # ruff: noqa: E402 - the number of BLAS threads has to be set before NumPy is imported
 
@@ -221,8 +221,8 @@ def table():
     text = [
         "# AC optimal power flow beside IPOPT",
         "",
-        "`python benchmarks/power_flow_cpu.py` (see there for what is measured). auglag: certified at 1e-6 in the user's",
-        "units; IPOPT with MUMPS, tol = 1e-8. f: auglag's objective less IPOPT's, relative.",
+        "`python benchmarks/power_flow_cpu.py` (see there for what is measured). auglag: certified at 1e-6 in the",
+        "user's units; IPOPT with MUMPS, tol = 1e-8. f: auglag's objective less IPOPT's, relative.",
         "",
         "| case | n | m | auglag, s | steps | IPOPT, s | iterations | ratio | f | auglag, MB | IPOPT, MB |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
