@@ -15,6 +15,7 @@ from auglag._version import __version__
 
 if TYPE_CHECKING:  # what `_HOMES` says, for editors and type checkers; a test compares the two
     from auglag import datasets, prox, stochastic, theory
+    from auglag.algorithm.algencan import AlgencanPenalty, AlgencanTolerance
     from auglag.algorithm.rules import (
         Adaptive,
         Always,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:  # what `_HOMES` says, for editors and type checkers; a test c
 
 #: Module -> the names that come from it.
 _HOMES = {
+    "auglag.algorithm.algencan": ("AlgencanPenalty", "AlgencanTolerance"),
     "auglag.algorithm.rules": (
         *("Adaptive", "Always", "Constant", "DualRule", "FromScale", "Full", "Geometric", "History", "InitialPenalty"),
         *("Iteration", "PenaltyRule", "PowerLaw", "Short", "ToleranceRule"),
@@ -109,6 +111,8 @@ __all__ = [
     "VARIANTS",
     "AbstractProblem",
     "Adaptive",
+    "AlgencanPenalty",
+    "AlgencanTolerance",
     "Always",
     "AuglagError",
     "Budget",

@@ -20,20 +20,22 @@ class Budget:
 
     `seconds` is wall-clock time and `evaluations` the calls of the user's objective (of the constraints, if those are
     more), finite differences included; both are checked before every new point. `outer` is the number of outer
-    iterations and `inner` the number of inner iterations per subproblem.
+    iterations and `inner` the number of inner iterations per subproblem. `gradients` counts gradients of augmented
+    Lagrangians, as the column `evaluations` of the history does: what papers on such methods count.
     """
 
     seconds: float | None = None
     evaluations: int | None = None
     outer: int | None = 200
     inner: int | None = 2000
+    gradients: int | None = None
 
     def __post_init__(self) -> None:
         seconds: Any = self.seconds
         number = isinstance(seconds, numbers.Real) and not isinstance(seconds, bool)
         if seconds is not None and not (number and seconds > 0.0):
             raise InputError(f"Budget.seconds must be positive or None, got {seconds!r}")
-        for name in ("evaluations", "outer", "inner"):
+        for name in ("evaluations", "outer", "inner", "gradients"):
             value = getattr(self, name)
             whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
             if value is not None and not (whole and value >= 1):
@@ -43,6 +45,11 @@ class Budget:
     def outer_limit(self) -> float:
         """`outer`, or infinity."""
         return math.inf if self.outer is None else self.outer
+
+    @property
+    def gradient_limit(self) -> float:
+        """`gradients`, or infinity."""
+        return math.inf if self.gradients is None else self.gradients
 
     @property
     def inner_limit(self) -> int:

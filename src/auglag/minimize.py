@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from auglag._typing import Vector
+from auglag.algorithm.algencan import AlgencanPenalty
 from auglag.algorithm.rules import Adaptive, Always, DualRule, FromScale, History, PenaltyRule, ToleranceRule
 from auglag.algorithm.status import Status
 from auglag.budget import Budget, Meter
@@ -24,6 +25,7 @@ from auglag.certificate import Certificate, Tolerance, certificate
 from auglag.derivatives.noise import Precision
 from auglag.errors import InputError, OptionError, require_positive
 from auglag.inner import InnerSolver
+from auglag.kkt.linear import require_solver, using
 from auglag.log import JsonLog, headers
 from auglag.multistart import places, require_picklable, solve_all
 from auglag.persist.checkpoint import usable_path
@@ -67,7 +69,9 @@ def minimize(
     penalty_weights: Any = None,
     restoration: bool | None = None,
     acceleration: SQP | bool | None = None,
+    linear_solver: str = "auto",
     restarts: int | None = None,
+    gives_up: bool | None = None,
     starts: Any = None,
     budget: Budget | None = None,
     warm_start: Any = None,
@@ -134,6 +138,10 @@ def minimize(
     acceleration : bool or SQP
         Whether Newton's method on the KKT conditions is tried between the iterations of Algorithm 1; inner="auto" then
         takes "qp" where it can. False: Algorithm 1 alone, and inner="auto" takes another solver.
+    linear_solver : str
+        What factorises large sparse matrices: "qdldl" (`pip install 'auglag[sparse]'`), "pardiso" (`pip install
+        pypardiso`), "superlu" (in SciPy, always there). "auto" takes qdldl where it is installed, Pardiso where that is
+        and qdldl's factors turn out to be large, else SuperLU.
     restarts : int
         The most other starts that are tried if no solution is found from x0 (default 7; with inner="qp" only): the
         best point so far if it is near a solution, x0 in units of the variables' sizes where these are unusual, the
@@ -141,6 +149,9 @@ def minimize(
         after two that end where an earlier attempt did (one, if the problem seems infeasible). 0: x0 only. `history`
         has the attempt of every row, `message` names the start. Unless it is 0, a solution with negative curvature is
         left for a better one: see `result.second_order`.
+    gives_up : bool
+        Whether a run with constraints ends as STUCK or UNBOUNDED when it gets nowhere. False: only the tolerance and
+        the budget end it, as in Algorithm 1; the default of `preset="paper"`.
     starts : int or array_like
         Solve from so many starting points (or from these), one after the other, and return the best certified result;
         its `starts` lists the different points. `auglag.multistart` does this in parallel, too, and can be resumed.
@@ -185,6 +196,7 @@ def minimize(
     tolerance_pair = Tolerance.of(tol)
     if not isinstance(progress, bool):
         raise InputError(f"progress must be True or False, got {progress!r}")
+    linear_solver = require_solver(linear_solver)
     settings = resolve(
         variant=variant,
         preset=preset,
@@ -198,6 +210,7 @@ def minimize(
         restoration=restoration,
         restarts=restarts,
         acceleration=acceleration,
+        gives_up=gives_up,
     )
     if budget is not None and not isinstance(budget, Budget):
         raise InputError(f"budget must be an auglag.Budget, got {budget!r:.80}")
@@ -223,7 +236,7 @@ def minimize(
     limits = budget or Budget()
     found: list[Result] = []
     try:
-        with problem.running():
+        with problem.running(), using(linear_solver):
             problem.workspace.precision = errors
             before = problem.counts.copy() if problem is fun else Counts()  # making the problem is part of the run
             meter = Meter(problem.counts, limits, before)
@@ -543,7 +556,7 @@ def warm_penalty(rule: PenaltyRule, beta: float) -> PenaltyRule:
 
     With good multipliers a moderate penalty is enough, and a large one makes the subproblems hard.
     """
-    if not isinstance(rule, Adaptive | Always):
+    if not isinstance(rule, Adaptive | Always | AlgencanPenalty):
         return rule  # a user's own rule decides by itself
     usual = rule.initial.highest if isinstance(rule.initial, FromScale) else rule.initial
     return replace(rule, initial=min(beta, usual)) if isinstance(usual, float) else replace(rule, initial=beta)

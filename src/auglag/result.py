@@ -138,4 +138,4 @@ def _calls(count: int, what: str) -> str:
 
 def row(iteration: Iteration) -> dict[str, Any]:
     """One row of `Result.history`."""
-    return {field.name: getattr(iteration, field.name) for field in fields(iteration)}
+    return {field.name: getattr(iteration, field.name) for field in fields(iteration) if field.name != "sup"}

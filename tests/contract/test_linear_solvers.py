@@ -1,16 +1,21 @@
 """What every linear solver for KKT matrices must do, for all that are registered in `auglag.kkt.linear.SOLVERS`."""
 
+from dataclasses import replace
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from auglag.kkt import Hessian
-from auglag.kkt.linear import SOLVERS, Analyses, chosen, part, system
+from auglag.errors import InputError
+from auglag.kkt import Hessian, tuning
+from auglag.kkt.linear import SOLVERS, Analyses, chosen, part, require_solver, system, using
 
-EVERY = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
-SPARSE = pytest.mark.parametrize("solver", [s for s in SOLVERS.values() if s.is_sparse], ids=lambda s: s.name)
+INSTALLED = [solver for solver in SOLVERS.values() if solver.available]
+EVERY = pytest.mark.parametrize("solver", INSTALLED, ids=lambda s: s.name)
+SPARSE = pytest.mark.parametrize("solver", [s for s in INSTALLED if s.is_sparse], ids=lambda s: s.name)
 SOFT = 1e-9
 
 
@@ -263,3 +268,53 @@ def test_the_choice_takes_what_it_is_given(as_sparse):
         part(h_given, j_given, *everything, analyses),
     ):
         np.testing.assert_allclose(whole(h, j, 1.0, 0.1) @ made.factor(1.0, 0.1).solve(b), b, atol=1e-9)
+
+
+@SPARSE
+def test_factors_stay_valid_when_others_of_the_same_pattern_are_made(solver):
+    rng = np.random.default_rng(7)
+    h, j = random(rng, 20, 8)
+    made, b = solver.system(*stored(solver, h, j), solver.analysis()), rng.standard_normal(28)
+    one, two = made.factor(0.5, 1e-2), made.factor(3.0, 1.0)
+    for factor, k in ((one, whole(h, j, 0.5, 1e-2)), (two, whole(h, j, 3.0, 1.0)), (one, whole(h, j, 0.5, 1e-2))):
+        np.testing.assert_allclose(k @ factor.solve(b), b, atol=1e-9)
+
+
+def test_a_run_can_name_its_solver():
+    h = Hessian(sparse.eye_array(3, format="csc"))
+    with using("superlu"):
+        assert chosen(h).name == "superlu"
+        assert chosen(Hessian(np.eye(3))).name == "dense"
+    assert chosen(h).name in ("qdldl", "superlu")
+
+
+def test_an_unknown_solver_is_refused_by_name():
+    with pytest.raises(InputError, match=r"linear_solver must be one of 'auto', .*'superlu', got 'ma57'"):
+        require_solver("ma57")
+
+
+def test_a_solver_that_is_not_installed_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(type(SOLVERS["pardiso"]), "available", False)
+    with pytest.raises(InputError, match="linear_solver='pardiso' needs the package pypardiso: pip install"):
+        require_solver("pardiso")
+
+
+def test_without_qdldl_a_large_problem_says_so_once(monkeypatch):
+    from auglag.kkt import linear
+
+    monkeypatch.setattr(type(SOLVERS["qdldl"]), "available", False)
+    linear._recommend.cache_clear()
+    large = Hessian(sparse.eye_array(5000, format="csc"))
+    with pytest.warns(UserWarning, match=r"pip install 'auglag\[sparse\]'"):
+        assert chosen(large).name == "superlu"
+    assert chosen(large).name == "superlu"  # warnings are errors here
+
+
+def test_large_factors_are_left_to_pardiso(monkeypatch):
+    monkeypatch.setattr(type(SOLVERS["qdldl"]), "available", True)
+    monkeypatch.setattr(type(SOLVERS["pardiso"]), "available", True)
+    h, analyses = Hessian(sparse.eye_array(3, format="csc")), Analyses()
+    assert chosen(h, analyses).name == "qdldl"
+    with mock.patch.object(tuning, "TUNING", replace(tuning.TUNING, large_factors=2)):
+        analyses.of(SOLVERS["qdldl"]).known = mock.Mock(fill=3)
+        assert chosen(h, analyses).name == "pardiso"

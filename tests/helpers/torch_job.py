@@ -21,7 +21,7 @@ from helpers.torch_problems import NeymanPearson, linear, network, rows
 
 X, T = rows()
 NP = NeymanPearson(T)
-METHODS = ("lbfgs", "sgd", "svrg", "adam", "pstorm")
+METHODS = ("lbfgs", "sgd", "svrg", "adam", "pstorm", "single-loop")
 KILLED: dict[str, Any] = {"method": "sgd", "batch": 64, "tol": 1e-5, "max_epochs": 60, "seed": 2}
 
 

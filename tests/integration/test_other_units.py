@@ -37,3 +37,17 @@ def test_no_success_is_claimed_away_from_stationary_points(name):
         if result.success:
             check = auglag.certify(Rescaled.of(known), result.x / other.dx)
             assert check.relative_residual <= 1e-3 * max(1.0, check.gradient_norm), (other.dx, other.df, other.dc)
+
+
+@pytest.mark.parametrize("size", [1e4, 1e6, 1e7])
+def test_a_start_that_is_tiny_against_the_solution_is_not_solved(size):
+    res = auglag.minimize(lambda x: (x[0] / size - 1) ** 2, [1.0])
+    assert res.success
+    assert abs(res.x[0] / size - 1) <= 1e-3
+    res = auglag.minimize(lambda x: 1 - x[0] / size, [1.0], bounds=[(0, 100 * size)])
+    assert res.success
+    assert res.x[0] == 100 * size
+    row = {"type": "eq", "fun": lambda x: x[1] - x[0]}
+    res = auglag.minimize(lambda x: ((x[0] - size) ** 2 + x[1] ** 2) / size**2, [1.0, 1.0], constraints=row)
+    assert res.success
+    np.testing.assert_allclose(res.x, 0.5 * size, rtol=1e-3)

@@ -63,8 +63,57 @@ def test_the_paper_preset_is_what_the_paper_says():
     res = minimize(fun, START, jac=grad, constraints=[EQ, INEQ], preset="paper", tol=1e-4)
     assert res.history[0]["beta"] == 1e-3
     ratios = {round(b["beta"] / a["beta"], 9) for a, b in pairwise(res.history)}
-    assert ratios <= {1.0, 1.5, 1.5**6}
+    assert ratios <= {1.0, 1.5}
     assert res.inner == "lbfgsb"
+
+
+def test_the_papers_preset_goes_on_until_a_limit_and_the_default_gives_up():
+    """x^2 = -1 has no solution: the paper's loop raises beta as long as it may."""
+    rows = {"type": "eq", "fun": lambda x: x[0] ** 2 + 1.0, "jac": lambda x: np.array([2.0 * x[0]])}
+    problem = {"fun": lambda x: x[0], "x0": [1.0], "jac": lambda x: np.ones(1), "constraints": rows}
+    on = minimize(**problem, preset="paper", budget=Budget(outer=120))
+    assert on.status is auglag.Status.ITERATION_LIMIT
+    assert on.nit == 120
+    stuck = minimize(**problem, preset="paper", budget=Budget(outer=120), gives_up=True)
+    assert stuck.status is auglag.Status.STUCK
+    assert stuck.nit < 120
+    with pytest.raises(auglag.InputError, match="gives_up must be True or False, got 1"):
+        minimize(**problem, gives_up=1)
+
+
+def test_an_unbounded_subproblem_raises_the_papers_penalty_by_gamma_alone():
+    """f = -x^2 under x = 0: L_beta has no lower bound as long as beta < 2."""
+    rows = {"type": "eq", "fun": lambda x: x[0], "jac": lambda x: np.ones(1)}
+    res = minimize(lambda x: -(x[0] ** 2), [1.0], jac=lambda x: -2 * x, constraints=rows, preset="paper", tol=1e-4)
+    betas = [row["beta"] for row in res.history]
+    assert not res.history[0]["usable"]
+    np.testing.assert_allclose([b / a for a, b in pairwise(betas[:5])], 1.5)
+    assert res.success
+
+
+def test_a_budget_of_gradients_is_kept_to_the_last_one():
+    problem = {"fun": fun, "x0": START, "jac": grad, "constraints": [EQ, INEQ]}
+    for limit in (1, 17, 40):
+        res = minimize(**problem, preset="paper", budget=Budget(gradients=limit))
+        assert res.status is auglag.Status.EVALUATION_LIMIT
+        assert sum(row["evaluations"] for row in res.history) == limit
+    with pytest.raises(auglag.InputError, match=r"Budget\.gradients must be a positive integer or None, got 0"):
+        Budget(gradients=0)
+
+
+@pytest.mark.parametrize("name", ["HS71", "HS39"])
+def test_the_algencan_preset_has_neither_newtons_method_nor_models(name):
+    p = hs.get(name)
+    cons = [NonlinearConstraint(r.fun, r.lower, r.upper, jac=r.jac, hess=r.hess) for r in p.rows]
+    bounds = Bounds(p.lower, p.upper)
+    res = minimize(p.fun, p.x0, jac=p.grad, hess=p.hess, bounds=bounds, constraints=cons, preset="algencan")
+    assert res.success
+    assert res.inner == "newton-cg"
+    assert len(res.history) > 2
+    assert res.history[0]["inner_iterations"] <= 10
+    assert not any(row["acceleration_steps"] or row["inner_status"] == "ACCELERATED" for row in res.history)
+    factors = {round(b["beta"] / a["beta"], 9) for a, b in pairwise(res.history[1:])}
+    assert factors <= {1.0, 10.0}
 
 
 @pytest.mark.parametrize("inner", ["lbfgsb", "panoc", "spectral", "proximal-point", auglag.LBFGSB(memory=3)])

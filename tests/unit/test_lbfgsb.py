@@ -7,9 +7,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from auglag.errors import InputError
-from auglag.inner import LBFGSB, InnerStatus, Traits, _setulb
+from auglag.inner import LBFGSB, InnerStatus, Traits, _setulb, tuning
 from auglag.prox import L1, Box, Zero
 
 
@@ -112,6 +113,24 @@ def test_the_solve_ends_at_the_first_point_that_meets_the_measure():
     assert (subproblem.points[-1] == found.x).all()
 
 
+@pytest.mark.parametrize("g", [Zero(), Box(-2.0, 0.7)], ids=["free", "box"])
+def test_no_point_is_evaluated_twice(g):
+    subproblem = Smooth(rosenbrock, g)
+    subproblem.value = lambda x: rosenbrock(x)[0]  # looks ahead are no gradients
+    found = LBFGSB().solve(subproblem, np.full(8, -1.0), 1e-4)
+    assert found.evaluations == len(subproblem.points)
+    assert len({x.tobytes() for x in subproblem.points}) == len(subproblem.points)
+
+
+def test_gradients_are_counted_as_scipy_counts_them():
+    """With SciPy's own test on, the solve is one call of SciPy: same end, same number of gradients."""
+    found = LBFGSB(memory=10, ftol=1e-9).solve(Smooth(rosenbrock), np.full(8, -1.0), 1e-14)
+    options = {"maxcor": 10, "ftol": 1e-9, "gtol": 0.0, "maxls": tuning.TUNING.lbfgsb_line_search}
+    theirs = minimize(rosenbrock, np.full(8, -1.0), jac=True, method="L-BFGS-B", options=options)
+    np.testing.assert_allclose(found.x, theirs.x, rtol=1e-9)
+    assert found.evaluations == theirs.njev
+
+
 @pytest.mark.parametrize("offset", [1e6, 1e10])
 def test_a_value_whose_changes_drown_in_rounding_does_not_end_the_solve(offset):
     """phi - phi* is 5e-15 at the tolerance, far below the spacing of floats at 1e10: only gradients can tell."""
@@ -190,6 +209,34 @@ def test_the_iteration_limit_is_kept_and_said():
 def test_a_nonsmooth_term_is_refused_with_the_name_of_a_solver_that_takes_it():
     assert "panoc" in LBFGSB().refuses(Traits(L1(1.0), 3))
     assert LBFGSB().refuses(Traits(Box(0.0, 1.0), 3)) is None
+
+
+def test_as_it_is_in_scipy_the_last_iterate_is_handed_back():
+    """No restart, no snapping: where SciPy ends, the solve ends, even if an earlier point was more stationary."""
+    fun = quadratic(1e6, offset=1e6)
+    x0 = np.full(10, 3.0)
+    found = LBFGSB.plain().solve(Smooth(fun), x0, 1e-9)
+    options = {"maxcor": 10, "ftol": 0.0, "gtol": 0.0, "maxiter": 10**6, "maxfun": 10**6}
+    theirs = minimize(fun, x0, jac=True, method="L-BFGS-B", options=options)
+    assert found.status is InnerStatus.STALLED
+    np.testing.assert_allclose(found.x, theirs.x, rtol=1e-6)
+    assert abs(found.evaluations - theirs.njev) <= 0.1 * theirs.njev
+    assert LBFGSB().solve(Smooth(fun), x0, 1e-9).residual < found.residual
+
+
+def test_with_the_max_norm_the_solve_ends_earlier():
+    by_entry = LBFGSB(max_norm=True).solve(Smooth(rosenbrock), np.full(30, -1.0), 1e-3)
+    by_norm = LBFGSB().solve(Smooth(rosenbrock), np.full(30, -1.0), 1e-3)
+    _, gradient = rosenbrock(by_entry.x)
+    assert np.max(np.abs(gradient)) <= 1e-3
+    assert by_entry.residual == pytest.approx(np.linalg.norm(gradient))
+    assert by_entry.evaluations <= by_norm.evaluations
+
+
+@pytest.mark.parametrize("name", ["restarts", "snap", "look_ahead", "max_norm"])
+def test_switches_must_be_true_or_false(name):
+    with pytest.raises(InputError, match=rf"LBFGSB\.{name} must be True or False, got 1"):
+        LBFGSB(**{name: 1})
 
 
 @pytest.mark.parametrize("memory", [0, -1, 2.5, None])

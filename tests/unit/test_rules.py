@@ -123,6 +123,14 @@ def test_an_unbounded_subproblem_is_answered_by_a_power_of_gamma_of_at_least_ten
     assert rule(initial=1.0, gamma=gamma).next(h) == pytest.approx(2.0 * factor)
 
 
+@pytest.mark.parametrize("rule", [Always, Adaptive])
+def test_without_a_leap_an_unbounded_subproblem_raises_the_penalty_as_ever(rule: type[Always] | type[Adaptive]) -> None:
+    h = history(4.0, row(1, 2.0, 5.0, usable=False))
+    assert rule(initial=1.0, gamma=1.5, leap=1.0).next(h) == 3.0
+    with pytest.raises(InputError, match=r"leap must be finite and at least 1, got 0\.5"):
+        rule(leap=0.5)
+
+
 @given(gamma=st.floats(1.001, 1e6))
 def test_the_answer_to_an_unbounded_subproblem_is_the_least_such_power(gamma: float) -> None:
     factor = after_failure(history(4.0, row(1, 1.0, 5.0, usable=False)), gamma)

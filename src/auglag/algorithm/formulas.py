@@ -90,10 +90,10 @@ def residual(stationarity: Any, sf: Any, violation: Any) -> Any:
     return stationarity / sf + violation
 
 
-def scale_factor(xp: Any, norms: Any) -> Any:
-    """The factor that brings a gradient of this max norm down to LARGEST_GRADIENT; 1 where it is smaller."""
+def scale_factor(xp: Any, norms: Any, largest: float = LARGEST_GRADIENT) -> Any:
+    """The factor that brings a gradient of this max norm down to `largest`; 1 where it is smaller."""
     norms = xp.where(xp.isfinite(norms), norms, 1.0)
-    return xp.maximum(1.0 / xp.maximum(norms / LARGEST_GRADIENT, 1.0), SMALLEST_SCALE)
+    return xp.maximum(1.0 / xp.maximum(norms / largest, 1.0), SMALLEST_SCALE)
 
 
 # -------------------------------------------------------------------------------------------------------------- penalty
@@ -115,10 +115,10 @@ def is_negligible(violation: Any, negligible: Any) -> Any:
     return violation <= negligible
 
 
-def failure_factor(gamma: float) -> float:
-    """What beta is multiplied by after a subproblem without a lower bound: the first power of gamma that is >= 10."""
+def failure_factor(gamma: float, leap: float = FAILURE_GROWTH) -> float:
+    """What beta is multiplied by after a subproblem without a lower bound: the first power of gamma that is >= leap."""
     # The small number keeps log(10) / log(gamma) = 1.0000000000000002 from becoming 2.
-    return float(gamma ** math.ceil(math.log(FAILURE_GROWTH) / math.log(gamma) - 1e-9))
+    return float(gamma ** max(1, math.ceil(math.log(leap) / math.log(gamma) - 1e-9)))
 
 
 # ----------------------------------------------------------------------------------------------------------- dual steps

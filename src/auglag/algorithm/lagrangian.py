@@ -37,11 +37,15 @@ class AugmentedLagrangian:
         *,
         unbounded: float | None = None,
         memory: Memory | None = None,
+        gradients_left: float = math.inf,
+        projected: bool = False,
     ) -> None:
         self.form, self.y, self.beta = form, y, beta
         self.memory = Memory() if memory is None else memory  #: what solvers by models hand on to the next subproblem
         #: How low, relative to the start, values may fall.
         self.unbounded = tuning.TUNING.unbounded if unbounded is None else unbounded
+        self.gradients_left = gradients_left  #: gradients that the budget of the run allows
+        self.projected = projected  #: tolerances are met by the largest entry of the projected gradient
         self.g = form.g
         self._y_squared = float(y @ y)
 

@@ -88,7 +88,9 @@ class Algorithm1:
         """Line 5 (of iteration k - 1; beta_1 at the start) and line 2: the penalty and the inner tolerance."""
         beta = require_positive(self.penalty.next(history), f"{type(self.penalty).__name__}.next(history)")
         eta = require_positive(self.tolerance.next(history), f"{type(self.tolerance).__name__}.next(history)")
-        return Ask(history.k, beta, float(formulas.inner_tolerance(np, beta, eta)))
+        if self.tolerance.within_penalty:
+            eta = float(formulas.inner_tolerance(np, beta, eta))
+        return Ask(history.k, beta, eta)
 
     def tell(self, history: History, row: Iteration, y: Vector, c: Vector) -> Vector:
         """The row of iteration k joins the history; line 6: the multipliers for the next subproblem.

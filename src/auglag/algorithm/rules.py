@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -22,15 +22,41 @@ def _positive(rule: object, name: str) -> None:
     require_positive(getattr(rule, name), f"{type(rule).__name__}.{name}")
 
 
-def _above_one(rule: object, name: str) -> None:
+def require_above_one(rule: object, name: str) -> None:
+    """Raise unless the field is above 1."""
     value = getattr(rule, name)
     if not 1.0 < value < math.inf:
         raise InputError(f"{type(rule).__name__}.{name} must be finite and greater than 1, got {value}")
 
 
-def _initial(rule: Always | Adaptive) -> None:
-    if not isinstance(rule.initial, InitialPenalty):
+def require_fraction(rule: object, name: str) -> None:
+    """Raise unless the field lies between 0 and 1."""
+    value = getattr(rule, name)
+    if not 0.0 < value < 1.0:
+        raise InputError(f"{type(rule).__name__}.{name} must lie in (0, 1), got {value}")
+
+
+def require_initial(rule: PenaltyRule) -> None:
+    """Raise unless `rule.initial` is a positive number or an `InitialPenalty`."""
+    if not isinstance(rule.initial, InitialPenalty):  # type: ignore[attr-defined]
         _positive(rule, "initial")
+
+
+def _leap(rule: Always | Adaptive) -> None:
+    if not 1.0 <= rule.leap < math.inf:
+        raise InputError(f"{type(rule).__name__}.leap must be finite and at least 1, got {rule.leap}")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SupNorms:
+    """What rules in sup norms look at (`algencan`): largest entries, in the units of the algorithm if not said."""
+
+    objective: float  #: f(x_{k+1})
+    progress: float  #: of c(x_{k+1}) - s, s the minimising slack: feasibility and complementarity
+    violation: float  #: of the violation, in the user's units
+    stationarity: float  #: of P(x - grad L(x, yhat)) - x, P the projection on the bounds
+    infeasibility: float  #: the same with the gradient of half the squared violation
 
 
 @final
@@ -54,6 +80,7 @@ class Iteration:
     undefined: int = 0  #: among them, points at which a function was not finite
     acceleration_steps: int = 0  #: steps of the acceleration just before this iteration
     attempt: int = 0  #: 0 from x0, then the number of the restart
+    sup: SupNorms | None = None  #: for rules in sup norms
 
 
 @dataclass(slots=True)
@@ -63,9 +90,10 @@ class History:
     objective: float  #: f(x_1), scaled
     violation: float  #: ||c(x_1)||, scaled
     #: A violation (user's units) so far below the tolerance that no penalty need be raised for it: at that size it is
-    #: rounding that decides whether it shrinks. 0 for the paper's rule as printed.
+    #: rounding that decides whether it shrinks. 0 for the paper's rule as printed; for rules in sup norms, eps_feas.
     negligible: float = 0.0
     iterations: list[Iteration] = field(default_factory=list)
+    optimal: float = 0.0  #: for rules in sup norms, eps_opt: the stationarity that is asked for
 
     @property
     def k(self) -> int:
@@ -141,9 +169,9 @@ def first_penalty(initial: float | InitialPenalty, history: History) -> float:
     return initial.value(history) if isinstance(initial, InitialPenalty) else float(initial)
 
 
-def after_failure(history: History, gamma: float) -> float:
-    """The answer to a subproblem with no lower bound: beta times the first power of gamma that is at least 10."""
-    return history.last.beta * formulas.failure_factor(gamma)
+def after_failure(history: History, gamma: float, leap: float = formulas.FAILURE_GROWTH) -> float:
+    """The answer to a subproblem with no lower bound: beta times the first power of gamma that is at least `leap`."""
+    return history.last.beta * formulas.failure_factor(gamma, leap)
 
 
 def unfinished(history: History) -> bool:
@@ -159,45 +187,55 @@ def unfinished(history: History) -> bool:
 @final
 @dataclass(frozen=True, slots=True)
 class Always(PenaltyRule):
-    """Raise beta by the factor `gamma` in every iteration (the rival schedule of the paper's experiments)."""
+    """Raise beta by the factor `gamma` in every iteration (the rival schedule of the paper's experiments).
+
+    After a subproblem without a lower bound, of which the paper knows nothing, beta grows by the first power of gamma
+    that is at least `leap`; with `leap=1` by gamma as ever.
+    """
 
     initial: float | InitialPenalty = FromScale()
     gamma: float = 10.0
+    leap: float = formulas.FAILURE_GROWTH
 
     def __post_init__(self) -> None:
-        _initial(self)
-        _above_one(self, "gamma")
+        require_initial(self)
+        require_above_one(self, "gamma")
+        _leap(self)
 
     def next(self, history: History) -> float:
         """beta_{k+1} = gamma beta_k."""
         if not history.iterations:
             return first_penalty(self.initial, history)
         if not history.last.usable:
-            return after_failure(history, self.gamma)
+            return after_failure(history, self.gamma, self.leap)
         return self.gamma * history.last.beta
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Adaptive(PenaltyRule):
-    """Raise beta only when the violation failed to shrink by the factor `tau` (Algorithm 1, line 5)."""
+    """Raise beta only when the violation failed to shrink by the factor `tau` (Algorithm 1, line 5).
+
+    `leap` as in `Always`.
+    """
 
     initial: float | InitialPenalty = FromScale()
     gamma: float = 10.0
     tau: float = 0.25
+    leap: float = formulas.FAILURE_GROWTH
 
     def __post_init__(self) -> None:
-        _initial(self)
-        _above_one(self, "gamma")
-        if not 0.0 < self.tau < 1.0:
-            raise InputError(f"Adaptive.tau must lie in (0, 1), got {self.tau}")
+        require_initial(self)
+        require_above_one(self, "gamma")
+        _leap(self)
+        require_fraction(self, "tau")
 
     def next(self, history: History) -> float:
         """beta_{k+1} = beta_k if ||c(x_{k+1})|| <= tau ||c(x_k)||, else gamma beta_k."""
         if not history.iterations:
             return first_penalty(self.initial, history)
         if not history.last.usable:
-            return after_failure(history, self.gamma)
+            return after_failure(history, self.gamma, self.leap)
         before, now = history.violations()[-2:]
         enough = formulas.shrank_enough(before, now, self.tau)
         enough = enough or formulas.is_negligible(history.last.user_violation, history.negligible)
@@ -269,6 +307,8 @@ class Short(DualRule):
 class ToleranceRule(ABC):
     """eta'_k, positive and decreasing to 0 (or to a floor below what the stopping test needs)."""
 
+    within_penalty: ClassVar[bool] = True  #: whether eta_k = min(1/beta_k, eta'_k), as in Algorithm 1, or eta'_k
+
     @abstractmethod
     def next(self, history: History) -> float:
         """eta'_k for the iteration to come; the loop takes eta_k = min(1/beta_k, eta'_k)."""
@@ -302,8 +342,7 @@ class Geometric(ToleranceRule):
 
     def __post_init__(self) -> None:
         _positive(self, "first")
-        if not 0.0 < self.ratio < 1.0:
-            raise InputError(f"Geometric.ratio must lie in (0, 1), got {self.ratio}")
+        require_fraction(self, "ratio")
         if not 0.0 <= self.floor < math.inf:
             raise InputError(f"Geometric.floor must be nonnegative and finite, got {self.floor}")
 

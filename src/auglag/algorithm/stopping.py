@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 from typing import final
 
-from auglag.algorithm import formulas
+from auglag.algorithm import algencan, formulas
 from auglag.algorithm.rules import History
 from auglag.algorithm.status import Status
 from auglag.budget import Budget
@@ -26,33 +26,42 @@ class Stopping:
     by_newton: bool = False  #: the inner solver's last steps are Newton's, so that going on from tol costs little
     #: Iterations in a row without less violation, though the penalty grew, that call for a feasibility check.
     suspicion: int | None = formulas.VAIN_INCREASES
+    #: With constraints, whether a run that gets nowhere, or whose subproblems have no lower bound, ends before a limit.
+    gives_up: bool = True
+    sup_norms: bool = False  #: ALGENCAN's tests, entry by entry, instead of R <= tol
 
     def __call__(self, history: History, status: InnerStatus, limit: str = "") -> Status | None:
         """None to go on. INFEASIBLE, and UNBOUNDED with constraints, are suspicions for the caller to confirm."""
         last = history.last
         if self.solved(history):
             return Status.SOLVED
+        if self.sup_norms and algencan.infeasible(history):
+            return Status.INFEASIBLE
         if status is InnerStatus.BUDGET:
             return Status.TIME_LIMIT if limit == "seconds" else Status.EVALUATION_LIMIT
         if status is InnerStatus.INTERRUPTED:
             return Status.INTERRUPTED
         if status is InnerStatus.UNDEFINED:
             return Status.NON_FINITE
-        if status is InnerStatus.EDGE and (not self.constrained or last.beta >= formulas.UNBOUNDED_PENALTY):
+        gives_up = self.gives_up or not self.constrained
+        hopeless = not self.constrained or last.beta >= formulas.UNBOUNDED_PENALTY
+        if gives_up and hopeless and status is InnerStatus.EDGE:
             return Status.NON_FINITE
-        if status is InnerStatus.UNBOUNDED and self._looks_unbounded(history):
+        if gives_up and status is InnerStatus.UNBOUNDED and self._looks_unbounded(history):
             return Status.UNBOUNDED
         if self.suspicion is not None and self._looks_infeasible(history, self.suspicion):
             return Status.INFEASIBLE
         if last.k >= self.budget.outer_limit:
             return Status.ITERATION_LIMIT
-        if last.beta > self.largest_penalty or self._stuck(history):
+        if last.beta > self.largest_penalty or (gives_up and self._stuck(history)):
             return Status.STUCK
         return None
 
     def solved(self, history: History) -> bool:
         """R <= aim * tol; or R <= tol, when another iteration cannot be expected to do better."""
         last = history.last
+        if self.sup_norms:
+            return algencan.solved(history)
         if not (last.usable and last.residual <= self.tol):
             return False
         if last.residual <= self.aim * self.tol:

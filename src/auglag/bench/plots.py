@@ -34,8 +34,8 @@ def profile_plot(profile: Profile, *, title: str = "", width: float = 5.0) -> Fi
 
     Sizes are inches, as everywhere here.
     """
-    with _style():
-        figure = _figure(width, _height(profile))
+    with styled():
+        figure = sheet(width, _height(profile))
         end = profile.limit if profile.limit < math.inf else _end(profile)
         labels = _performance(figure.add_subplot(title=title), profile, looks(profile.solvers), end)
         return _finished(figure, [labels])
@@ -47,8 +47,8 @@ def figure1(panels: Mapping[Setting, Profile]) -> Figure:
         raise InputError("panels must hold at least one setting, got none")
     rows = math.ceil(len(panels) / 2)
     look = looks([s for profile in panels.values() for s in profile.solvers])
-    with _style():
-        figure = _figure(7.2, 2.55 * rows)
+    with styled():
+        figure = sheet(7.2, 2.55 * rows)
         labels = []
         for i, (setting, profile) in enumerate(panels.items()):
             axes = figure.add_subplot(rows, min(2, len(panels)), i + 1)
@@ -61,10 +61,32 @@ def figure1(panels: Mapping[Setting, Profile]) -> Figure:
         return _finished(figure, labels)
 
 
+def panels(profiles: Mapping[str, Profile], *, columns: int = 4) -> Figure:
+    """Small panels of performance profiles on the same axes, with one legend."""
+    if not profiles:
+        raise InputError("profiles must hold at least one panel, got none")
+    rows = math.ceil(len(profiles) / columns)
+    look = looks([s for profile in profiles.values() for s in profile.solvers])
+    with styled():
+        figure = sheet(7.2, 1.6 * rows + 0.4)
+        for i, (title, profile) in enumerate(profiles.items()):
+            axes = figure.add_subplot(rows, columns, i + 1)
+            _steps(axes, profile, look, 1.0, FAILURE_RATIO)
+            axes.minorticks_off()
+            axes.set_title(title, fontsize="x-small")
+            axes.set_xticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
+            axes.set_ylabel("" if i % columns else r"$\rho_s(\alpha)$")
+            axes.set_xlabel("" if i + columns < len(profiles) else r"$\alpha$")
+        lines = importlib.import_module("matplotlib.lines")
+        handles = [lines.Line2D([], [], color=look[s].colour, linestyle=look[s].line, label=s) for s in look]
+        figure.legend(handles=handles, ncols=len(look), frameon=False, loc="outside upper center")
+        return figure
+
+
 def data_profile_plot(profile: Profile, *, title: str = "", width: float = 5.0) -> Figure:
     """A data profile: the fraction solved within kappa (n + 1) gradients, on a logarithmic axis."""
-    with _style():
-        figure = _figure(width, _height(profile))
+    with styled():
+        figure = sheet(width, _height(profile))
         axes = figure.add_subplot(title=title)
         found = profile.positions[profile.solved & (profile.positions > 0)]
         low, high = (float(found.min()) / 1.5, float(found.max()) * 1.1) if found.size else (0.1, 10.0)
@@ -83,8 +105,8 @@ def solved_at_plot(records: Sequence[Record], *, title: str = "", width: float =
     counts: list[tuple[int, ...]] = [row[1:4] for row in rows]
     total = len({instance(r) for r in records})
     markers = ("o", "D", "s")
-    with _style():
-        figure = _figure(width, 0.9 + 0.26 * len(rows))
+    with styled():
+        figure = sheet(width, 0.9 + 0.26 * len(rows))
         axes = figure.add_subplot()
         for y, row in enumerate(counts):
             axes.plot([min(row), max(row)], [y, y], color="#BBBBBB", linewidth=1.2, zorder=1)
@@ -125,7 +147,7 @@ def save(figure: Figure, path: str | Path) -> list[Path]:
         "png": {"Software": None},
     }
     written = []
-    with _style():
+    with styled():
         for kind, content in metadata.items():
             target = base.with_name(f"{base.name}.{kind}")
             figure.savefig(target, format=kind, metadata=content)
@@ -136,18 +158,24 @@ def save(figure: Figure, path: str | Path) -> list[Path]:
 # -------------------------------------------------------------------------------------------------------------- drawing
 
 
-def _style() -> Any:
-    """Our settings of matplotlib, as a context."""
+def styled() -> Any:
+    """Our settings of matplotlib, as a context: the look of Figure 1."""
     try:
         return importlib.import_module("matplotlib").rc_context(RC)
     except ImportError as error:
         raise MissingExtra(f"plots need matplotlib: {INSTALL}") from error
 
 
-def _figure(width: float, height: float) -> Figure:
+def sheet(width: float, height: float) -> Figure:
     """A figure that belongs to no window and to no list of figures."""
-    sheet: Figure = importlib.import_module("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
-    return sheet
+    page: Figure = importlib.import_module("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
+    return page
+
+
+def sample(label: str, look: Look, *, marker: str = "") -> Any:
+    """A piece of a line for a legend."""
+    line = importlib.import_module("matplotlib.lines").Line2D
+    return line([], [], color=look.colour, linestyle=look.line, marker=marker, markersize=2.5, label=label)
 
 
 def _finished(figure: Figure, labels: Iterable[EndLabels]) -> Figure:
@@ -173,18 +201,26 @@ def _performance(axes: Axes, profile: Profile, look: Mapping[str, Look], end: fl
 def _lines(axes: Axes, profile: Profile, look: Mapping[str, Look], low: float, high: float) -> EndLabels:
     """The step functions on [low, high), logarithmic, each with its name at its end."""
     labels = EndLabels(axes, sampled=len(profile.solvers) > len(COLOURS))
+    for solver, last in _steps(axes, profile, look, low, high).items():
+        labels.add(solver, last, look[solver])
+    return labels
+
+
+def _steps(axes: Axes, profile: Profile, look: Mapping[str, Look], low: float, high: float) -> dict[str, float]:
+    """The step functions on [low, high), logarithmic; where each ends."""
+    ends = {}
     for solver in profile.solvers:
         at, values = profile.curve(solver)
         shown = at < high
         x, y = np.maximum(at[shown], low), values[shown]
         style = look[solver]
         axes.step([*x, high], [*y, y[-1]], where="post", color=style.colour, linestyle=style.line)
-        labels.add(solver, float(y[-1]), style)
+        ends[solver] = float(y[-1])
     axes.set_xscale("log")
     axes.set_xlim(low, high)
     axes.set_ylim(0.0, 1.02)  # a line at 1 is seen in full
     axes.set_yticks(np.linspace(0.0, 1.0, 6))
-    return labels
+    return ends
 
 
 def _height(profile: Profile) -> float:

@@ -39,15 +39,8 @@ def gradients(record: Record) -> float:
 
 
 def subproblem_gradients(record: Record) -> float:
-    """Gradients of the augmented Lagrangian that the inner solver asked for, from the history.
-
-    The count of `njev` in SciPy, and so most likely the paper's. It is above `gradients`: by one or two for each outer
-    iteration of a run that gets on, where the inner solver starts again at a point whose derivatives are known, and by
-    any number where explicit slacks move alone, as in many runs that fail. Without a history it is `gradients`.
-    """
-    rows = record.history or []
-    known = rows and all(math.isfinite(row.get("evaluations", math.nan)) for row in rows)
-    return sum(row["evaluations"] for row in rows) if known else float(record.gradients)
+    """Gradients of the augmented Lagrangian that the inner solver asked for (`Record.subproblem_gradients`)."""
+    return float(record.subproblem_gradients)
 
 
 def cpu(record: Record) -> float:
@@ -65,13 +58,17 @@ def judged(tolerance: float) -> Solved:
 def residual_below(eps: float) -> Solved:
     """Solved is the paper's own test: R with the solver's multipliers is at most eps. Without multipliers it is not.
 
-    A run whose gradients, counted as by `subproblem_gradients`, are beyond its limit has not made it in time.
+    In the last iteration of a history, too: with explicit slacks R of the loop contains them, R of the point does not,
+    and Algorithm 1 ends by the first. A run whose gradients, counted as by `subproblem_gradients`, are beyond its limit
+    has not made it in time.
     """
     if not 0.0 < eps < math.inf:
         raise InputError(f"eps must be positive and finite, got {eps!r}")
 
     def solved(record: Record) -> bool:
-        return record.residual <= eps and subproblem_gradients(record) <= record.run.limits.gradients
+        last = record.history[-1].get("residual", eps) if record.history else eps
+        in_time = subproblem_gradients(record) <= record.run.limits.gradients
+        return record.residual <= eps and last <= eps and in_time
 
     return solved
 

@@ -45,5 +45,7 @@ PACKAGES = {
     "torch": "PyTorch models under constraints: auglag[torch]",
     "scikit-learn": "classifiers under constraints: auglag[sklearn]",
     "pyomo": "Pyomo models: auglag[pyomo]",
+    "qdldl": "large sparse problems, several times faster: auglag[sparse]",
+    "pypardiso": "meshes and other problems with large factors: pip install pypardiso",
     "casadi": "CasADi problems, and IPOPT as a rival: auglag[casadi]",
 }

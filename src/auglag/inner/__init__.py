@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from auglag.errors import InputError
 from auglag.inner import tuning
-from auglag.inner.base import InnerResult, InnerSolver, InnerStatus, Oracle, Subproblem, Traits
+from auglag.inner.base import FirstOf, InnerResult, InnerSolver, InnerStatus, Oracle, Subproblem, Traits
 from auglag.inner.lbfgsb import LBFGSB
 from auglag.inner.newton import NewtonCG
 from auglag.inner.panoc import Panoc
@@ -28,7 +28,7 @@ def choose(inner: InnerSolver | str, traits: Traits, models: bool = True) -> Inn
         order = [name for name in AUTO if name != "qp" or (models and _models_pay(traits))]
         order = ["newton-cg", *order] if products_only else order
         return next(SOLVERS[name] for name in order if SOLVERS[name].refuses(traits) is None)
-    solver = SOLVERS[inner] if isinstance(inner, str) else inner
+    solver = SOLVERS[inner] if isinstance(inner, str) else inner.resolved(traits)
     refusal = solver.refuses(traits)
     if refusal is not None:
         raise InputError(refusal)
@@ -67,6 +67,7 @@ __all__ = [
     "AUTO",
     "LBFGSB",
     "SOLVERS",
+    "FirstOf",
     "InnerResult",
     "InnerSolver",
     "InnerStatus",

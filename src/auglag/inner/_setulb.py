@@ -41,18 +41,23 @@ def _routine() -> Any:
 SETULB = _routine()
 
 
-def drive(visit: Visit, x: Vector, box: Box, memory: int, count: Count, ftol: float = 0.0) -> Vector:
+def drive(
+    visit: Visit, x: Vector, box: Box, memory: int, count: Count, ftol: float = 0.0, searches: int | None = None
+) -> Vector:
     """Run L-BFGS-B from x without its own tests (`ftol` = 0); `count()` says after each iteration whether to go on.
 
     Returns the last iterate when the routine gives up: a failed line search, no decrease left in floating point, or a
-    relative decrease of at most `ftol` in one iteration.
+    relative decrease of at most `ftol` in one iteration. `searches` is the most evaluations of a line search.
     """
+    searches = tuning.TUNING.lbfgsb_line_search if searches is None else searches
     if SETULB is not None:
-        return directly(visit, x, box, memory, count, ftol)
-    return through_minimize(visit, x, box, memory, count, ftol)
+        return directly(visit, x, box, memory, count, ftol, searches)
+    return through_minimize(visit, x, box, memory, count, ftol, searches)
 
 
-def directly(visit: Visit, x: Vector, box: Box, memory: int, count: Count, ftol: float = 0.0) -> Vector:
+def directly(
+    visit: Visit, x: Vector, box: Box, memory: int, count: Count, ftol: float = 0.0, searches: int = 20
+) -> Vector:
     """Reverse communication with the routine of SciPy."""
     n, m = x.size, memory
     lower, upper, kinds = np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.int32)
@@ -65,7 +70,6 @@ def directly(visit: Visit, x: Vector, box: Box, memory: int, count: Count, ftol:
     work, index = np.zeros(2 * m * n + 5 * n + 11 * m * m + 8 * m), np.zeros(3 * n, dtype=np.int32)
     task, line_task = np.zeros(2, dtype=np.int32), np.zeros(2, dtype=np.int32)
     flags, integers, reals = np.zeros(4, dtype=np.int32), np.zeros(44, dtype=np.int32), np.zeros(29)
-    searches = tuning.TUNING.lbfgsb_line_search
     factor = ftol / np.finfo(float).eps  # the routine takes it in units of the rounding error
     while True:
         # fmt: off
@@ -78,14 +82,15 @@ def directly(visit: Visit, x: Vector, box: Box, memory: int, count: Count, ftol:
             return x
 
 
-def through_minimize(visit: Visit, x: Vector, box: Box, memory: int, count: Count, ftol: float = 0.0) -> Vector:
+def through_minimize(
+    visit: Visit, x: Vector, box: Box, memory: int, count: Count, ftol: float = 0.0, searches: int = 20
+) -> Vector:
     """The same through `scipy.optimize.minimize`."""
 
     def callback(xk: Vector) -> None:
         if not count():
             raise StopIteration
 
-    searches = tuning.TUNING.lbfgsb_line_search
     options = {"maxcor": memory, "ftol": ftol, "gtol": 0.0, "maxiter": 10**9, "maxfun": 10**9, "maxls": searches}
     bounds = None if box is None else Bounds(*box)
     done = minimize(visit, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=callback, options=options)

@@ -115,6 +115,9 @@ class Oracle:
     def __init__(self, subproblem: Subproblem, tol: float, most: float = math.inf) -> None:
         self.subproblem = subproblem
         self.most = most  #: evaluations after which the solve is over
+        #: ... and those that the budget of the run has left, if the subproblem says how many.
+        self.left: float = getattr(subproblem, "gradients_left", math.inf)
+        self.projected: bool = getattr(subproblem, "projected", False)  #: see `met`
         self.g = subproblem.g
         self.tol = tol
         self.evaluations = 0
@@ -137,9 +140,11 @@ class Oracle:
 
     def visit(self, x: Vector) -> tuple[float, Vector]:
         """phi(x) and its gradient; the value is +inf where either is not finite."""
-        self.evaluations += 1
-        if self.evaluations > self.most:
+        if self.evaluations >= self.left:
+            raise OutOfBudget("gradients")
+        if self.evaluations >= self.most:
             raise Ended(InnerStatus.LIMIT)
+        self.evaluations += 1
         value, gradient = self.subproblem.value_and_gradient(x)
         if not math.isfinite(value) or not math.isfinite(float(gradient @ gradient)):
             if value == -math.inf:
@@ -182,13 +187,21 @@ class Oracle:
             self.best = (x.copy(), total, residual)
             raise Ended(InnerStatus.UNBOUNDED)
         if total <= self.start_value + self.noise:
-            if self.best is None or residual < self.best[2]:
+            met = self.met(x, gradient, residual)
+            if met or self.best is None or residual < self.best[2]:
                 self.best = (x.copy(), total, residual)
-                if residual <= self.tol:
+                if met:
                     raise Ended(InnerStatus.CONVERGED)
             if self.lowest is None or total < self.lowest[1]:
                 self.lowest = (x.copy(), total, residual)
         return residual
+
+    def met(self, x: Vector, gradient: Vector, residual: float) -> bool:
+        """Whether x meets the tolerance: by dist(-grad phi, dg), the residual; or, if the subproblem has the attribute
+        `projected` and it is True, by the largest entry of prox_g(x - grad phi) - x, for bounds SciPy's `gtol`."""
+        if not self.projected:
+            return residual <= self.tol
+        return bool(np.max(np.abs(self.g.prox(x - gradient, 1.0) - x), initial=0.0) <= self.tol)
 
     def stationary_at_start(self) -> bool:
         """Whether values fell clearly, and the most stationary point has come less than a hundredth of the way down."""
@@ -231,6 +244,10 @@ class InnerSolver(ABC):
         """None if it can solve such subproblems, else a sentence saying why not and what to use instead."""
         return None
 
+    def resolved(self, traits: Traits) -> InnerSolver:
+        """The solver that takes such subproblems on: itself, or one of those that it stands for."""
+        return self
+
     @abstractmethod
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
         """Iterate from x in dom g, with phi(x) and its gradient given, for at most `limit` iterations.
@@ -268,6 +285,21 @@ class InnerSolver(ABC):
             oracle.best = oracle.lowest
         x, total, residual = oracle.best or (np.array(x), math.inf, math.inf)
         return InnerResult(x, total, residual, oracle.iterations, oracle.evaluations, status, why, oracle.undefined)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FirstOf(InnerSolver):
+    """The first of several solvers that takes the problem; the last one must take any."""
+
+    name: ClassVar[str] = "first-of"
+    solvers: tuple[InnerSolver, ...]
+
+    def resolved(self, traits: Traits) -> InnerSolver:
+        return next((solver for solver in self.solvers if solver.refuses(traits) is None), self.solvers[-1])
+
+    def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
+        return self.solvers[-1].run(oracle, x, value, gradient, limit)
 
 
 def require_count(owner: object, name: str, value: int) -> None:

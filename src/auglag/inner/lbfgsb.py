@@ -14,6 +14,9 @@ from auglag.inner import tuning
 from auglag.inner._setulb import drive
 from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits, require_count
 
+#: The default of `maxls` in SciPy.
+SCIPY_LINE_SEARCH = 20
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -28,17 +31,38 @@ class LBFGSB(InnerSolver):
     sqrt(eps) can still be reduced.
 
     With `ftol` > 0 (SciPy's default is 2.2e-9) its test of the relative decrease is on, and ends the solve where it
-    fires, whether the tolerance is met or not: what a plain call of SciPy does, for experiments on just that.
+    fires, whether the tolerance is met or not.
+
+    `restarts`, `snap` and `look_ahead` say whether it is started again; whether variables that hang just off a bound
+    they are pushed against are moved onto it, when SciPy has given up; and whether every 20 iterations a look far ahead
+    tells a subproblem without a lower bound. `line_search` is the most evaluations of one line search (None: 30).
+    `LBFGSB.plain()` has all of it as in SciPy: one call, whose last iterate is handed back. `max_norm` measures the
+    largest entry of the projected gradient, as SciPy's `gtol` does, and not the 2-norm of the distance.
     """
 
     name: ClassVar[str] = "lbfgsb"
     memory: int = 20
     ftol: float = 0.0
+    restarts: bool = True
+    snap: bool = True
+    look_ahead: bool = True
+    line_search: int | None = None
+    max_norm: bool = False
+
+    @staticmethod
+    def plain(memory: int = 10, ftol: float = 0.0) -> LBFGSB:
+        """SciPy's L-BFGS-B as it is; only that the measure of Algorithm 1 ends it, and `ftol` where it is not 0."""
+        return LBFGSB(memory, ftol, restarts=False, snap=False, look_ahead=False, line_search=SCIPY_LINE_SEARCH)
 
     def __post_init__(self) -> None:
         require_count(self, "memory", self.memory)
         if not 0.0 <= self.ftol < 1.0:
             raise InputError(f"LBFGSB.ftol must lie in [0, 1), got {self.ftol!r}")
+        if self.line_search is not None:
+            require_count(self, "line_search", self.line_search)
+        for name in ("restarts", "snap", "look_ahead", "max_norm"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"LBFGSB.{name} must be True or False, got {getattr(self, name)!r}")
 
     def refuses(self, traits: Traits) -> str | None:
         if not traits.is_box:
@@ -47,6 +71,7 @@ class LBFGSB(InnerSolver):
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
         """Run SciPy's L-BFGS-B, again and again where it stops too early."""
+        oracle.projected |= self.max_norm
         box, t = oracle.bounds(), tuning.TUNING
         bounded = np.isfinite(box[0]).any() or np.isfinite(box[1]).any()
         search = _Search(oracle, box if bounded else None)
@@ -54,17 +79,21 @@ class LBFGSB(InnerSolver):
 
         def count() -> bool:
             oracle.iterations += 1
-            if oracle.iterations % t.lbfgsb_probe_every == 0:
+            search.iterate = search.visited
+            if self.look_ahead and oracle.iterations % t.lbfgsb_probe_every == 0:
                 search.probe()
             return oracle.iterations < limit
 
         failures = 0
         while oracle.iterations < limit:
             residual, lowest, before = search.best_residual, search.lowest, oracle.iterations
-            last = drive(search.visit, search.x, search.box, self.memory, count, self.ftol)
+            last = drive(search.visit, search.x, search.box, self.memory, count, self.ftol, self.line_search)
             oracle.iterations = max(oracle.iterations, before + 1)
-            search.snap(last)
-            if self.ftol and oracle.iterations < limit:
+            if self.snap:
+                search.snap(last)
+            if not self.restarts:
+                search.hand_back()
+            if (self.ftol or not self.restarts) and oracle.iterations < limit:
                 return InnerStatus.STALLED
             progress = search.best_residual < t.lbfgsb_less * residual or search.lowest < lowest - oracle.noise
             failures = 0 if progress else failures + 1
@@ -93,6 +122,8 @@ class _Search:
     def start(self, x: Vector, value: float, gradient: Vector, *, exact: bool) -> None:
         """Begin a run at x; `exact` uses the values of phi as they are, else the trapezoidal ones relative to x."""
         self.x, self.value, self.gradient, self.exact = x, value, gradient, exact
+        self.begun = False  #: SciPy has asked for its start
+        self.visited = self.iterate = (x, value, gradient)  #: where SciPy asked last, and its last iterate
         self.base = (x, 0.0 if not exact else value, gradient)  # the lowest point of this run: the line search's base
         self._note(x, value, gradient, self.oracle.g.subdiff_distance(x, -gradient))
 
@@ -111,14 +142,18 @@ class _Search:
         self.start(x, value, gradient, exact=exact)
 
     def visit(self, z: Vector) -> tuple[float, Vector]:
-        """Value and gradient for SciPy."""
+        """Value and gradient for SciPy. What it asks for first is its start, where both are known."""
         if self.box is not None:
             z = np.minimum(np.maximum(z, self.box[0]), self.box[1])  # SciPy may leave the box by a rounding error
         else:
             z = z.copy()
+        begun, self.begun = self.begun, True
+        if not begun and np.array_equal(z, self.x):
+            return (self.value if self.exact else 0.0), self.gradient
         value, gradient = self.oracle.visit(z)
         if value == math.inf:
             return self._mirror(z)
+        self.visited = (z, value, gradient)
         self._note(z, value, gradient, self.oracle.consider(z, value, gradient))
         if not self.exact:
             step = z - self.x
@@ -138,12 +173,21 @@ class _Search:
         above = tuning.TUNING.lbfgsb_above * max(1.0, abs(value))
         return value + abs(slope) + above, -gradient if slope < 0 else gradient
 
+    def hand_back(self) -> None:
+        """The last iterate is what the solve returns, as SciPy does, and not the most stationary point."""
+        x, value, gradient = self.iterate
+        self.oracle.best = self.oracle.lowest = (x, value, self.oracle.g.subdiff_distance(x, -gradient))
+
     def snap(self, x: Vector) -> None:
         """Try x with the variables that hang just off a bound they are pushed against moved onto it."""
         if self.box is None:
             return
         lower, upper = self.box
-        _, gradient = self.oracle.subproblem.value_and_gradient(np.clip(x, lower, upper))
+        x = np.clip(x, lower, upper)
+        known = (gradient for z, _, gradient in (self.iterate, self.visited) if np.array_equal(z, x))
+        gradient = next(known, None)
+        if gradient is None:
+            gradient = self.oracle.visit(x)[1]
         near = tuning.TUNING.lbfgsb_snap * np.maximum(1.0, np.abs(x))
         snapped = np.where((gradient > 0) & (x - lower <= near), lower, x)
         snapped = np.where((gradient < 0) & (upper - x <= near), upper, snapped)

@@ -22,10 +22,14 @@ class NewtonCG(InnerSolver):
     Variables at a bound that the gradient pushes against are held; on the others the Newton system with the
     generalised Hessian of phi is solved by truncated CG within a trust region, which follows a direction of negative
     curvature to the edge. The step is cut where bounds block it, then searched along the projection arc.
+
+    With `kinks=True` it also takes subproblems whose gradient has kinks, those of inequalities with closed slacks, with
+    an element of the generalised Hessian; steps across a kink are shortened by the search.
     """
 
     name: ClassVar[str] = "newton-cg"
     max_cg: int = 500
+    kinks: bool = False
 
     def __post_init__(self) -> None:
         require_count(self, "max_cg", self.max_cg)
@@ -33,7 +37,7 @@ class NewtonCG(InnerSolver):
     def refuses(self, traits: Traits) -> str | None:
         if not traits.is_box:
             return f"inner='newton-cg' handles bounds but not g={traits.term}; inner='panoc' handles any prox term"
-        if not traits.smooth:
+        if not traits.smooth and not self.kinks:
             return (
                 "inner='newton-cg' needs a twice differentiable subproblem, which inequalities have only with "
                 "slacks='explicit'; inner='lbfgsb' does without"

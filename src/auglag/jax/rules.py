@@ -78,7 +78,8 @@ class Rules:
     @property
     def failure_factor(self) -> float:
         """The factor of the penalty after a subproblem without a lower bound."""
-        return formulas.failure_factor(self.gamma)
+        assert isinstance(self.penalty, Adaptive | Always)
+        return formulas.failure_factor(self.gamma, self.penalty.leap)
 
     def next_y(self, y: Vector, c: Vector, beta: Array, first: Array, now: Array, k: Array) -> Vector:
         """The projection of y + step * c (line 6)."""

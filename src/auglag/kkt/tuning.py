@@ -154,6 +154,13 @@ class Tuning:
     #: A part of a sparse system with at least this fraction of all variables and rows is factorised in the layout of
     #: the whole, which saves its analysis. By trial.
     part_of_layout: float = 0.4
+    #: From this number of variables on a run without qdldl says that there is a faster way: below, a factorisation by
+    #: SuperLU takes some hundredths of a second.
+    large_problem: int = 5000
+    #: Factors by qdldl with more entries than this are left to Pardiso, where that is installed: it works on blocks,
+    #: and blocks are large where factors are. Between networks (10,480 buses: qdldl .09 s, Pardiso .12 s) and meshes
+    #: (1e5 points: .47 s and .11 s).
+    large_factors: int = 3_000_000
     #: How SuperLU groups columns (its `relax` and `panel_size`): hardly, since grouping fills the thin factors of KKT
     #: matrices. By trial.
     superlu_relax: int = 1

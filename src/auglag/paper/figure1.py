@@ -1,4 +1,4 @@
-"""Figure 1, Table 2 and the ablation of what the paper leaves open: which runs they need, and what is made of them."""
+"""Figure 1, Table 2 and the readings of what the paper leaves open: which runs they need, and what is made of them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from pathlib import Path
 
 from auglag.bench import plots, report, tables
 from auglag.bench.export import export
-from auglag.bench.profiles import FAILURE_RATIO, Cost, Profile, performance_profile, subproblem_gradients
+from auglag.bench.profiles import Profile
 from auglag.bench.record import Record
-from auglag.bench.rendering import Cell, Table
+from auglag.bench.rendering import Table
 from auglag.bench.setting import PAPER_SETTINGS, VARIANTS, Setting
 from auglag.bench.spec import Limits, Run
 from auglag.bench.summary import write_tables
-from auglag.paper.deterministic import READINGS, TABLE, ablation_runs, all_runs, figure_runs, run_of, succeeded
+from auglag.paper.deterministic import FULL, TABLE, all_runs, figure_runs, run_of, succeeded, variant_runs
+from auglag.paper.readings import COST, profile_of, what_was_run, write_variants
 
-#: What the paper counts.
-COST: Cost = subproblem_gradients
 Runs = Callable[[Sequence[str], Limits], list[Run]]
 Write = Callable[[Sequence[Record], Path], Iterator[str]]
 
@@ -24,12 +23,7 @@ Write = Callable[[Sequence[Record], Path], Iterator[str]]
 def panels(records: Sequence[Record]) -> dict[Setting, Profile]:
     """One profile for each setting."""
     chosen = {setting: setting.select(records) for setting in PAPER_SETTINGS}
-    return {setting: _profile(group, tuple(VARIANTS.values())) for setting, group in chosen.items()}
-
-
-def _profile(records: Sequence[Record], solvers: Sequence[str]) -> Profile:
-    """The paper's form: ratio 100 for failures."""
-    return performance_profile(records, cost=COST, solved=succeeded, solvers=solvers, failure_ratio=FAILURE_RATIO)
+    return {setting: profile_of(group, tuple(VARIANTS.values())) for setting, group in chosen.items()}
 
 
 def counts(records: Sequence[Record]) -> Table:
@@ -62,13 +56,13 @@ def write_figure(records: Sequence[Record], output: Path) -> Iterator[str]:
         ),
         tables.failures(TABLE.select(records), solved=succeeded, title=f"Failures by reason, {TABLE.title}"),
     ]
-    write_tables(output / "figure1.md", "Figure 1 and Table 2 of the paper, redone", found, _limits(records))
+    write_tables(output / "figure1.md", "Figure 1 and Table 2 of the paper, redone", found, what_was_run(records))
     page = report.write(
         output / "figure1.html",
         report.paper_sections(records, cost=COST),
         title="Figure 1 of the paper, redone",
         tables=_table2(records),
-        notes=[_limits(records)],
+        notes=[what_was_run(records)],
     )
     yield found[0].text()
     yield found[1].text()
@@ -86,60 +80,20 @@ def _table2(records: Sequence[Record]) -> list[Table]:
 def write_table2(records: Sequence[Record], output: Path) -> Iterator[str]:
     """Table 2 alone."""
     found = _table2(records)
-    write_tables(output / "table2.md", "Table 2 of the paper, redone", found, _limits(records))
+    write_tables(output / "table2.md", "Table 2 of the paper, redone", found, what_was_run(records))
     for table in found:
         yield table.text()
     yield f"Table: {output / 'table2.md'}"
 
 
-def write_ablation(records: Sequence[Record], output: Path) -> Iterator[str]:
-    """How the two Full variants depend on what the paper does not print."""
-    lines: list[tuple[Cell, ...]] = []
-    details = []
-    for reading in READINGS:
-        group = [record for record in records if reading.made(record.run)]
-        solved = {title: [r for r in group if r.title == title and succeeded(r)] for title in _FULL}
-        profile = _profile(group, _FULL)
-        row = [len(solved[title]) for title in _FULL]
-        at = [profile.value(title, alpha) for alpha in (1.0, 5.0, 99.0) for title in _FULL]
-        only = tables.table2_here(group, solved=succeeded, cost=COST, title=f"Only Adaptive: {reading.title}")
-        lines.append((reading.title, *row, *at))
-        details.append(only)
-        details.append(tables.table2(group, solved=succeeded, cost=COST, title=f"The paper's rows: {reading.title}"))
-    columns = ["Inner solves", *(f"{title}: R <= eps" for title in _FULL)]
-    columns += [f"{title} rho({alpha})" for alpha in (1, 5, 99) for title in _FULL]
-    main = Table(f"What the paper leaves open, {TABLE.title}", tuple(columns), tuple(lines), digits=3)
-    path = output / "ablation.md"
-    write_tables(path, "Inner tolerances and SciPy's own stopping test", [main, *details], _limits(records))
-    yield main.text()
-    yield f"Tables: {path}"
-    yield f"Runs: {export(records, output / 'ablation-runs.csv.gz')}"
-
-
-def _limits(records: Sequence[Record]) -> str:
-    """What was run, in a sentence."""
-    limits = {record.run.limits for record in records}
-    words = "; ".join(f"{limit.gradients} gradients and {limit.seconds:g} CPU seconds" for limit in limits)
-    names = {record.run.problem for record in records}
-    machine = ", ".join(sorted({r.environment["machine"] for r in records if "machine" in r.environment}))
-    cpu = sum(record.cpu for record in records)
-    return (
-        f"{len(records)} runs on {len(names)} problems, at most {words} each; {cpu / 60:.0f} minutes of CPU time in "
-        f"solvers ({machine}).\n"
-    )
-
-
-_FULL = ("Adaptive-Full", "Always-Full")
-
-
 def _table_runs(names: Sequence[str], limits: Limits) -> list[Run]:
-    return [run_of(name, variant, TABLE, limits) for name in names for variant in ("adaptive-full", "always-full")]
+    return [run_of(name, variant, TABLE, limits) for name in names for variant in FULL]
 
 
 #: What each command runs, and what it makes of it.
 RUNS: dict[str, Runs] = {
     "fig1": lambda names, limits: all_runs(figure_runs(names, limits).values()),
     "table2": _table_runs,
-    "ablation": lambda names, limits: all_runs(ablation_runs(names, limits).values()),
+    "variants": lambda names, limits: all_runs(variant_runs(names, limits).values()),
 }
-WRITE: dict[str, Write] = {"fig1": write_figure, "table2": write_table2, "ablation": write_ablation}
+WRITE: dict[str, Write] = {"fig1": write_figure, "table2": write_table2, "variants": write_variants}

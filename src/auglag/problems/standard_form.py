@@ -43,17 +43,27 @@ class Scaling:
         return self.sf == other.sf and np.array_equal(self.sc, other.sc) and np.array_equal(one, two)
 
     @staticmethod
-    def from_gradients(point: Point, sx: Vector | None = None, *, closely: bool = False) -> Scaling:
+    def from_gradients(
+        point: Point,
+        sx: Vector | None = None,
+        *,
+        closely: bool = False,
+        at_most: float = formulas.LARGEST_GRADIENT,
+        enlarge: bool = True,
+    ) -> Scaling:
         """Factors that bring the gradients of f and of every row at `point`, in the units sx, to a max norm of at most
-        100; and f and rows that are very small, gradient and value, up to a size of 1 (`closely`: and merely small)."""
+        `at_most`; and, to `enlarge`, f and rows that are very small, gradient and value, up to a size of 1 (`closely`:
+        and merely small)."""
         problem = point.problem
-        slope = largest(point.grad if sx is None else point.grad * sx)
+        steepest = largest(point.grad if sx is None else point.grad * sx)
         rows = row_norms(columns_times(point.jac, sx)) if problem.m else np.zeros(0)
-        sf, sc = float(formulas.scale_factor(np, slope)), np.asarray(formulas.scale_factor(np, rows))
+        sf, sc = (formulas.scale_factor(np, slopes, at_most) for slopes in (steepest, rows))
+        if not enlarge:
+            return Scaling(float(sf), np.asarray(sc), sx)
         values = units.row_values(problem, point.c) if problem.m else rows
         least = TUNING.least_size_closely if closely else TUNING.least_size
-        sf *= float(_enlarged(max(slope, abs(point.f)), least))
-        return Scaling(sf, sc * _enlarged(np.maximum(rows, values), least), sx)
+        sf *= float(_enlarged(max(steepest, abs(point.f)), least))
+        return Scaling(float(sf), sc * _enlarged(np.maximum(rows, values), least), sx)
 
 
 def _enlarged(size: Any, least: float) -> Any:

@@ -123,7 +123,7 @@ def tested_row(asked: Ask, found: InnerResult, c: Vector, y_hat: Vector, test: T
         violation=violation,
         stationarity=test.dist,
         residual=test.residual,
-        user_violation=violation,
+        user_violation=test.c_norm,
         objective=test.objective,
         multiplier_norm=float(np.linalg.norm(y_hat)),
         inner_status=found.status.name,

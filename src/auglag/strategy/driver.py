@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.algorithm import formulas
+from auglag.algorithm import algencan, formulas
 from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.algorithm.outer import Ask, iteration
 from auglag.algorithm.rules import History, Iteration
@@ -224,18 +224,40 @@ class Run:
             task.original.workspace.guard = task.meter.guard
             if task.problem.differenced or task.problem.precision.stated:
                 task.problem.learn_precision(x)
-            self.state.start_x, self.state.first_objective = x, objective(task.problem, x)
-            scale(task, self.state, x)
-            self.state.accuracy = task.problem.at(x).accuracy(np.zeros(task.problem.m))
-            self.context = context = Context.of(task, self.state)
-            z, given = context.form.start(x), task.start.y
-            y = context.form.own_y(given) if given is not None else np.zeros(context.form.m)
-            if starts_solved(context, self.state, z, y):
+            if self.starts_solved(task, x):
                 known = task.start.y is not None  # from an earlier run, which has checked its curvature
-                return Status.SOLVED if known else self.minimum(context, Status.SOLVED)
-            begin(context, self.state, z, y, task.settings.negligible * task.tol)
-        status = self.attempts(self.context)
-        return self.minimum(self.context, status)
+                return Status.SOLVED if known else self.minimum(self.on_the_way, Status.SOLVED)
+        status = self.attempts(self.on_the_way)
+        return self.minimum(self.on_the_way, status)
+
+    @property
+    def on_the_way(self) -> Context:
+        """The context, once the first point is known."""
+        assert self.context is not None
+        return self.context
+
+    def starts_solved(self, task: Task, x: Vector) -> bool:
+        """Begin at x, and say whether there is nothing to do. It is begun farther away where that is far better."""
+        state, given, last = self.state, task.start.y, task.tuning.far_starts
+        for trial in range(last + 1):
+            state.start_x, state.first_objective = x, objective(task.problem, x)
+            scale(task, state, x)
+            state.accuracy = task.problem.at(x).accuracy(np.zeros(task.problem.m))
+            self.context = context = Context.of(task, state)
+            z = context.form.start(x)
+            y = context.form.own_y(given) if given is not None else np.zeros(context.form.m)
+            solved = meets_tolerance(context, state, z, y)
+            begin(context, state, z, y)
+            if not solved or given is not None or not math.isfinite(task.scale_free):
+                return solved
+            y = context.form.own_y(task.judge.measure(x, None).multipliers) if context.form.m else y
+            beta = context.rules.penalty.next(state.history)
+            far = restarts.far_below(context.form, z, y, beta, task.scale_free, task.tuning)
+            if far is None:
+                return True
+            if trial < last:
+                x = context.form.user_x(far)
+        return False
 
     def defined_elsewhere(self, task: Task) -> Vector | None:
         """A feasible point where f is defined, if it is not at the start; if there is none, f does not matter."""
@@ -488,7 +510,8 @@ def _fresh_history(context: Context, z: Vector) -> History:
     """A history that begins at z."""
     form = context.form
     violation = float(np.linalg.norm(form.distance(z)))
-    return History(form.at(z).f, violation, context.task.settings.negligible * context.task.tol)
+    negligible, optimal = context.demands
+    return History(form.at(z).f, violation, negligible, optimal=optimal)
 
 
 def depart(context: Context, state: State, found: second_order.Finding) -> Context:
@@ -564,8 +587,17 @@ class Posed:
 
     def subproblem(self, y: Vector, beta: float) -> AugmentedLagrangian:
         """L_beta(., y) + g."""
-        state = self.state
-        return AugmentedLagrangian(self.context.form, y, beta, unbounded=state.doubts.depth, memory=state.memory)
+        state, context = self.state, self.context
+        left = context.task.budget.gradient_limit - sum(it.evaluations for it in state.iterations)
+        return AugmentedLagrangian(
+            context.form,
+            y,
+            beta,
+            unbounded=state.doubts.depth,
+            memory=state.memory,
+            gradients_left=left,
+            projected=context.task.settings.sup_norms,
+        )
 
     def record(self, asked: Ask, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
         """The row of the history, with R in the user's units."""
@@ -578,6 +610,7 @@ class Posed:
             residual = context.compared(check, found.residual + float(np.linalg.norm(c)))
             violation = math.hypot(check.violation, check.complementarity)
         state.doubts.diverged = x.copy() if found.status is InnerStatus.UNBOUNDED else None
+        in_sup_norms = context.task.settings.sup_norms and found.usable
         return Iteration(
             k=asked.k,
             beta=asked.beta,
@@ -595,6 +628,7 @@ class Posed:
             undefined=found.undefined,
             acceleration_steps=state.newtons.steps,
             attempt=state.attempt,
+            sup=algencan.sup_norms(form, found.x, c, y_hat) if in_sup_norms else None,
         )
 
 
@@ -641,8 +675,8 @@ def stop(context: Context, state: State, status: InnerStatus, limit: str = "") -
 # ------------------------------------------------------------------------------------------------ starts and restarts
 
 
-def starts_solved(context: Context, state: State, z: Vector, y: Vector) -> bool:
-    """Whether the start already meets the tolerance: then there is nothing to do."""
+def meets_tolerance(context: Context, state: State, z: Vector, y: Vector) -> bool:
+    """Whether the start already does: then it is the best point so far."""
     task, judge, best = context.task, context.task.judge, state.best
     x, y_user = context.form.user_x(z), context.form.user_y(y)
     check = judge.measure(x, y_user)
@@ -655,12 +689,10 @@ def starts_solved(context: Context, state: State, z: Vector, y: Vector) -> bool:
     return judge.accepts(check)
 
 
-def begin(context: Context, state: State, z: Vector, y: Vector, negligible: float) -> None:
+def begin(context: Context, state: State, z: Vector, y: Vector) -> None:
     """Put the iterate at (z, y), in the form's variables and units, with nothing in the history."""
-    form = context.form
     state.x, state.y = z, y
-    violation = float(np.linalg.norm(form.distance(state.x)))
-    state.history = History(form.at(state.x).f, violation, negligible)
+    state.history = _fresh_history(context, z)
 
 
 def accuracy(context: Context, state: State, y: Vector) -> float:
@@ -744,7 +776,7 @@ def begin_again(context: Context, state: State, attempt: int) -> Context:
         state.best.residual = context.compared(task.judge.check(state.best), own)
     largest = tuning.start_multipliers
     y = np.clip(context.form.own_y(state.best.y), -largest, largest) if onwards else np.zeros(context.form.m)
-    begin(context, state, context.form.start(x), y, state.history.negligible)
+    begin(context, state, context.form.start(x), y)
     state.memory, state.newtons, state.between = Memory(), Newtons(), Between()
     state.doubts.restorations, state.doubts.depth = 0, inner_tuning.TUNING.unbounded
     return context

@@ -58,6 +58,7 @@ class Standing:
     attempt: int = 0  #: 0 from x0, then the number of the restart
     departed: int | None = None  #: steps made to find a better solution than one that was left; None: none was
     inner_limit: int = 2000  #: of the budget, for one subproblem
+    first_limit: int | None = None  #: of the settings, for the first subproblem
 
     # The last subproblem
     k: int = 1  #: number of the subproblem to come
@@ -203,7 +204,8 @@ def solve_limit(s: Standing, t: Tuning) -> int:
     if s.models:
         untried = s.interior and not s.inside
         left = min(left, max(1, t.patience(exact=s.exact).iterations - s.iterations) if untried else t.longest_solve)
-    return s.inner_limit if left > s.inner_limit else max(1, int(left))
+    most = s.inner_limit if s.first_limit is None or s.k > 1 else min(s.inner_limit, s.first_limit)
+    return most if left > most else max(1, int(left))
 
 
 def suspicion(s: Standing, t: Tuning) -> int | None:

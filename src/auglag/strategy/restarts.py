@@ -13,7 +13,9 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.algorithm.rules import Adaptive, Always, History, PenaltyRule, first_penalty
+from auglag.errors import OutOfBudget
 from auglag.inner import InnerSolver
 from auglag.problems.base import AbstractProblem
 from auglag.problems.constraints import nearby
@@ -53,6 +55,44 @@ def place(start: Start, form: StandardForm, inner: InnerSolver | str, x0: Vector
         if found is not None and np.isfinite(problem.at(found.x).f):
             return found.x
     return x
+
+
+def far_below(form: StandardForm, z: Vector, y: Vector, beta: float, part: float, tuning: Tuning) -> Vector | None:
+    """A point far away at which the augmented Lagrangian is lower by more than this part of its size, or None.
+
+    A small gradient means little where x is small against the size that the variables have at the solution, which
+    nobody knows at x0. Steps downhill that grow tenfold show it by values alone: along the gradient of the Lagrangian
+    and along the variables with its largest entries, which may be the only ones with another size.
+    """
+    merit = AugmentedLagrangian(form, y, beta)
+    down = -form.at(z).lagrangian_gradient(y)
+    first = lowest = merit.value(z) + form.g.value(z)
+    least, found = part * max(abs(first), abs(form.at(z).f)), None
+    largest = np.argsort(-np.abs(down))[: tuning.far_entries]
+    for direction in (down, *(np.where(np.arange(z.size) == j, down, 0.0) for j in largest)):
+        length = float(np.max(np.abs(direction), initial=0.0))
+        if not 0.0 < length < np.inf:
+            continue
+        step = max(1.0, float(np.max(np.abs(z), initial=0.0))) / length
+        for _ in range(tuning.far_steps):
+            step *= 10.0
+            trial = form.g.domain().prox(z + step * direction, 1.0)
+            value = _tried(merit, trial)
+            if not value < lowest:
+                break
+            lowest, found = value, trial
+    return found if first - lowest > least else None
+
+
+def _tried(merit: AugmentedLagrangian, z: Vector) -> float:
+    """Its value at a point that is our idea: where the user's functions fail, none is known."""
+    try:
+        with np.errstate(all="ignore"):
+            return merit.value(z) + merit.g.value(z)
+    except OutOfBudget:
+        raise
+    except Exception:
+        return float("nan")
 
 
 def penalty_of(rule: PenaltyRule, start: Start | None) -> PenaltyRule:

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
 
-from auglag.algorithm.formulas import LARGEST_PENALTY
-from auglag.algorithm.rules import (
-    Adaptive,
-    Always,
-    DualRule,
-    FromScale,
-    Full,
-    PenaltyRule,
-    PowerLaw,
-    Short,
-    ToleranceRule,
-)
+from auglag.algorithm.algencan import AlgencanPenalty, AlgencanTolerance
+from auglag.algorithm.formulas import LARGEST_GRADIENT, LARGEST_PENALTY
+from auglag.algorithm.rules import Adaptive, Always, DualRule, Full, PenaltyRule, PowerLaw, Short, ToleranceRule
 from auglag.errors import InputError, OptionError
-from auglag.inner import LBFGSB, SOLVERS, InnerSolver
+from auglag.inner import LBFGSB, SOLVERS, FirstOf, InnerSolver, NewtonCG, Panoc
 from auglag.problems.constraints import nearest
 from auglag.problems.standard_form import require_slacks
 from auglag.strategy.sqp import SQP
@@ -43,9 +33,14 @@ class Settings:
     presolve: bool = True  #: rows that are empty, bounds, or multiples of others are taken off during the run
     weights: tuple[float, ...] = ()  #: the penalty of row i is beta times its weight; empty: 1 for all
     acceleration: SQP | None = field(default_factory=SQP)  #: None: Algorithm 1 alone
+    units: bool = True  #: with scaling, variables of unusual size get units of their own
     restoration: bool = True  #: look for a feasible point when the violation does not fall
+    gives_up: bool = True  #: end a run with constraints that gets nowhere, or whose objective seems to have no bound
     restarts: int = 7  #: most other starts, with acceleration, if no solution is found from x0
     largest_penalty: float = LARGEST_PENALTY
+    largest_gradient: float = LARGEST_GRADIENT  #: to which scaling brings larger gradients of f and of rows
+    first_limit: int | None = None  #: most inner iterations of the first subproblem
+    sup_norms: bool = False  #: inner tolerance and stopping test entry by entry, as in ALGENCAN (`algorithm.algencan`)
     negligible: float = 0.01  #: a violation below negligible * tol does not raise the penalty
     aim: float = 0.1  #: the loop aims at aim * tol, so that x and y are accurate too, but succeeds at tol
 
@@ -57,50 +52,67 @@ class Settings:
         return f"{type(self.penalty).__name__}({', '.join(numbers)}) penalty, {type(self.dual).__name__} dual step"
 
 
-_EPS = sys.float_info.epsilon
+#: Nothing beside the loop that a paper prints: explicit slacks, since its constraints are equations.
+_BARE: dict[str, Any] = {
+    "slacks": "explicit",
+    "scaling": False,
+    "presolve": False,
+    "acceleration": None,
+    "units": False,
+    "restoration": False,
+    "gives_up": False,
+    "restarts": 0,
+    "largest_penalty": 1e60,
+    "negligible": 0.0,
+    "aim": 1.0,
+}
 
 PRESETS: dict[str, Settings] = {
     "default": Settings(),
-    # The paper's experiments: explicit slacks, L-BFGS-B, beta_1 = 1e-3, gamma = 1.5, tau = 0.8, multipliers capped
-    # at 1e9, no scaling. eta'_k = 1/k is our reading (the paper does not print it).
+    # The paper's experiments: explicit slacks, SciPy's L-BFGS-B as it is (but ended by line 3 alone), beta_1 = 1e-3,
+    # gamma = 1.5, tau = 0.8, multipliers capped at 1e9, no scaling. eta'_k = 1/k is our reading (it is not printed).
     "paper": Settings(
-        penalty=Adaptive(initial=1e-3, gamma=1.5, tau=0.8),
+        penalty=Adaptive(initial=1e-3, gamma=1.5, tau=0.8, leap=1.0),
         dual=Full(y_max=1e9),
         tolerance=PowerLaw(1.0, 1.0),
-        inner=LBFGSB(memory=10),
-        slacks="explicit",
-        scaling=False,
-        presolve=False,
-        acceleration=None,
-        restoration=False,
-        restarts=0,
-        largest_penalty=1e60,
-        negligible=0.0,
-        aim=1.0,
+        inner=LBFGSB.plain(memory=10),
+        **_BARE,
     ),
     # iALM, Sahin et al. (2019): beta_k = 2^k, eta_k = 1/beta_k, short dual steps, a first-order inner solver.
     "ialm": Settings(
-        penalty=Always(initial=1.0, gamma=2.0),
+        penalty=Always(initial=1.0, gamma=2.0, leap=1.0),
         dual=Short(),
         tolerance=PowerLaw(1.0, 0.5),
         inner="spectral",
-        presolve=False,
-        acceleration=None,
+        **_BARE,
     ),
     # iPPM, Li et al. (2021): beta_k = 0.01 * 3^k, short dual steps, inexact proximal point inside.
     "ippm": Settings(
-        penalty=Always(initial=0.01, gamma=3.0),
+        penalty=Always(initial=0.01, gamma=3.0, leap=1.0),
         dual=Short(),
         tolerance=PowerLaw(1.0, 1.0),
         inner="proximal-point",
+        **_BARE,
+    ),
+    # ALGENCAN 3.1.1 (Birgin and Martinez 2014, 2020) without its acceleration: its penalty, inner tolerances, scaling
+    # (gradients at most 1) and tests, multipliers within 1e20, the first subproblem cut short. GENCAN, whose steps are
+    # truncated Newton's in the faces of the box, is replaced by "newton-cg" where second derivatives are given, else by
+    # L-BFGS-B.
+    "algencan": Settings(
+        penalty=AlgencanPenalty(),
+        dual=Full(y_max=1e20),
+        tolerance=AlgencanTolerance(),
+        inner=FirstOf((NewtonCG(kinks=True), LBFGSB(), Panoc())),
         presolve=False,
         acceleration=None,
-    ),
-    # ALGENCAN's outer parameters (Birgin and Martinez 2020): beta_1 from scale, gamma = 10, tau = 0.5.
-    "algencan": Settings(
-        penalty=Adaptive(initial=FromScale(10.0, _EPS**0.5, _EPS**-0.5), gamma=10.0, tau=0.5),
-        dual=Full(y_max=1.0 / _EPS),
-        presolve=False,
+        units=False,
+        restoration=False,
+        gives_up=False,
+        restarts=0,
+        largest_gradient=1.0,
+        first_limit=10,
+        sup_norms=True,
+        aim=1.0,
     ),
 }
 
@@ -119,6 +131,7 @@ def resolve(
     restoration: bool | None = None,
     acceleration: SQP | bool | None = None,
     restarts: int | None = None,
+    gives_up: bool | None = None,
 ) -> Settings:
     """The settings of a preset, changed by what was given.
 
@@ -149,7 +162,8 @@ def resolve(
     if slacks is not None:
         require_slacks(slacks)
         changes["slacks"] = slacks
-    for name, flag in (("scaling", scaling), ("presolve", presolve), ("restoration", restoration)):
+    flags = {"scaling": scaling, "presolve": presolve, "restoration": restoration, "gives_up": gives_up}
+    for name, flag in flags.items():
         if flag is not None:
             if not isinstance(flag, bool):
                 raise InputError(f"{name} must be True or False, got {flag!r}")
@@ -187,10 +201,12 @@ def _penalty(penalty: PenaltyRule | str, base: PenaltyRule) -> PenaltyRule:
         return penalty
     _named(penalty, "penalty", "'adaptive', 'always' or a PenaltyRule object such as Adaptive(initial=10.0)")
     kind = _known(penalty, ("adaptive", "always"), "penalty")
-    assert isinstance(base, Adaptive | Always)
-    if kind == "always":
-        return Always(initial=base.initial, gamma=base.gamma)
-    return base if isinstance(base, Adaptive) else Adaptive(initial=base.initial, gamma=base.gamma)
+    assert isinstance(base, Adaptive | Always | AlgencanPenalty)
+    if kind == "adaptive" and not isinstance(base, Always):
+        return base
+    leap = 1.0 if isinstance(base, AlgencanPenalty) else base.leap
+    rule = Always if kind == "always" else Adaptive
+    return rule(initial=base.initial, gamma=base.gamma, leap=leap)
 
 
 def _dual(dual: DualRule | str, base: DualRule) -> DualRule:

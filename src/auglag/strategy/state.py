@@ -10,9 +10,9 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.algorithm import formulas
+from auglag.algorithm import algencan, formulas
 from auglag.algorithm.outer import Algorithm1, Ask
-from auglag.algorithm.rules import Constant, Geometric, History, Iteration, ToleranceRule
+from auglag.algorithm.rules import Constant, Geometric, History, Iteration, SupNorms, ToleranceRule
 from auglag.algorithm.status import Status
 from auglag.algorithm.stopping import Stopping
 from auglag.budget import Budget, Meter
@@ -201,7 +201,7 @@ ACCELERATED = "ACCELERATED"
 #: What a checkpoint may hold.
 CLASSES = (
     Best, Counts, Doubts, End, History, Iteration, Memory, Newtons, Precision, Restoration, Scaling, SecondOrder, Sets,
-    State, Status,
+    State, Status, SupNorms,
 )  # fmt: skip
 
 
@@ -277,6 +277,14 @@ class Context:
         of the form, `own`, if these are smaller than the user's and it is larger."""
         return max(check.residual, own) if self.form.magnified else check.residual
 
+    @property
+    def demands(self) -> tuple[float, float]:
+        """`History.negligible` and `History.optimal`."""
+        task, form = self.task, self.form
+        if task.settings.sup_norms:
+            return algencan.tolerances(task.tol, form.n, form.m, form.scaling.sf)
+        return task.settings.negligible * task.tol, 0.0
+
     def rows_left(self, state: State) -> float:
         """Outer iterations that the budget leaves."""
         return self.task.budget.outer_limit - len(state.iterations)
@@ -306,6 +314,7 @@ class Context:
             attempt=state.attempt,
             departed=state.second.steps + steps_of(history.iterations) if state.second.kept is not None else None,
             inner_limit=task.budget.inner_limit,
+            first_limit=task.settings.first_limit,
             k=history.k,
             verdict=between.verdict,
             ended=last.inner_status if last is not None else "",
@@ -337,7 +346,18 @@ class Context:
         task, goal = self.task, self.goal(state)
         doubt, largest = suspicion(standing, task.tuning), task.settings.largest_penalty
         aim = self.aim if goal == task.tol else 1.0
-        return Stopping(goal, task.budget, standing.constrained, aim, largest, self.models, doubt)
+        settings = task.settings
+        return Stopping(
+            goal,
+            task.budget,
+            standing.constrained,
+            aim,
+            largest,
+            self.models,
+            doubt,
+            gives_up=settings.gives_up,
+            sup_norms=settings.sup_norms,
+        )
 
 
 def scale(task: Task, state: State, x: Vector, *, closely: bool = False) -> None:
@@ -355,12 +375,14 @@ def scaling_at(task: Task, x: Vector, *, closely: bool = False, sx: Vector | Non
     """The scaling that follows from values and derivatives at x; `closely`: with an eye for sizes a bit unusual."""
     settings, problem, point = task.settings, task.problem, task.problem.at(x)
     sx = task.x_scale if sx is None else sx
-    if sx is None and settings.scaling and problem.g is None:
+    if sx is None and settings.scaling and settings.units and problem.g is None:
         sx = units.factors(units.typical(point, closely=closely), closely=closely)
     sx = None if sx is None or (sx == 1.0).all() else sx
     scaling = Scaling(1.0, np.ones(problem.m), sx)
     if settings.scaling:
-        scaling = Scaling.from_gradients(point, sx, closely=closely)
+        scaling = Scaling.from_gradients(
+            point, sx, closely=closely, at_most=settings.largest_gradient, enlarge=settings.units
+        )
     return replace(scaling, sc=scaling.sc * np.sqrt(settings.weights)) if settings.weights else scaling
 
 

@@ -144,6 +144,11 @@ class Tuning:
     #: Multipliers that go along to another start are cut off at this size, as Full.y_max.
     start_multipliers: float = 1e9
     starts: tuple[Start, ...] = STARTS
+    #: A start that is solved is looked beyond: by so many steps downhill, each ten times as long as the one before (the
+    #: sizes of variables in SI units span as many powers of ten), along so many single variables, so many times.
+    far_steps: int = 12
+    far_entries: int = 3
+    far_starts: int = 5
     #: So many starts elsewhere that ended where an earlier attempt did are enough: no other is tried. One may be
     #: chance; of the problems of CUTEst that a restart solves, none has two before it.
     repeated_ends: int = 2

@@ -18,6 +18,8 @@ from auglag.torch.loop import AugmentedLagrangian
 from auglag.torch.methods import SGD, SVRG, Cooling, Method, Optimizer, PStorm
 from auglag.torch.prox import L1, Box, GroupL2, NuclearNorm, Term
 from auglag.torch.result import TrainingResult
+from auglag.torch.single_loop_own import SingleLoop
+from auglag.torch.single_loop_run import SingleLoopMethod
 from auglag.torch.tensorboard import TensorBoard
 
 __all__ = [
@@ -37,6 +39,8 @@ __all__ = [
     "NuclearNorm",
     "Optimizer",
     "PStorm",
+    "SingleLoop",
+    "SingleLoopMethod",
     "TensorBoard",
     "Term",
     "TrainingResult",

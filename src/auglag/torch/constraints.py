@@ -22,12 +22,14 @@ class Constraint:
     """lower <= E function(model, batch) <= upper, entry by entry; lower = upper makes an equality.
 
     Sides are numbers or one number per entry of what the function returns. Without a function the values come from
-    elsewhere: from the objective, which then returns (loss, values), or from the user's own loop.
+    elsewhere: from the objective, which then returns (loss, values), or from the user's own loop. `exact` says that
+    they do not depend on the batch (norms of weights, equations at fixed points): the single loop trusts the last one.
     """
 
     lower: Any
     upper: Any
     function: Function | None = None
+    exact: bool = False
 
     def __post_init__(self) -> None:
         low, high = (_sides(f"Constraint.{name}", getattr(self, name)) for name in ("lower", "upper"))
@@ -39,24 +41,24 @@ class Constraint:
             raise InputError(f"a constraint's function must be callable, got {type(self.function).__name__}")
 
 
-def at_most(bound: Any, function: Function | None = None) -> Constraint:
+def at_most(bound: Any, function: Function | None = None, *, exact: bool = False) -> Constraint:
     """E function(model, batch) <= bound."""
-    return Constraint(-np.inf, bound, function)
+    return Constraint(-np.inf, bound, function, exact)
 
 
-def at_least(bound: Any, function: Function | None = None) -> Constraint:
+def at_least(bound: Any, function: Function | None = None, *, exact: bool = False) -> Constraint:
     """E function(model, batch) >= bound."""
-    return Constraint(bound, np.inf, function)
+    return Constraint(bound, np.inf, function, exact)
 
 
-def equal(value: Any, function: Function | None = None) -> Constraint:
+def equal(value: Any, function: Function | None = None, *, exact: bool = False) -> Constraint:
     """E function(model, batch) = value."""
-    return Constraint(value, value, function)
+    return Constraint(value, value, function, exact)
 
 
-def between(lower: Any, upper: Any, function: Function | None = None) -> Constraint:
+def between(lower: Any, upper: Any, function: Function | None = None, *, exact: bool = False) -> Constraint:
     """lower <= E function(model, batch) <= upper."""
-    return Constraint(lower, upper, function)
+    return Constraint(lower, upper, function, exact)
 
 
 def _sides(what: str, value: Any) -> Vector:
@@ -92,6 +94,7 @@ class Layout:
         self.scalar: dict[str, bool] = {}
         self.differentiable: set[str] = set()  #: those that had a graph when gradients were asked for
         self.lower, self.upper = np.zeros(0), np.zeros(0)
+        self.exact = np.zeros(0, dtype=bool)  #: entries that do not depend on the batch
 
     @property
     def m(self) -> int:
@@ -155,6 +158,7 @@ class Layout:
                 where.append(np.broadcast_to(array.reshape(-1), (sizes[name],)))
         self.sizes = sizes
         self.lower, self.upper = np.concatenate(lower), np.concatenate(upper)
+        self.exact = np.repeat([con.exact for con in self.constraints.values()], list(sizes.values()))
 
     def multipliers(self, y0: Any) -> Vector:
         """y_1 from a vector, a dictionary by name, or nothing (0)."""

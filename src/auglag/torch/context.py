@@ -16,6 +16,7 @@ from auglag.torch.distributed import Team
 from auglag.torch.functions import Functions
 from auglag.torch.prox import ProxMap
 from auglag.torch.settings import Settings
+from auglag.torch.single_loop_run import SampledState
 
 Tensor = Any
 
@@ -77,3 +78,4 @@ class State(RunState):
     scalar: dict[str, bool]  #: whether a constraint is a number
     inside: tuple[float, Vector] | None = None  #: f and c at the last test, where the inner loop stands
     buffers: tuple[Tensor, ...] = ()  #: of the model, as of the last save
+    sampled: SampledState | None = None  #: the sampled part of a single loop

@@ -84,6 +84,10 @@ class Source(ABC):
     def pairs(self, seed: int, steps: int, batch: int) -> Iterator[tuple[Any, Any]]:
         """`steps` pairs of independent batches of `batch` rows in all, this process's share of each."""
 
+    @abstractmethod
+    def shuffled(self, seed: int, batch: int) -> Iterator[Any]:
+        """One pass in random order, `batch` rows in all at a time, this process's share of each; a rest is left out."""
+
 
 @final
 class TensorSource(Source):
@@ -116,6 +120,18 @@ class TensorSource(Source):
             there = index.to(self.device)
             for first, second in there:
                 yield self._take(first), self._take(second)
+
+    def shuffled(self, seed: int, batch: int) -> Iterator[Any]:
+        for index in _order(self.rows, seed, batch, self.team).to(self.device):
+            yield self._take(index)
+
+
+def _order(rows: int, seed: int, batch: int, team: Team) -> Tensor:
+    """The rows of a pass in random order, (steps, share of the batch); all of them if a batch has more."""
+    batch = min(batch, rows)
+    start, stop = team.share(batch)
+    order = torch.randperm(rows, generator=torch.Generator().manual_seed(seed))
+    return order[: rows // batch * batch].reshape(-1, batch)[:, start:stop]
 
 
 def _indices(rows: int, seed: int, steps: int, batch: int, team: Team) -> Iterator[Tensor]:
@@ -166,6 +182,9 @@ class DatasetSource(Source):
         batches = iter(self._loader(drawn))
         yield from zip(batches, batches, strict=True)
 
+    def shuffled(self, seed: int, batch: int) -> Iterator[Any]:
+        return iter(self._loader(_order(self.rows, seed, batch, self.team).tolist()))
+
 
 @final
 class _Drawn:
@@ -215,6 +234,10 @@ class StreamSource(Source):
         for _ in range(steps):
             first = self._next()
             yield first, self._next()
+
+    def shuffled(self, seed: int, batch: int) -> Iterator[Any]:
+        """One pass as it comes: its order is the stream's own."""
+        return iter(self.stream)
 
 
 def as_source(data: Any, team: Team, chunk: int | None) -> Source:

@@ -24,6 +24,7 @@ from auglag.torch.data import as_source
 from auglag.torch.distributed import Team
 from auglag.torch.full_batch_methods import LBFGS
 from auglag.torch.functions import Functions
+from auglag.torch.methods import Method
 from auglag.torch.prox import ProxMap, Term
 from auglag.torch.result import TrainingResult
 from auglag.torch.run import train
@@ -129,11 +130,11 @@ def fit(
     if isinstance(method, str) and method == "auto":
         method = choose(functions, source, terms, team, sampled=batch is not None or epochs is not None)
     chosen = by_name(method, batch)
-    if not isinstance(chosen, LBFGS) and chosen.batch < team.size:
+    if not isinstance(chosen, LBFGS) and chosen.batch is not None and chosen.batch < team.size:
         raise InputError(f"batch must be at least the number of processes, {team.size}, got {chosen.batch}")
     changes = given_rules(penalty, dual, tolerance)
-    if epochs is not None and isinstance(chosen, LBFGS):
-        raise InputError("epochs is for sampled methods; 'lbfgs' tests every iteration")
+    if epochs is not None and not isinstance(chosen, Method):
+        raise InputError(f"epochs is for methods under Algorithm 2, got method={chosen.name!r}: it has max_epochs")
     base = defaults(chosen)
     controller = base.controller if epochs is None else controller_for(epochs)
     settings = replace(base, **changes, controller=controller)

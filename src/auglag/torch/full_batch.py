@@ -46,6 +46,8 @@ class FullBatch:
         self.rows = source.rows
         self._known: dict[int, Values] = {}
         self.free: set[int] = set()  #: points whose next gradient was paid for before a resume
+        self.keep = False  #: keep the graph of the last point where one holds all rows: other weights are no evaluation
+        self._graph: tuple[Tensor, int, Tensor, Tensor | None] | None = None
 
     def values(self, x: Tensor) -> Values:
         """f and c at x: one pass without gradients, or from memory."""
@@ -66,7 +68,11 @@ class FullBatch:
 
         Where all rows are in one graph this is one pass; else one for the values and one for the gradient.
         """
-        if id(x) in self._known or not self.source.single:
+        if self._graph is not None and self._graph[0] is x and id(x) in self._known:
+            values, (_, rows, f, c) = self._known[id(x)], self._graph
+            return values, self.team.sum_(self._backward(rows, f, c, weights(values.c), keep=True))
+        known = id(x) in self._known
+        if not self.source.single or (known and not (self.keep and id(x) in self.free)):
             values = self.values(x)
             return values, self._gradient(x, weights(values.c))
         with self.functions.testing():
@@ -74,8 +80,13 @@ class FullBatch:
             batch = next(iter(self.source.chunks()))
             rows = rows_of(batch)
             f, c = self.functions.both(batch)
-            values = self._remember(x, self._means(self._stack(rows, f.detach(), None if c is None else c.detach())))
-            gradient = self._backward(rows, f, c, weights(values.c))
+            if known:
+                values = self._known[id(x)]  # paid for before a resume
+            else:
+                stacked = self._stack(rows, f.detach(), None if c is None else c.detach())
+                values = self._remember(x, self._means(stacked))
+            gradient = self._backward(rows, f, c, weights(values.c), keep=self.keep)
+            self._graph = (x, rows, f, c) if self.keep else None
         return values, self.team.sum_(gradient)
 
     def _gradient(self, x: Tensor, w: Vector) -> Tensor:
@@ -92,17 +103,18 @@ class FullBatch:
 
     def _place(self, x: Tensor) -> None:
         """Put the model at x; every process tests one model, so running means of a batch norm are those of rank 0."""
+        self._graph = None  # its weights are written over
         self.variables.write(x)
         if not self.team.alone:
             for buffer in self.functions.model.buffers():
                 if buffer.is_floating_point():
                     buffer.copy_(self.team.from_first_(buffer.detach().clone()))
 
-    def _backward(self, rows: int, f: Tensor, c: Tensor | None, w: Vector) -> Tensor:
-        """This chunk's share of grad f + J'w."""
+    def _backward(self, rows: int, f: Tensor, c: Tensor | None, w: Vector, keep: bool = False) -> Tensor:
+        """This chunk's share of grad f + J'w; `keep` the graph for other weights."""
         if c is not None:
             f = f + (torch.as_tensor(w, dtype=c.dtype, device=c.device) * c).sum()
-        return self.variables.flatten(self.variables.gradients(f * (rows / (self.rows or rows))))
+        return self.variables.flatten(self.variables.gradients(f * (rows / (self.rows or rows)), keep=keep))
 
     def _stack(self, rows: int, f: Tensor, c: Tensor | None) -> Tensor:
         """(rows, rows f, rows c): sums of these over chunks and processes make means."""

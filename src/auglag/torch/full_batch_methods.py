@@ -32,6 +32,7 @@ class LBFGS:
 
     memory: int = 60
     carry: bool = True  #: pairs of the subproblem before start the next one where beta has not changed
+    balanced: bool = False  #: a subproblem also ends where dist is no larger than the violation
     warm_up: bool = False  #: begin with a few passes of sampled Adam on the first subproblem (method="auto" does)
 
     def __post_init__(self) -> None:
@@ -56,13 +57,20 @@ class _Ended(Exception):
 class Probe:
     """The subproblem as these methods see it: evaluations counted, tested, and ended when they may end."""
 
-    def __init__(self, subproblem: Subproblem, start: Test, tol: float, exhausted: Callable[[], str]) -> None:
+    def __init__(
+        self, subproblem: Subproblem, start: Test, tol: float, exhausted: Callable[[], str], balanced: bool = False
+    ) -> None:
         self.subproblem, self.start, self.tol, self.exhausted = subproblem, start, tol, exhausted
+        self.balanced = balanced
         self.evaluations, self.iterations = 0, 0
         self.lowest = self.best = start
         eps = subproblem.full.variables.eps
         #: Differences of values below this are rounding.
         self.noise = TUNING.value_roundings * eps * max(1.0, abs(start.value))
+
+    def close(self, test: Test) -> bool:
+        """Whether dist is small enough to accept a point."""
+        return bool(test.dist <= (max(self.tol, test.c_norm) if self.balanced else self.tol))
 
     def visit(self, x: Tensor) -> Test:
         """The test at x."""
@@ -75,7 +83,7 @@ class Probe:
         if test.value < -tuning.TUNING.unbounded * max(1.0, abs(self.start.value)):
             raise _Ended(test, InnerStatus.UNBOUNDED)
         enough = test.value <= self.start.value + self.noise
-        accepted = inside and enough and test.dist <= self.tol
+        accepted = inside and enough and self.close(test)
         if inside and (self.subproblem.witness(test, p=self.evaluations, steps=1, accepted=accepted) or accepted):
             raise _Ended(test, InnerStatus.CONVERGED)
         if enough and test.dist < self.best.dist:
@@ -93,6 +101,7 @@ class Pairs:
     most: int  #: pairs that are kept
     beta: float = math.nan  #: penalty of the subproblem that they belong to
     kept: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)  #: (s, y, s'y), oldest first
+    scales: Tensor = None  #: the diagonal of the first matrix, up to a factor; None: all ones
 
     def add(self, s: Tensor, y: Tensor) -> None:
         """Remember a step and the change of the gradient, if their curvature is positive beyond rounding."""
@@ -111,7 +120,9 @@ class Pairs:
             alphas.append(alpha)
         if self.kept:
             _, y, sy = self.kept[-1]
-            q = q * (sy / (y @ y))
+            q = q * (sy / (y @ y)) if self.scales is None else (self.scales * q) * (sy / (y @ (self.scales * y)))
+        elif self.scales is not None:
+            q = self.scales * q
         for (s, y, sy), alpha in zip(self.kept, reversed(alphas), strict=True):
             q = q + (alpha - (y @ q) / sy) * s
         return q
@@ -130,14 +141,14 @@ class FullBatchInner:
 
     def solve(self, subproblem: Subproblem, x: Tensor, tol: float, *, limit: int) -> InnerResult:
         start = subproblem.test(x)
-        probe = Probe(subproblem, start, tol, self.exhausted)
+        probe = Probe(subproblem, start, tol, self.exhausted, self.config.balanced)
         if not (self.config.carry and subproblem.beta == self.memory.beta):
-            self.memory = Pairs(self.memory.most, subproblem.beta)
+            self.memory = Pairs(self.memory.most, subproblem.beta, scales=self.memory.scales)
         test, status, why = start, InnerStatus.CONVERGED, ""
         try:
             if not math.isfinite(start.value):
                 status = InnerStatus.UNDEFINED
-            elif start.dist > tol:
+            elif not probe.close(start):
                 method = _lbfgs if subproblem.prox.empty else _panoc
                 method(probe, self.memory, limit)
                 test, status = probe.best, InnerStatus.STALLED
@@ -159,7 +170,8 @@ def _lbfgs(probe: Probe, pairs: Pairs, limit: int) -> None:
         if not (math.isfinite(slope) and slope < 0.0):
             pairs.kept.clear()
             d, slope = -here.gradient, -float(here.gradient @ here.gradient)
-        first = 1.0 if pairs.kept else min(1.0, 1.0 / math.sqrt(-slope)) if slope < 0.0 else 1.0
+        known = pairs.kept or pairs.scales is not None  # how long a step is
+        first = 1.0 if known else min(1.0, 1.0 / math.sqrt(-slope)) if slope < 0.0 else 1.0
         found = _search(probe, here, d, slope, first)
         probe.iterations += 1
         if found is None:

@@ -31,6 +31,7 @@ from auglag.stochastic.controllers import AdaptiveEpochs, Controller
 from auglag.stochastic.limits import Ledger
 from auglag.stochastic.stage import tested_row
 from auglag.stochastic.tuning import TUNING as COMMON
+from auglag.torch.attached import Attached
 from auglag.torch.certify import certify_point
 from auglag.torch.constraints import Constraint
 from auglag.torch.data import as_source
@@ -119,7 +120,7 @@ class AugmentedLagrangian:
         self.constraints = dict(constraints)
         self._y0 = y0
         self._state = LoopState()
-        self._attached: dict[str, Any] = {}
+        self._attached = Attached()
         self._functions: Functions | None = None
         self._y: Tensor = None  #: multipliers and sides where the parameters are
         self._lower: Tensor = None
@@ -363,8 +364,8 @@ class AugmentedLagrangian:
         self._after(test)
         entry = {
             "k": asked.k, "p": state.inner.p, "steps": made, "T": state.inner.steps, "residual": test.residual,
-            "dist": test.dist, "violation": test.violation, "objective": test.objective, "accepted": accepted,
-            "beta": asked.beta, "multipliers": test.y_hat.tolist(),
+            "dist": test.dist, "c_norm": test.c_norm, "violation": test.violation, "objective": test.objective,
+            "accepted": accepted, "beta": asked.beta, "multipliers": test.y_hat.tolist(),
         }  # fmt: skip
         state.trace.append(entry)
         return entry
@@ -382,10 +383,7 @@ class AugmentedLagrangian:
 
     def attach(self, **things: Any) -> None:
         """Let things go along in `state_dict`: models, optimisers, schedulers, scalers, `Batches`, generators."""
-        for name, thing in things.items():
-            if not (isinstance(thing, torch.Generator) or hasattr(thing, "load_state_dict")):
-                raise InputError(f"attach({name}=...) takes a Generator or what has a state_dict, got {thing!r:.60}")
-            self._attached[name] = thing
+        self._attached.add(things)
 
     def state_dict(self) -> dict[str, Any]:
         """All that evolves, with what was attached and the states of PyTorch's own generators."""
@@ -396,12 +394,7 @@ class AugmentedLagrangian:
             "sizes": None if layout is None else layout.sizes,
             "scalar": {} if layout is None else layout.scalar,
             "state": asdict(self._state) | {"y": self._state.y.tolist()},
-            "attached": {
-                name: thing.get_state() if isinstance(thing, torch.Generator) else thing.state_dict()
-                for name, thing in self._attached.items()
-            },
-            "rng": torch.get_rng_state(),
-            "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+            **self._attached.save(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -410,9 +403,7 @@ class AugmentedLagrangian:
             raise CheckpointError(f"the state must have format {FORMAT}, got {state.get('format')!r}")
         if state["names"] != list(self.constraints):
             raise CheckpointError(f"the state belongs to constraints {state['names']}, got {list(self.constraints)}")
-        missing = state["attached"].keys() ^ self._attached.keys()
-        if missing:
-            raise CheckpointError(f"the same things must be attached as when saving; different: {sorted(missing)}")
+        self._attached.check(state)
         functions = self._ready()
         if state["sizes"] is not None:
             functions.layout.scalar = dict(state["scalar"])
@@ -420,15 +411,7 @@ class AugmentedLagrangian:
         self._state = LoopState.of(state["state"], _kind(functions))
         if self._state.s is not None:
             self._to_device(functions)
-        for name, thing in self._attached.items():
-            saved = state["attached"][name]
-            if isinstance(thing, torch.Generator):
-                thing.set_state(saved)
-            else:
-                thing.load_state_dict(saved)
-        torch.set_rng_state(state["rng"])
-        if state["cuda_rng"] and torch.cuda.is_available():
-            torch.cuda.set_rng_state_all(state["cuda_rng"])
+        self._attached.restore(state)
 
 
 def _kind(functions: Functions) -> dict[str, Any]:

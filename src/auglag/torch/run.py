@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, final
 
 import numpy as np
+import torch
 
 from auglag._typing import Vector
 from auglag.algorithm.outer import Algorithm1
@@ -16,9 +17,14 @@ from auglag.algorithm.rules import History
 from auglag.algorithm.status import Status
 from auglag.certificate import Certificate
 from auglag.errors import CheckpointError, InputError, StoppedByCallback
+from auglag.result import row
+from auglag.single_loop.engine import EngineState
+from auglag.single_loop.schedule import FIRST_LOOK, Round, first_round, next_round, worth_full_batches
+from auglag.single_loop.steps import ScaledState
 from auglag.stochastic.algorithm2 import InnerState
 from auglag.stochastic.course import Best, Driver, Frame
 from auglag.stochastic.limits import Ledger, Meter
+from auglag.stochastic.nested import begin_at
 from auglag.stochastic.stage import InnerLoop, Stage
 from auglag.strategy.hooks import give_best, result_of_run
 from auglag.torch.certify import certify_point, tested_point
@@ -31,7 +37,9 @@ from auglag.torch.methods import Optimizer
 from auglag.torch.prox import ProxMap
 from auglag.torch.result import TrainingResult
 from auglag.torch.sampled import SampledInner
-from auglag.torch.settings import adam, following
+from auglag.torch.settings import adam, affordable, following, noisy
+from auglag.torch.single_loop import CoreState
+from auglag.torch.single_loop_run import Sampled, SampledState, SingleLoopMethod
 from auglag.torch.tuning import TUNING
 
 Tensor = Any
@@ -83,13 +91,18 @@ class Run(Driver[Subproblem, Test]):
 
     def _full(self, ledger: Ledger) -> FullBatch:
         functions = self.context.functions
-        return FullBatch(functions.variables, functions, self.context.source, self.context.team, ledger)
+        found = FullBatch(functions.variables, functions, self.context.source, self.context.team, ledger)
+        found.keep = isinstance(self.context.settings.method, SingleLoopMethod)
+        return found
 
     def _subproblem(self, y: Vector, beta: float) -> Subproblem:
-        return Subproblem(self.full, self.context.prox, y, beta, self.tested)
+        units = None if self.state.sampled is None else self.state.sampled.units
+        return Subproblem(self.full, self.context.prox, y, beta, self.tested, units)
 
     def _inner(self, ledger: Ledger) -> InnerLoop[Subproblem]:
         context, method = self.context, self.context.settings.method
+        if isinstance(method, SingleLoopMethod):
+            method = LBFGS(memory=TUNING.single_loop_pairs, balanced=True)
         if isinstance(method, LBFGS):
             return FullBatchInner(method, context.functions.variables.n, self.exhausted)
         controller = context.settings.controller
@@ -110,7 +123,8 @@ class Run(Driver[Subproblem, Test]):
         x = context.team.from_first_(context.functions.variables.read())
         if not context.prox.empty:
             x = _into_domain(context.prox, x)
-        first = self.full.values(x)
+        single = isinstance(context.settings.method, SingleLoopMethod) and context.source.rows is not None
+        first = self._look(x) if single else self.full.values(x)
         if not first.finite:
             what = "objective" if not math.isfinite(first.f) else "constraints"
             got = first.f if what == "objective" else dict(layout.by_name(first.c))
@@ -130,12 +144,24 @@ class Run(Driver[Subproblem, Test]):
             scalar=layout.scalar,
         )
 
+    def _look(self, x: Tensor) -> Values:
+        """f and c on a few rows: all that a single loop has to know before its first step."""
+        functions, size = self.context.functions, max(FIRST_LOOK, self.context.team.size)
+        with functions.testing(), torch.no_grad():
+            functions.variables.write(x)
+            f, c = functions.both(next(iter(self.context.source.shuffled(self.context.seed, size))))
+        self.full.ledger.rows += size
+        return Values(x, float(f), np.zeros(0) if c is None else c.double().cpu().numpy())
+
     def _saved(self, frame: Frame, resume: Any) -> State:
         """The state of a checkpoint, with the model and its constraints as they were."""
         functions = self.context.functions
         if not self.context.source.resumable:
             raise CheckpointError("a run on a stream of batches cannot be resumed: where it stood cannot be known")
-        state: State = frame.load(resume, State, InnerState, Pairs, device=functions.variables.device)
+        state: State = frame.load(
+            resume, State, InnerState, Pairs, SampledState, CoreState, ScaledState, EngineState, Round,
+            device=functions.variables.device,
+        )  # fmt: skip
         functions.layout.scalar = state.scalar
         if state.sizes is not None:
             functions.layout.settle(state.sizes)
@@ -147,7 +173,11 @@ class Run(Driver[Subproblem, Test]):
         """Where a saved state stood; the values that the interrupted run knew are not counted again."""
         state = self.state
         self.inner.memory = state.inner
+        if state.sampled is not None and not state.sampled.finished:
+            return
         self.full.remember(Values(state.v, state.f, state.c))
+        if self.full.keep:
+            self.full.free.add(id(state.v))
         if isinstance(state.inner, InnerState) and state.inner.v is not None and state.inside is not None:
             self.full.remember(Values(state.inner.v, *state.inside))
             self.full.free |= {id(state.v), id(state.inner.v)}
@@ -166,11 +196,17 @@ class Run(Driver[Subproblem, Test]):
         context, settings = self.context, self.context.settings
         if context.hooks.log is not None:  # only now are the lengths of all constraints known
             context.hooks.log.start(**context.header(self.full.rows))
-        if context.hooks.resume is None:
+        if isinstance(settings.method, SingleLoopMethod):
+            self._single_loop(settings.method)
+        elif context.hooks.resume is None:
             self._begin()
-        tolerance = settings.tolerance or following(context.tol)
+        sampled = self.state.sampled
+        penalty, tolerance = settings.penalty, settings.tolerance or following(context.tol)
+        if sampled is not None:  # full batches go on from where the single loop has come
+            penalty = begin_at(penalty, sampled.beta)
+            tolerance = settings.tolerance or following(context.tol, sampled.residual)
         return self.algorithm1(
-            Algorithm1(settings.penalty, settings.dual, tolerance),
+            Algorithm1(penalty, settings.dual, tolerance),
             tol=context.tol,
             constrained=context.functions.layout.m > 0,
             largest_penalty=settings.largest_penalty,
@@ -213,6 +249,75 @@ class Run(Driver[Subproblem, Test]):
                 break
             last, steps = test, 2 * steps
         self._stand_at(best)
+
+    def _single_loop(self, method: SingleLoopMethod) -> None:
+        """Steps on batches: one round before full batches where these pay, else rounds until R <= tol or a limit."""
+        context, state, functions = self.context, self.state, self.context.functions
+        if state.sampled is not None and state.sampled.finished:
+            return
+        full = method.full
+        if full is None:
+            full = (
+                not noisy(functions) and context.source.rows is not None and affordable(functions, self.full.rows or 1)
+            )
+        sampled = Sampled(
+            method, self.full, context.source, context.prox, state.ledger, context.seed, self.exhausted, self.save
+        )
+        budget = self.meter.rows / (self.full.rows or 1)
+        full = full and worth_full_batches(budget)
+        if state.sampled is None:
+            functions.variables.write(state.v)
+            state.sampled = sampled.begin(first_round(budget, full=full), functions.layout.multipliers(context.y0))
+        else:
+            sampled.restore(state.sampled)
+        while True:
+            why = sampled.run()
+            test = self._fit_multipliers(sampled, self._rest_at(sampled))
+            if test.residual <= context.tol or why or full:
+                break
+            sampled.again(next_round(state.sampled.round.passes, budget - self.meter.epochs))
+            self.save()
+        sampled.finish()
+        self.save()
+
+    def _rest_at(self, sampled: Sampled) -> Test:
+        """A full-batch test where a round ended; Algorithm 1 could go on from there."""
+        state, x = self.state, sampled.end()
+        w, beta = sampled.penalties()
+        known = sampled.state
+        known.beta = float(np.exp(np.mean(np.log(beta)))) if beta.size else 1.0
+        known.units = np.sqrt(beta / known.beta)
+        state.y = w / known.units
+        test = self.stage.subproblem(state.y, known.beta).test(x)
+        if not math.isfinite(test.dist):
+            raise InputError(
+                "objective, constraints and gradients must be finite where a round of the single loop ends, got NaN or "
+                f"inf: take SingleLoopMethod(rate=...) smaller than {sampled.method.rate:g}"
+            )
+        known.residual = test.residual
+        self._stand_at(test)
+        state.history = History(test.values.f, math.inf, self.context.settings.negligible * self.context.tol)
+        self.tested(test, p=known.rounds + 1, steps=known.done, accepted=False, k=0)
+        if isinstance(self.inner, FullBatchInner):
+            self.inner.memory.scales = sampled.scales()
+        return test
+
+    def _fit_multipliers(self, sampled: Sampled, test: Test) -> Test:
+        """The same point with multipliers that fit its gradient better than those that follow from beta, if so."""
+        if sampled.core.state.jacobian is None:
+            return test
+        w = sampled.penalties()[0]
+        small = TUNING.multiplier_penalty * sampled.state.beta  # tests of y itself, not of y + beta c
+        first = Subproblem(self.full, self.context.prox, w, small).test(test.v)
+        y = sampled.core.fitted(first.gradient, w, test.values.c)
+        second = Subproblem(self.full, self.context.prox, y, small).test(test.v)
+        better = min(first, second, key=lambda found: found.residual)
+        if better.residual >= test.residual:
+            return test
+        self.state.y = better.y_hat / (1.0 if sampled.state.units is None else sampled.state.units)
+        sampled.state.residual = better.residual
+        self.tested(better, p=sampled.state.rounds + 1, steps=0, accepted=False, k=0)
+        return better
 
     def _stand_at(self, test: Test) -> None:
         self.state.v, self.state.f, self.state.c = test.v, test.values.f, test.values.c
@@ -290,8 +395,20 @@ class Run(Driver[Subproblem, Test]):
         return TrainingResult(
             x=check.x, fun=check.objective, success=status is Status.SOLVED, status=status, message=text,
             multipliers=layout.by_name(check.multipliers), constraints=layout.by_name(c), certificate=check,
-            method=context.settings.method.name, variant=context.settings.describe(), **self.summary(),
+            method=context.settings.method.name, variant=context.settings.describe(),
+            **self.summary() | self._virtual(),
         )  # fmt: skip
+
+    def _virtual(self) -> dict[str, Any]:
+        """The outer iterations of a single loop, one per pass, before those with subproblems."""
+        sampled = self.state.sampled
+        if sampled is None:
+            return {}
+        engine = None if sampled.core is None else sampled.core.engine
+        rows = sampled.virtual if engine is None else engine.history.iterations
+        both = [*rows, *self.state.history.iterations]
+        inner = sum(it.inner_iterations for it in both)
+        return {"history": [row(it) for it in both], "nit": len(both), "nit_inner": inner}
 
 
 def _into_domain(prox: ProxMap, x: Tensor) -> Tensor:

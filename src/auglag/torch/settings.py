@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
@@ -9,6 +10,7 @@ import torch
 
 from auglag.algorithm.rules import Adaptive, DualRule, Full, PenaltyRule, PowerLaw, ToleranceRule
 from auglag.errors import InputError, OptionError
+from auglag.single_loop.schedule import full_rule
 from auglag.stochastic.controllers import AdaptiveEpochs, Controller
 from auglag.stochastic.settings import Tracking
 from auglag.stochastic.tuning import TUNING as COMMON
@@ -18,11 +20,12 @@ from auglag.torch.full_batch_methods import LBFGS
 from auglag.torch.functions import Functions
 from auglag.torch.methods import SGD, SVRG, Method, Optimizer, PStorm
 from auglag.torch.prox import ProxMap
+from auglag.torch.single_loop_run import SingleLoopMethod
 from auglag.torch.tuning import TUNING
 
 #: Layers that behave differently in a training step: f is then an expectation beyond the data.
 NOISY = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._BatchNorm)
-METHODS = ("lbfgs", "svrg", "sgd", "pstorm", "adam")
+METHODS = ("single-loop", "lbfgs", "svrg", "sgd", "pstorm", "adam")
 
 
 @final
@@ -30,7 +33,7 @@ METHODS = ("lbfgs", "svrg", "sgd", "pstorm", "adam")
 class Settings:
     """Everything that defines the method, apart from the problem, the tolerance and the limits."""
 
-    method: Method | LBFGS
+    method: Method | LBFGS | SingleLoopMethod
     penalty: PenaltyRule = field(default_factory=lambda: Adaptive(initial=1.0, gamma=3.0, tau=0.5))
     dual: DualRule = field(default_factory=Full)
     tolerance: ToleranceRule | None = None  #: None: `following`
@@ -40,20 +43,27 @@ class Settings:
 
     def describe(self) -> str:
         """The rules in words."""
+        if isinstance(self.method, SingleLoopMethod):
+            rule = "the paper's rule" if self.method.rule is None else f"{type(self.method.rule).__name__}"
+            return f"penalties from the Jacobian and {rule}, multipliers that move with every step"
         inner = f", {type(self.controller).__name__}" if isinstance(self.method, Method) else ""
         return f"{type(self.penalty).__name__} penalty, {type(self.dual).__name__} dual step{inner}"
 
 
-def following(tol: float) -> ToleranceRule:
+def following(tol: float, residual: float = math.inf) -> ToleranceRule:
     """eta'_{k+1} = min(eta'_k, max(R_k / 5, tol / 5)): subproblems are solved no better than the constraints are met.
 
-    While the violation is large, accuracy inside would be thrown away with the next multipliers.
+    While the violation is large, accuracy inside would be thrown away with the next multipliers. eta'_1 is 0.1, or what
+    the rule makes of the R of the start, where it is known.
     """
-    return Tracking(first=COMMON.first_eta, ratio=1.0, follow=TUNING.follow, floor=COMMON.least_eta * tol)
+    first = min(COMMON.first_eta, max(TUNING.follow * residual, COMMON.least_eta * tol))
+    return Tracking(first=first, ratio=1.0, follow=TUNING.follow, floor=COMMON.least_eta * tol)
 
 
-def defaults(method: Method | LBFGS) -> Settings:
+def defaults(method: Method | LBFGS | SingleLoopMethod) -> Settings:
     """The rules that suit a method: where gradients keep their noise, tolerances fall slowly and beta rises gently."""
+    if isinstance(method, SingleLoopMethod):
+        return Settings(method, full_rule())
     if isinstance(method, LBFGS | SVRG):
         return Settings(method)
     return Settings(method, Adaptive(initial=0.1, gamma=1.5, tau=0.8), tolerance=PowerLaw(1.0, 2.0))
@@ -64,18 +74,18 @@ def adam(params: Any) -> Any:
     return torch.optim.Adam(params, lr=TUNING.adam_rate)
 
 
-def by_name(method: Any, batch: int | None) -> Method | LBFGS:
+def by_name(method: Any, batch: int | None) -> Method | LBFGS | SingleLoopMethod:
     """The method object for a name, an object or a factory of `torch.optim` optimisers."""
-    found: Method | LBFGS
+    found: Method | LBFGS | SingleLoopMethod
     if isinstance(method, str):
-        table: dict[str, Method | LBFGS] = {
-            "lbfgs": LBFGS(), "svrg": SVRG(), "sgd": SGD(), "pstorm": PStorm(),
+        table: dict[str, Method | LBFGS | SingleLoopMethod] = {
+            "single-loop": SingleLoopMethod(), "lbfgs": LBFGS(), "svrg": SVRG(), "sgd": SGD(), "pstorm": PStorm(),
             "adam": Optimizer(adam, label="adam"),
         }  # fmt: skip
         if method not in table:
             raise OptionError(f"method must be one of {('auto', *METHODS)}, an object or a factory, got {method!r}")
         found = table[method]
-    elif isinstance(method, Method | LBFGS):
+    elif isinstance(method, Method | LBFGS | SingleLoopMethod):
         found = method
     elif callable(method):
         label = method.__name__.lower() if isinstance(method, type) else "optimizer"
@@ -86,7 +96,7 @@ def by_name(method: Any, batch: int | None) -> Method | LBFGS:
         return found
     if isinstance(found, LBFGS):
         raise InputError("batch is for sampled methods; 'lbfgs' evaluates full batches")
-    if isinstance(found, SGD | PStorm | SVRG | Optimizer):
+    if isinstance(found, SGD | PStorm | SVRG | Optimizer | SingleLoopMethod):
         return replace(found, batch=batch)
     raise InputError(f"batch must be given in the method itself, got it beside {type(found).__name__}")
 
@@ -96,16 +106,25 @@ def choose(functions: Functions, source: Source, prox: ProxMap, team: Team, *, s
 
     Where there are many rows, a few passes of sampled steps come first: full batches are dear far from a solution.
     """
-    variables = functions.variables
-    noisy = functions.model.training and any(_noisy(module) for module in functions.model.modules())
-    if noisy or sampled or source.rows is None:
+    if sampled or source.rows is None or noisy(functions):
         return "adam" if prox.scale_free else "sgd"
-    affordable = TUNING.affordable_cuda if variables.device.type == "cuda" else TUNING.affordable
-    if source.rows * variables.n > affordable:
+    if not affordable(functions, source.rows):
         return "adam" if prox.scale_free else "svrg"
     many = source.rows >= 2 * TUNING.warm_up_batch * TUNING.warm_up_steps
     many = many and TUNING.warm_up_share * team.size <= TUNING.warm_up_batch
     return LBFGS(warm_up=many and prox.empty)
+
+
+def noisy(functions: Functions) -> bool:
+    """Whether a training step evaluates another function than a test does."""
+    return bool(functions.model.training) and any(_noisy(module) for module in functions.model.modules())
+
+
+def affordable(functions: Functions, rows: int) -> bool:
+    """Whether a pass over all rows takes about a second."""
+    variables = functions.variables
+    most = TUNING.affordable_cuda if variables.device.type == "cuda" else TUNING.affordable
+    return bool(rows * variables.n <= most)
 
 
 def _noisy(module: Any) -> bool:

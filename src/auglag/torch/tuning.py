@@ -49,6 +49,14 @@ class Tuning:
     #: Pairs of `Batches` per seed. Part of what a seed means.
     pairs_per_seed: int = 256
 
+    # ----------------------------------------------------------------------------------------------------- single loop
+    #: Rows of a Jacobian that are computed at a time; with more constraints, so many of them take turns.
+    jacobian_rows: int = 32
+    #: Pairs of L-BFGS in the full batches that follow: there are few of them. By trial.
+    single_loop_pairs: int = 30
+    #: Multipliers of a point are tested with so small a share of the penalty that y + beta c is y.
+    multiplier_penalty: float = 1e-6
+
     # ------------------------------------------------------------------------------------------- full batches: L-BFGS
     #: Numbers that all pairs of vectors may take: 2 GB in double precision.
     pair_numbers: int = 2**28

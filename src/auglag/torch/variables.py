@@ -67,12 +67,12 @@ class Variables:
             for p, part in zip(self.params, self.split(x), strict=True):
                 p.copy_(part)
 
-    def gradients(self, value: Tensor) -> list[Tensor]:
-        """d value / d parameters, zeros where it does not depend on one. The graph is freed."""
+    def gradients(self, value: Tensor, *, keep: bool = False) -> list[Tensor]:
+        """d value / d parameters, zeros where it does not depend on one. The graph is freed unless it is to be kept."""
         if not value.requires_grad:
             raise InputError(
                 "objective and constraints must depend on the model's trainable parameters through differentiable "
                 "operations, got values without a graph"
             )
-        found = torch.autograd.grad(value, self.params, allow_unused=True)
+        found = torch.autograd.grad(value, self.params, allow_unused=True, retain_graph=keep)
         return [torch.zeros_like(p) if g is None else g for g, p in zip(found, self.params, strict=True)]

@@ -68,7 +68,7 @@ def begun(task: Task) -> tuple[Context, State]:
     state = State.at_start(task)
     scale(task, state, state.start_x)
     context = Context.of(task, state)
-    driver.begin(context, state, context.form.start(state.start_x), np.zeros(context.form.m), 0.0)
+    driver.begin(context, state, context.form.start(state.start_x), np.zeros(context.form.m))
     return context, state
 
 

@@ -72,6 +72,8 @@ TABLE: list[tuple[str, Standing, Phase]] = [
     ("what the attempt has left", replace(LATER, tried=True, inside=True, iterations=700), Subproblem(50)),
     ("the only attempt has no end", replace(LATER, tried=True, inside=True, restarts=0), Subproblem(1000)),
     ("what the budget allows", replace(LATER, tried=True, inner_limit=7), Subproblem(7)),
+    ("the first is cut short", replace(START, newton=False, models=False, first_limit=10), Subproblem(10)),
+    ("later ones are not", replace(START, newton=False, models=False, first_limit=10, k=2), Subproblem(2000)),
     # ends
     ("solved", replace(LATER, verdict=Status.SOLVED), AttemptOver(Status.SOLVED)),
     ("a limit", replace(LATER, verdict=Status.TIME_LIMIT, violated=True), AttemptOver(Status.TIME_LIMIT)),

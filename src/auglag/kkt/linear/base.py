@@ -75,7 +75,8 @@ class System(ABC):
 
         A factorisation without pivoting is stable only for quasi-definite matrices, so that it may use max(second,
         `soft`) instead of `second`; `Factor.solve` corrects for the difference by refinement, and `Factor.negative` is
-        that of the changed matrix. None: what the solver needs. Solvers that choose their pivots ignore `soft`.
+        that of the changed matrix. None: what the solver needs. 0: K itself is factorised, since the caller has seen to
+        it that it is quasi-definite. Solvers that choose their pivots ignore `soft`.
         """
 
     def pivoted(self, first: Vector | float, second: Vector | float) -> Factor | None:
@@ -92,6 +93,16 @@ class LinearSolver(ABC):
     name: ClassVar[str]
     #: Whether H.matrix and J are sparse (csc and csr arrays, H with both triangles) or NumPy arrays.
     is_sparse: ClassVar[bool]
+    needs: ClassVar[str] = ""  #: the package that has to be installed for it
+
+    @property
+    def available(self) -> bool:
+        """Whether that package is there."""
+        return True
+
+    def fill(self, analysis: Any) -> int:
+        """How many numbers the last factors of this analysis held; 0 where that is not known."""
+        return 0
 
     def analysis(self) -> Any:
         """A new object for what the solver keeps from one system to the next of the same pattern (order, symbolic
@@ -128,6 +139,10 @@ class Analyses:
         if solver.name not in self._known:
             self._known[solver.name] = solver.analysis()
         return self._known[solver.name]
+
+    def fill(self, solver: LinearSolver) -> int:
+        """How many numbers this solver's last factors held; 0 before there were any."""
+        return solver.fill(self._known[solver.name]) if solver.name in self._known else 0
 
 
 def block(matrix: Any, rows: Indices, columns: Indices) -> Any:

@@ -26,7 +26,7 @@ class Layout:
     def arrange(self, h: Any, j: Any) -> None:
         """Take on the patterns of these matrices (csc, csr), in which no entry may occur twice."""
         parts = tuple(a for matrix in (h, j) for a in (matrix.indptr, matrix.indices))
-        if len(self._parts) == len(parts) and all(map(_same, self._parts, parts)):
+        if len(self._parts) == len(parts) and all(map(same, self._parts, parts)):
             if self.order is None or self.arranged:
                 return
         else:
@@ -66,8 +66,9 @@ class Layout:
         return sparse.csc_array((entries[self._source], self._indices, self._indptr), shape=(self.size, self.size))
 
 
-def _same(a: Any, b: Any) -> bool:
-    return a.size == b.size and bool((a == b).all())
+def same(a: Any, b: Any) -> bool:
+    """Whether two arrays of indices are the same."""
+    return a is b or (a.size == b.size and bool((a == b).all()))
 
 
 def canonical(matrix: Any) -> Any:

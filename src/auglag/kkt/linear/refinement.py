@@ -10,7 +10,7 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.kkt import tuning
-from auglag.kkt.linear.base import Factor
+from auglag.kkt.linear.base import Factor, Indices
 
 
 def refined(b: Vector, solve: Callable[[Vector], Vector], product: Callable[[Vector], Vector]) -> tuple[Vector, float]:
@@ -104,3 +104,30 @@ class LowRankFactor(Factor):
         product = self._plain.product(x)
         product[: self._n] += self._v @ (self._c * (self._v.T @ x[: self._n]))
         return product
+
+
+@final
+class HeldFactor(Factor):
+    """The factors of a system on a part of the variables and rows, in the layout of the whole.
+
+    They are those of the whole less the inactive rows, each a negative eigenvalue.
+    """
+
+    __slots__ = ("_places", "_whole")
+
+    def __init__(self, whole: PlainFactor, places: Indices, inactive: int) -> None:
+        self._whole, self._places = whole, places
+        self.negative = None if whole.negative is None else whole.negative - inactive
+
+    def trusted(self) -> bool:
+        return self._whole.trusted()
+
+    def solve(self, b: Vector) -> Vector:
+        """The part of K^-1 that is wanted, times b."""
+        full = np.zeros(self._whole.size)
+        full[self._places] = b
+        return self._whole.solve(full)[self._places]
+
+    @property
+    def fill(self) -> int:
+        return self._whole.fill

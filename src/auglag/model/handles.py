@@ -1,0 +1,77 @@
+"""What a model hands out: variables and rows as index arrays, parameters as objects that can be indexed."""
+
+from __future__ import annotations
+
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auglag.errors import InputError
+
+Indices = NDArray[np.intp]
+
+
+class Handle(np.ndarray[Any, np.dtype[np.intp]]):
+    """Positions in a flat vector. Every operation of NumPy that picks, joins or shapes integers works on it."""
+
+    #: The name it was made with; parts of it have none.
+    name: str | None = None
+
+    @classmethod
+    def make(cls, first: int, shape: tuple[int, ...], name: str) -> Self:
+        """The positions first, first + 1, ... in this shape."""
+        made = np.arange(first, first + int(np.prod(shape)), dtype=np.intp).reshape(shape).view(cls)
+        made.name = name
+        return made
+
+
+@final
+class Variables(Handle):
+    """Positions in x."""
+
+
+@final
+class Rows(Handle):
+    """Positions in c(x)."""
+
+
+@final
+class Parameter:
+    """Numbers that functions take and that may change between solves; `load[k]` picks some of them."""
+
+    def __init__(self, name: str, index: Indices) -> None:
+        self.name, self.index = name, index
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As of the numbers."""
+        return self.index.shape
+
+    @property
+    def size(self) -> int:
+        """How many numbers."""
+        return self.index.size
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, key: Any) -> Parameter:
+        return Parameter(self.name, np.asarray(self.index[key]))
+
+    def reshape(self, *shape: Any) -> Parameter:
+        """The same numbers in another shape."""
+        return Parameter(self.name, self.index.reshape(*shape))
+
+    def ravel(self) -> Parameter:
+        """The same numbers as a vector."""
+        return Parameter(self.name, self.index.ravel())
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise InputError(
+            f"parameter {self.name!r} may change, so it cannot become an array of numbers: pass it, or a part of it, "
+            "in par=(...) and compute with it inside the function"
+        )
+
+    def __repr__(self) -> str:
+        return f"Parameter({self.name!r}, shape {self.shape})"

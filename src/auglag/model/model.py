@@ -1,0 +1,401 @@
+"""`Model`: a problem stated by small functions and index arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.errors import InputError, OptionError
+from auglag.minimize import minimize
+from auglag.model import terms
+from auglag.model.batch import Batches, BatchSolution
+from auglag.model.batch import solve as batch_solve
+from auglag.model.device.solve import Prepared
+from auglag.model.device.solve import solve as on_device
+from auglag.model.handles import Handle, Parameter, Rows, Variables
+from auglag.model.local import output_shape
+from auglag.model.precision import double, in_double
+from auglag.model.problem import ModelProblem
+from auglag.model.solution import Solution
+from auglag.model.structure import Structure
+from auglag.problems.base import Group
+from auglag.problems.constraints import nearest
+from auglag.result import Result
+
+
+@final
+class Model:
+    """min f(x) subject to lb <= x <= ub and sides on rows c(x), where f and every row are sums of small functions.
+
+    A function takes `x`, its local variables, and `p`, its local parameters (it may leave out `p` if there are none),
+    and returns a number, or several as an array or tuple. It is written once and runs over index arrays of any shape,
+    which broadcast: element e takes entry e of each of them. Functions are made of operations of JAX.
+
+        m = auglag.model.Model()
+        x = m.var(10, lb=0.0, start=1.0, name="x")
+        m.objective(lambda x: (x[0] - 1.0) ** 2, x)
+        m.constraint(lambda x: x[0] * x[1], x[:-1], x[1:], lb=0.1)
+        solution = m.solve()
+        solution["x"]
+    """
+
+    def __init__(self, name: str = "model") -> None:
+        self.name = name
+        self.n = self.m = self._numbers = 0
+        self._handles: dict[str, Handle] = {}
+        self._parameters: dict[str, Parameter] = {}
+        self._terms: list[terms.Term] = []
+        self._lb, self._ub, self._start, self._cl, self._cu, self._par = ([np.zeros(0)] for _ in range(6))
+        self._structure: Structure | None = None
+        self._prepared: Prepared | None = None
+        self._batches = Batches()
+
+    def __repr__(self) -> str:
+        return f"Model({self.name!r}: {self.n} variables, {self.m} rows, {len(self._terms)} terms)"
+
+    # ------------------------------------------------------------------------------------------------ what there is
+
+    def var(
+        self, shape: Any = (), *, name: str | None = None, lb: Any = -np.inf, ub: Any = np.inf, start: Any = 0.0
+    ) -> Variables:
+        """New variables; `lb`, `ub` and `start` are numbers or arrays that broadcast to the shape."""
+        sizes = _shape(shape)
+        name = self._new_name(name, "x", f"variables of shape {sizes}")
+        made = Variables.make(self.n, sizes, name)
+        lower, upper = _spread(lb, sizes, f"lb of {name!r}"), _spread(ub, sizes, f"ub of {name!r}")
+        _ordered(lower, upper, f"of {name!r}")
+        values = _spread(start, sizes, f"start of {name!r}", finite=True)
+        for store, value in ((self._lb, lower), (self._ub, upper), (self._start, values)):
+            _append(store, value.ravel())
+        self.n += made.size
+        self._handles[name] = made
+        self._structure = None
+        return made
+
+    def parameter(self, value: Any, *, name: str | None = None) -> Parameter:
+        """Numbers that functions take in `par=(...)`, and that may change from solve to solve, or over a batch."""
+        numbers = _spread(value, np.shape(value), "value of the parameter", finite=True)
+        name = self._new_name(name, "p", "parameter")
+        index = np.arange(self._numbers, self._numbers + numbers.size, dtype=np.intp).reshape(numbers.shape)
+        made = Parameter(name, index)
+        _append(self._par, numbers.ravel())
+        self._numbers += made.size
+        self._parameters[name] = made
+        self._structure = None
+        return made
+
+    def objective(self, fn: Callable[..., Any], *index: Any, par: Any = (), name: str | None = None) -> None:
+        """Add the sum of fn over all elements to the objective."""
+        what = f"objective {name or len(self._terms)!r}"
+        _, output, placed = self._placed(what, fn, index, par)
+        if output not in ((), (1,)):
+            raise InputError(f"the function of {what} must return a number, got shape {output}")
+        self._add(what, fn, placed, None, 1)
+
+    def constraint(
+        self,
+        fn: Callable[..., Any],
+        *index: Any,
+        par: Any = (),
+        lb: Any = None,
+        ub: Any = None,
+        eq: Any = None,
+        name: str | None = None,
+    ) -> Rows:
+        """New rows lb <= fn <= ub, or fn = eq (0 if nothing is said), one per element and output of fn.
+
+        The rows have the shape of the index arrays, with one more axis if fn has several outputs, and sides are numbers
+        or arrays that broadcast to it. More terms go to them by `add`.
+        """
+        name = self._new_name(name, "c", "constraint")
+        what = f"constraint {name!r}"
+        shape, output, placed = self._placed(what, fn, index, par)
+        if eq is not None and (lb is not None or ub is not None):
+            raise InputError(f"{what} takes either eq or lb and ub, got both")
+        if lb is None and ub is None:
+            lb = ub = 0.0 if eq is None else eq
+        wide = shape + output
+        lower = _spread(-np.inf if lb is None else lb, wide, f"lb of {what}")
+        upper = _spread(np.inf if ub is None else ub, wide, f"ub of {what}")
+        _ordered(lower, upper, f"of {what}")
+        made = Rows.make(self.m, wide, name)
+        outputs = int(np.prod(output))
+        rows = np.ascontiguousarray(np.asarray(made).reshape(int(np.prod(shape)), outputs).T)
+        self._add(what, fn, placed, rows, outputs)
+        _append(self._cl, lower.ravel())
+        _append(self._cu, upper.ravel())
+        self.m += made.size
+        self._handles[name] = made
+        return made
+
+    def add(self, rows: Any, fn: Callable[..., Any], *index: Any, par: Any = (), name: str | None = None) -> None:
+        """Add fn to rows that exist, element by element; one row may get any number of elements.
+
+        `rows` has the shape of the index arrays, with one more axis if fn has several outputs.
+        """
+        what = f"term {name or len(self._terms)!r}"
+        shape, output, placed = self._placed(what, fn, index, par)
+        places = terms.placed_rows(what, rows, shape, output, self.m)
+        self._add(what, fn, placed, places, int(np.prod(output)))
+
+    def set(self, what: Any, value: Any = None, *, start: Any = None, lb: Any = None, ub: Any = None) -> None:
+        """Change a parameter's value, the start or bounds of variables, or the sides of rows, before the next solve.
+
+        `what` is a name or what `parameter`, `var` and `constraint` returned, or a part of it. Nothing is compiled
+        again.
+        """
+        if isinstance(what, str):
+            if what not in self._parameters and what not in self._handles:
+                known = ", ".join([*self._parameters, *self._handles])
+                raise InputError(f"the model has no {what!r}; it has {known}")
+            what = self._parameters[what] if what in self._parameters else self._handles[what]
+        if isinstance(what, Parameter):
+            if value is None or not (start is None and lb is None and ub is None):
+                raise InputError(f"a parameter takes a value and nothing else, for {what.name!r}")
+            self._put(self._par, what.index, value, f"value of {what.name!r}", finite=True)
+            return
+        rows = isinstance(what, Rows)
+        if not isinstance(what, Variables | Rows) or value is not None or (rows and start is not None):
+            raise InputError(
+                f"set takes a parameter and its value, or variables with start, lb or ub, or rows with lb or ub, "
+                f"got {what!r:.60}"
+            )
+        index, label = np.asarray(what), what.name or ("rows" if rows else "variables")
+        low, high = (self._cl, self._cu) if rows else (self._lb, self._ub)
+        before = _joined(low)[index], _joined(high)[index]
+        lower = before[0] if lb is None else _spread(lb, index.shape, f"lb of {label!r}")
+        upper = before[1] if ub is None else _spread(ub, index.shape, f"ub of {label!r}")
+        _ordered(lower, upper, f"of {label!r}")
+        self._put(low, index, lower, "lb")
+        self._put(high, index, upper, "ub")
+        if start is not None:
+            self._put(self._start, index, start, f"start of {label!r}", finite=True)
+
+    def __getitem__(self, name: str) -> Handle | Parameter:
+        """Variables, rows or a parameter by name."""
+        if name not in self._handles and name not in self._parameters:
+            known = ", ".join([*self._parameters, *self._handles])
+            raise InputError(f"the model has no {name!r}; it has {known}")
+        return self._handles[name] if name in self._handles else self._parameters[name]
+
+    # ------------------------------------------------------------------------------------------------- what is done
+
+    def structure(self) -> Structure:
+        """The compiled form, made when it is first needed and kept until variables or terms are added."""
+        if self._structure is None:
+            with double():
+                self._structure = Structure(self._terms, self.n, self.m)
+        return self._structure
+
+    def problem(self) -> ModelProblem:
+        """The model as it is now, as a problem for `auglag.minimize`, `auglag.certify` and everything else."""
+        if not self.n:
+            raise InputError("a model needs variables before it can be solved")
+        groups = tuple(
+            Group(name, int(handle.flat[0]), int(handle.flat[0]) + handle.size, handle.shape == ())
+            for name, handle in self._handles.items()
+            if isinstance(handle, Rows) and handle.size
+        )
+        bounds = _joined(self._lb).copy(), _joined(self._ub).copy()
+        sides = _joined(self._cl).copy(), _joined(self._cu).copy()
+        par, start = _joined(self._par).copy(), _joined(self._start)
+        return ModelProblem(self.structure(), par, start, bounds, sides, groups, self.name)
+
+    def solve(
+        self, *, device: str | None = None, par: Mapping[str, Any] | None = None, warm_start: Any = None, **options: Any
+    ) -> Solution:
+        """Solve the model.
+
+        Parameters
+        ----------
+        device : str
+            None: `auglag.minimize` on the CPU, which takes the options. "gpu": interior points with all vectors on the
+            GPU and cuDSS for linear systems (extra `gpu`). "cpu": the same on the CPU, with qdldl where it is
+            installed. The two take the options `tol` and `budget` of `minimize` (steps are inner iterations), and
+            `scaled_tol` (the error as IPOPT measures it, 1e-8), `linear_solver` ("cudss", "qdldl", "superlu"),
+            `deterministic` (bit-equal repeats on a GPU, at some cost) and `watch(step, facts)`, which may return True
+            to stop.
+        par : mapping
+            New values of parameters by name, for this and later solves.
+        warm_start : Solution
+            Start from an earlier solution and its multipliers.
+        """
+        for name, value in (par or {}).items():
+            self.set(name, value)
+        if device is not None:
+            return self._solve_on(device, warm_start, options)
+        if isinstance(warm_start, Solution):
+            warm_start = warm_start.result if warm_start.result is not None else (warm_start.x, warm_start.y)
+        result = minimize(self.problem(), warm_start=warm_start, **options)
+        return self._named(result)
+
+    def solve_batch(
+        self,
+        *,
+        par: Mapping[str, Any],
+        device: str = "cpu",
+        warm_start: Solution | None = None,
+        tol: Any = 1e-6,
+        scaled_tol: float = 1e-8,
+        slots: int | None = None,
+        linear_solver: str | None = None,
+        deterministic: bool = False,
+    ) -> BatchSolution:
+        """Solve the model for many parameter sets at once.
+
+        `par` has new values by name, with the batch as one more axis in front; other parameters keep their values. All
+        start from the model's start values, or from `warm_start` and its multipliers. `slots` are solved at a time; one
+        that has ended takes on the next. Those that do not end in the batch are solved one by one. Everything else is
+        as in `solve` on a device.
+        """
+        problem = self.problem()
+        rows = self._batched(par, problem.par)
+        if warm_start is not None and not isinstance(warm_start, Solution):
+            raise InputError(f"warm_start must be a Solution of this model, got {warm_start!r:.60}")
+        found, self._prepared = batch_solve(
+            problem,
+            rows,
+            dict(self._handles),
+            self._prepared,
+            self._batches,
+            device=device,
+            start=None if warm_start is None else (warm_start.x, warm_start.y),
+            tol=tol,
+            scaled_tol=scaled_tol,
+            slots=slots,
+            linear_solver=linear_solver,
+            deterministic=deterministic,
+        )
+        return found
+
+    def _batched(self, par: Mapping[str, Any], now: Vector) -> Vector:
+        if not par:
+            raise InputError("par must have at least one parameter with the batch as its first axis")
+        sizes = {}
+        for name, value in par.items():
+            if name not in self._parameters:
+                raise InputError(f"the model has no parameter {name!r}; it has {', '.join(self._parameters)}")
+            sizes[name] = np.shape(value)[0] if np.ndim(value) else -1
+        count = max(sizes.values())
+        if count < 1 or any(size != count for size in sizes.values()):
+            raise InputError(f"parameters of a batch must have the same first axis, got {sizes}")
+        rows = np.tile(now, (count, 1))
+        for name, value in par.items():
+            index = self._parameters[name].index
+            values = _spread(value, (count, *index.shape), f"value of {name!r}", finite=True)
+            rows[:, index.ravel()] = values.reshape(count, -1)
+        return rows
+
+    def _solve_on(self, device: str, warm_start: Any, options: dict[str, Any]) -> Solution:
+        known = ("tol", "scaled_tol", "budget", "linear_solver", "deterministic", "watch")
+        for name in options:
+            if name not in known:
+                raise OptionError(f"solve() on a device has no argument {name!r}{nearest(name, known)}")
+        if warm_start is not None and not isinstance(warm_start, Solution):
+            raise InputError(f"warm_start on a device must be a Solution of this model, got {warm_start!r:.60}")
+        before = None if warm_start is None else (warm_start.x, warm_start.y)
+        found, self._prepared = on_device(self.problem(), self._prepared, device=device, warm_start=before, **options)
+        check = found.certificate
+        message = f"{found.status.message} {check}"
+        return Solution(
+            x=found.x,
+            y=found.y,
+            z=check.bound_multipliers,
+            fun=check.objective,
+            status=found.status,
+            message=message,
+            certificate=check,
+            iterations=found.steps,
+            seconds=found.seconds,
+            handles=dict(self._handles),
+            details=found.details,
+        )
+
+    def _named(self, result: Result) -> Solution:
+        return Solution(
+            x=result.x,
+            y=result.y,
+            z=result.bound_multipliers,
+            fun=result.fun,
+            status=result.status,
+            message=result.message,
+            certificate=result.certificate,
+            iterations=result.nit,
+            seconds=result.seconds,
+            handles=dict(self._handles),
+            result=result,
+        )
+
+    # ----------------------------------------------------------------------------------------------------- details
+
+    def _new_name(self, name: str | None, letter: str, what: str) -> str:
+        taken = self._handles.keys() | self._parameters.keys()
+        if name is None:
+            return next(free for k in range(len(taken) + 1) if (free := f"{letter}{len(taken) + k}") not in taken)
+        if not isinstance(name, str) or not name:
+            raise InputError(f"the name of {what} must be a string that is not empty, got {name!r}")
+        if name in taken:
+            raise InputError(f"names must differ, and {name!r} is taken")
+        return name
+
+    @in_double
+    def _placed(self, what: str, fn: Callable[..., Any], index: Any, par: Any) -> tuple[Any, Any, Any]:
+        if not callable(fn):
+            raise InputError(f"the function of {what} must be callable, got {fn!r:.60}")
+        if not isinstance(par, tuple | list):
+            par = (par,)
+        for i, part in enumerate(par):
+            if isinstance(part, Parameter) and part.name not in self._parameters:
+                raise InputError(f"par[{i}] of {what} must be a parameter of this model, got {part.name!r}")
+        shape, *placed = terms.place(what, index, tuple(par), self.n)
+        return shape, output_shape(fn, what, len(index), len(par)), tuple(placed)
+
+    @in_double
+    def _add(self, what: str, fn: Any, placed: Any, rows: Any, outputs: int) -> None:
+        self._terms.append(terms.make(what, fn, placed, rows, outputs))
+        self._structure = None
+
+    def _put(self, store: list[Vector], index: Any, value: Any, what: str, *, finite: bool = False) -> None:
+        whole = _joined(store)
+        whole[index] = _spread(value, index.shape, what, finite=finite)
+
+
+def _joined(store: list[Vector]) -> Vector:
+    """All parts as one array, which replaces them."""
+    if len(store) != 1:
+        store[:] = [np.concatenate(store)]
+    return store[0]
+
+
+def _append(store: list[Vector], part: Vector) -> None:
+    store.append(part.copy())
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    sizes = (shape,) if np.ndim(shape) == 0 else tuple(shape)
+    if not all(isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 0 for size in sizes):
+        raise InputError(f"shape must be a nonnegative integer or a tuple of them, got {shape!r}")
+    return tuple(int(size) for size in sizes)
+
+
+def _spread(value: Any, shape: tuple[int, ...], what: str, *, finite: bool = False) -> Vector:
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{what} must be numbers, got {value!r:.80}") from None
+    if np.isnan(array).any() or (finite and not np.isfinite(array).all()):
+        raise InputError(f"{what} must {'be finite' if finite else 'not contain NaN'}, got {value!r:.80}")
+    try:
+        return np.broadcast_to(array, shape)
+    except ValueError:
+        raise InputError(f"{what} must broadcast to the shape {shape}, got {array.shape}") from None
+
+
+def _ordered(lower: Vector, upper: Vector, what: str) -> None:
+    wrong = ~(lower <= upper)
+    if wrong.any():
+        k = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise InputError(f"lb {what} must be at most ub, got {lower[k]} and {upper[k]} in entry {k}")

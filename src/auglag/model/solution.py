@@ -1,0 +1,67 @@
+"""What `Model.solve` returns: values and multipliers by name and shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.algorithm.status import Status
+from auglag.certificate import Certificate
+from auglag.errors import InputError
+from auglag.model.handles import Handle, Rows
+from auglag.result import Result
+
+
+@final
+@dataclass(frozen=True)
+class Solution:
+    """One solve. `solution["th"]` or `solution[th]` are values, `solution[rows]` multipliers, in the shape of the name.
+
+    Multipliers have the sign L = f + y'c + z'x, and `success` follows from the certificate alone, as everywhere.
+    """
+
+    x: Vector  #: all variables, flat
+    y: Vector  #: all multipliers of rows, flat
+    z: Vector  #: all multipliers of bounds: > 0 at an upper bound, < 0 at a lower one
+    fun: float
+    status: Status
+    message: str
+    certificate: Certificate
+    iterations: int  #: outer iterations of `auglag.minimize`, or interior-point steps on a device
+    seconds: float
+    handles: Mapping[str, Handle] = field(repr=False)
+    result: Result | None = field(default=None, repr=False)  #: of `auglag.minimize`; None after a run on a device
+    details: Mapping[str, Any] = field(default_factory=dict, repr=False)  #: of a run on a device: times and counts
+
+    @property
+    def success(self) -> bool:
+        """Whether the certificate meets the tolerance."""
+        return self.status is Status.SOLVED
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            if key not in self.handles:
+                raise InputError(f"the model has no variables or rows {key!r}; it has {', '.join(self.handles)}")
+            key = self.handles[key]
+        source = self.y if isinstance(key, Rows) else self.x
+        return source[np.asarray(key)]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Name of variables -> their values."""
+        return {name: self[name] for name, handle in self.handles.items() if not isinstance(handle, Rows)}
+
+    @property
+    def multipliers(self) -> dict[str, Any]:
+        """Name of rows -> their multipliers."""
+        return {name: self[name] for name, handle in self.handles.items() if isinstance(handle, Rows)}
+
+    @property
+    def bound_multipliers(self) -> dict[str, Any]:
+        """Name of variables -> multipliers of their bounds."""
+        found = {name: handle for name, handle in self.handles.items() if not isinstance(handle, Rows)}
+        return {name: self.z[np.asarray(handle)] for name, handle in found.items()}

@@ -1,0 +1,234 @@
+"""A model compiled: values, first and second derivatives of all its terms, and where they go in sparse matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from auglag._typing import Vector
+from auglag.model.precision import host
+from auglag.model.terms import Term
+
+Keys = NDArray[np.int64]
+
+
+@final
+class Pattern:
+    """A sparse matrix of fixed pattern whose entries are sums of contributions."""
+
+    def __init__(self, rows: Keys, columns: Keys, shape: tuple[int, int]) -> None:
+        """Contribution i is added to the entry (rows[i], columns[i])."""
+        keys = rows * np.int64(shape[1]) + columns
+        order = np.argsort(keys, kind="stable")
+        ordered = keys[order]
+        new = np.ones(keys.size, dtype=bool)
+        new[1:] = ordered[1:] != ordered[:-1]
+        self.shape, self.nnz = shape, int(new.sum())
+        self.places = np.empty(keys.size, dtype=np.int32)  #: contribution -> entry
+        self.places[order] = np.cumsum(new) - 1
+        self.row, self.column = np.divmod(ordered[new], np.int64(shape[1]))
+        self.indices = self.column.astype(np.int32)
+        self.indptr = np.searchsorted(self.row, np.arange(shape[0] + 1)).astype(np.int32)
+        one_each = self.nnz == keys.size
+        starts = np.concatenate([np.flatnonzero(new), [keys.size]]).astype(np.int32)
+        self._order = order
+        sums = (np.ones(keys.size), order.astype(np.int32), starts)
+        self._sum: Any = None if one_each else sparse.csr_array(sums, shape=(self.nnz, keys.size))
+
+    def entries(self, contributions: Vector) -> Vector:
+        """The entries, in the order of a CSR matrix with sorted indices."""
+        if self._sum is None:
+            return contributions[self._order]
+        return np.asarray(self._sum @ contributions)
+
+    def matrix(self, contributions: Vector) -> Any:
+        """The matrix as a csr_array."""
+        entries = self.entries(contributions)
+        made = sparse.csr_array((entries, self.indices, self.indptr), shape=self.shape)
+        made.has_canonical_format = True
+        return made
+
+
+@final
+class Structure:
+    """All terms of a model as pure functions of (data, parameters, x), for XLA to compile.
+
+    Contributions come term by term, derivative by derivative, element by element; `jac` and `hess` (lower triangle)
+    say where they go. `data` holds index arrays and constants: it is an argument, so that XLA does not copy it into
+    the program.
+    """
+
+    def __init__(self, terms: Sequence[Term], n: int, m: int) -> None:
+        self.n, self.m = n, m
+        self.terms = [term for term in terms if term.size]
+        self.objectives = [i for i, term in enumerate(self.terms) if term.rows is None]
+        self.jac = Pattern(*self.places(), (m, n))
+        row, column, double = _hessian_places(self.terms)
+        self.hess = Pattern(row, column, (n, n))
+        # `double`: contributions that count twice, because two local variables are the same one.
+        data = {"terms": [_data(term) for term in self.terms], "double": double}
+        self.data: dict[str, Any] = jax.device_put(data, host())
+        lower = sparse.csr_array(
+            (np.arange(1, self.hess.nnz + 1), self.hess.indices, self.hess.indptr), shape=(n, n), dtype=np.int64
+        )
+        both = (lower + sparse.tril(lower, -1).T).tocsr()
+        both.sort_indices()
+        self._both = both.indices, both.indptr, both.data - 1
+        self.values = jax.jit(self.evaluate)
+        self.first = jax.jit(self.differentiate)
+        self.second = jax.jit(self.curve)
+
+    def places(self) -> tuple[Keys, Keys]:
+        """Row and column of every contribution to the Jacobian."""
+        return _jacobian_places(self.terms)
+
+    def lower(self) -> tuple[Keys, Keys]:
+        """Row and column of every contribution to the lower triangle of the Hessian."""
+        return _hessian_places(self.terms)[:2]
+
+    def linear_rows(self) -> NDArray[np.bool_]:
+        """Rows all of whose terms have no second derivatives."""
+        linear = np.ones(self.m, dtype=bool)
+        for term in self.terms:
+            if term.rows is not None and not term.linear:
+                linear[term.rows.ravel()] = False
+        return linear
+
+    def hessian(self, contributions: Vector) -> Any:
+        """Both triangles, as a csr_array."""
+        indices, indptr, source = self._both
+        entries = self.hess.entries(contributions)[source]
+        made = sparse.csr_array((entries, indices, indptr), shape=(self.n, self.n))
+        made.has_canonical_format = True
+        return made
+
+    # ------------------------------------------------------------------------------------- pure functions, for XLA
+
+    def evaluate(self, data: Any, par: Any, x: Any) -> tuple[Any, Any]:
+        """f and c."""
+        f, c = jnp.zeros(()), jnp.zeros(self.m)
+        for term, own in zip(self.terms, data["terms"], strict=True):
+            values = _over(term.local, own, par, x)
+            if term.rows is None:
+                f += jnp.sum(values)
+            else:
+                c = c.at[own["rows"]].add(values)
+        return f, c
+
+    def differentiate(self, data: Any, par: Any, x: Any) -> tuple[Any, Any, Any, Any]:
+        """f, its gradient, c and the contributions to the Jacobian."""
+        f, gradient, c, parts = jnp.zeros(()), jnp.zeros(self.n), jnp.zeros(self.m), []
+        for term, own in zip(self.terms, data["terms"], strict=True):
+            values, slopes = _over(_partials(term), own, par, x)
+            if term.rows is None:
+                f += jnp.sum(values)
+                used = np.flatnonzero(term.jac[0])
+                if used.size:
+                    gradient = gradient.at[own["index"][used]].add(slopes)
+            else:
+                c = c.at[own["rows"]].add(values)
+                parts.append(slopes.reshape(-1))
+        return f, gradient, c, jnp.concatenate(parts) if parts else jnp.zeros(0)
+
+    def curve(self, data: Any, par: Any, x: Any, y: Any, weight: Any = 1.0) -> Any:
+        """Contributions to the lower triangle of the Hessian of weight f + y'c."""
+        parts = []
+        for term, own in zip(self.terms, data["terms"], strict=True):
+            if term.linear:
+                continue
+            w = jnp.full((1, term.size), weight) if term.rows is None else y[own["rows"]]
+            seconds = _over(_seconds(term), own, par, x, w)
+            parts.append(seconds.reshape(-1))
+        if not parts:
+            return jnp.zeros(0)
+        found = jnp.concatenate(parts)
+        return found.at[data["double"]].mul(2.0) if data["double"].size else found
+
+
+def _data(term: Term) -> dict[str, Any]:
+    data: dict[str, Any] = {"index": term.index.astype(np.int32), "constants": term.constants}
+    data["places"] = tuple(None if p is None else p.astype(np.int32) for p in term.places)
+    if term.rows is not None:
+        data["rows"] = term.rows.astype(np.int32)
+    return data
+
+
+def _over(local: Any, own: Any, par: Any, x: Any, weights: Any = None) -> Any:
+    """A local function over all elements; its outputs come first, elements last."""
+    variables = [x[index] for index in own["index"]]
+    numbers = [
+        constant if constant is not None else par[place]
+        for constant, place in zip(own["constants"], own["places"], strict=True)
+    ]
+    axes = ([0] * len(variables), [0 if jnp.ndim(number) else None for number in numbers])
+    if weights is None:
+        return jax.vmap(local, in_axes=axes, out_axes=-1)(variables, numbers)
+    return jax.vmap(local, in_axes=(*axes, -1), out_axes=-1)(variables, numbers, weights)
+
+
+def _partials(term: Term) -> Any:
+    """(x, p) -> values and the partial derivatives that are not zero, ordered by output, then variable."""
+
+    def found(x: Sequence[Any], p: Sequence[Any]) -> tuple[Any, Any]:
+        columns = {}
+        for i in map(int, np.flatnonzero(term.jac.any(axis=0))):
+
+            def along(v: Any, i: int = i) -> Any:
+                return term.local([*x[:i], v, *x[i + 1 :]], p)
+
+            columns[i] = jax.jvp(along, (x[i],), (jnp.ones(()),))[1]
+        slopes = [columns[i][j] for j, i in np.argwhere(term.jac)]
+        return term.local(x, p), jnp.stack(slopes) if slopes else jnp.zeros(0)
+
+    return found
+
+
+def _seconds(term: Term) -> Any:
+    """(x, p, w) -> the second derivatives of w'outputs in the order of `Term.pairs`."""
+
+    def found(x: Sequence[Any], p: Sequence[Any], w: Any) -> Any:
+        entries = []
+        for a, partners in term.pairs():
+
+            def slopes(v: Any, a: int = a, partners: list[int] = partners) -> Any:
+                def value(chosen: list[Any]) -> Any:
+                    point = [*x[:a], v, *x[a + 1 :]]
+                    for b, z in zip(partners, chosen, strict=True):
+                        point[b] = z
+                    return jnp.sum(w * term.local(point, p))
+
+                return jax.grad(value)([v if b == a else x[b] for b in partners])
+
+            entries += jax.jvp(slopes, (x[a],), (jnp.ones(()),))[1]
+        return jnp.stack(entries)
+
+    return found
+
+
+def _jacobian_places(terms: Sequence[Term]) -> tuple[Keys, Keys]:
+    rows, columns = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for term in terms:
+        if term.rows is not None:
+            j, i = np.nonzero(term.jac)
+            rows.append(term.rows[j].ravel())
+            columns.append(term.index[i].ravel())
+    return np.concatenate(rows).astype(np.int64), np.concatenate(columns).astype(np.int64)
+
+
+def _hessian_places(terms: Sequence[Term]) -> tuple[Keys, Keys, NDArray[np.int32]]:
+    """Rows and columns in the lower triangle, and which contributions count twice."""
+    first, second, twice = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, bool)]
+    for term in terms:
+        for a, partners in term.pairs():
+            for b in partners:
+                first.append(term.index[a])
+                second.append(term.index[b])
+                twice.append((term.index[a] == term.index[b]) & (a != b))
+    i, j = np.concatenate(first).astype(np.int64), np.concatenate(second).astype(np.int64)
+    return np.maximum(i, j), np.minimum(i, j), np.flatnonzero(np.concatenate(twice)).astype(np.int32)

@@ -1,0 +1,36 @@
+"""Multipliers for the point where a round ends: the weights of the last step, fitted to the gradient over all rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import lsq_linear
+
+from auglag._typing import Matrix, Vector
+
+
+def fitted(gram: Matrix, slope: Vector, y: Vector, c: Vector, lower: Vector, upper: Vector) -> Vector:
+    """The multipliers near y with nearly the smallest R at a point, by what is known of its Jacobian J.
+
+    With the gradient g = grad f + J'y there, `gram` = J J' and `slope` = J g, they minimise ||g + J'd||^2 + sum of
+    (distance of c to the side that y + d pulls to)^2 (y + d)^2 / 4 over d, where y + d has the sign that its constraint
+    allows. (R itself has the smaller of that product and the distance.)
+    """
+    m = y.size
+    if not m or not (np.isfinite(gram).all() and np.isfinite(slope).all()):
+        return y
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > values[-1] * m * np.finfo(float).eps
+    root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T  # root' root = gram
+    target = (vectors[:, kept].T @ slope) / np.sqrt(values[kept])
+    # Columns: the positive part of y + d, then the negative one.
+    sides = [(i, 1.0, abs(upper[i] - c[i])) for i in range(m) if upper[i] < math.inf]
+    sides += [(i, -1.0, abs(c[i] - lower[i])) for i in range(m) if lower[i] > -math.inf]
+    index, sign, gap = (np.array(part) for part in zip(*sides, strict=True))
+    columns = root[:, index.astype(int)] * sign
+    matrix = np.vstack([columns, np.diag(0.5 * gap)])
+    found = lsq_linear(matrix, np.concatenate([root @ y - target, np.zeros(len(sides))]), (0.0, math.inf)).x
+    result = np.zeros(m)
+    np.add.at(result, index.astype(int), sign * found)
+    return result

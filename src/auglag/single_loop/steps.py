@@ -1,0 +1,76 @@
+"""Steps of x: gradients over their root mean squares, and the average of iterates; for arrays and tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from auglag.single_loop.tuning import TUNING
+
+Array = Any
+#: Rate of the scaled steps at the start of a round, unless another one is asked for.
+RATE = TUNING.rate
+
+
+@final
+@dataclass(slots=True)
+class ScaledState:
+    """The moments of gradients."""
+
+    mean: Array
+    squares: Array
+    steps: int = 0
+
+
+@final
+class ScaledSteps:
+    """Gradients over their root mean squares, as in Adam (Kingma and Ba 2015), and the same in any units of f.
+
+    All entries of a part of x that is `shared` have one root mean square, so that the prox of a norm of that part,
+    taken after the step, has the right fixed points.
+    """
+
+    def __init__(self, xp: Any, x: Array, rate: float, shared: Sequence[slice] = (), tiny: float = 1e-300) -> None:
+        self.xp, self.rate, self.shared, self.tiny = xp, rate, list(shared), tiny
+        self.factor = 1.0  #: of the rate, falling
+        self.state = ScaledState(xp.zeros_like(x), xp.zeros_like(x))
+
+    def take(self, x: Array, gradient: Array) -> Array:
+        """The next x."""
+        s = self.state
+        s.steps += 1
+        square = gradient * gradient
+        for part in self.shared:
+            square[part] = square[part].mean()
+        s.mean = s.mean + (1.0 - TUNING.momentum) * (gradient - s.mean)
+        s.squares = s.squares + max(1.0 - TUNING.squares, 1.0 / s.steps) * (square - s.squares)
+        return x - (self.matrix() / (1.0 - TUNING.momentum**s.steps)) * s.mean
+
+    def scales(self) -> Array:
+        """1 / root mean square of every entry of the gradient."""
+        root = self.xp.sqrt(self.state.squares)
+        return 1.0 / (root + (TUNING.least_scale * root.mean() + self.tiny))
+
+    def matrix(self) -> Array:
+        """The diagonal of A in x - A d, at the present rate."""
+        return (self.rate * self.factor) * self.scales()
+
+    def momentum(self) -> float:
+        """The decay of the moving average of gradients."""
+        return TUNING.momentum
+
+    def fall(self) -> float:
+        """The present rate, relative to that at the start of the round."""
+        return self.factor
+
+
+def averaged(average: Array, x: Array, count: int) -> Array:
+    """The average after iterate number `count` of a round, which is x: about the last tenth of them."""
+    share = min(1.0, TUNING.power / (count + TUNING.power - 1.0))
+    return average + share * (x - average)
+
+
+def least_fall(ratio: float) -> float:
+    """A ratio of rates, kept away from zero, by which penalties are divided."""
+    return max(ratio, TUNING.least_fall)

@@ -1,0 +1,85 @@
+"""Every constant of the adaptive single loop: what it is, in which unit, why this value, where it comes from.
+
+"By trial" means: chosen on three trainings (Spambase with a linear model and with a network, logistic regression with a
+parity constraint) with seeds of their own; `benchmarks/training.py` measures other tasks, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The constants, in the order in which a run meets them."""
+
+    # -------------------------------------------------------------------------------------------------- rounds, batches
+    #: Passes of the first round where no other limit is given, and of the sampled part before full batches. By trial.
+    first_passes: float = 20.0
+    #: Full batches follow where the budget has at least so many passes, and get at least `full_share` of it. By trial.
+    least_passes: float = 15.0
+    full_share: float = 0.3
+    #: Without an end in sight the next round is longer by this factor: at most half of all passes are not in the last.
+    longer: float = 2.0
+    #: Steps of a round that are aimed at by the size of a batch, which lies between these. By trial: fewer steps leave
+    #: multipliers no time to settle, smaller batches have values of too much noise.
+    steps: int = 250
+    least_batch: int = 16
+    largest_batch: int = 64
+    #: From so many passes on, batches may be as large as this: there are steps enough.
+    long_passes: float = 40.0
+    long_batch: int = 128
+
+    # --------------------------------------------------------------------------------------------------------- primal
+    #: Rate of the scaled steps (units of x). By trial; a rate that adapts replaces it where the run can tell.
+    rate: float = 0.03
+    #: Decay of the moments of gradients. 0.9 is Adam's; squares forget sooner than Adam's 0.999: weights change.
+    momentum: float = 0.9
+    squares: float = 0.99
+    #: Root mean squares below this share of their mean over all parameters count as so large: nothing is divided by 0.
+    least_scale: float = 1e-6
+    #: Weight of the newest iterate in the average: power / (t + power - 1), which averages about the last tenth.
+    power: float = 10.0
+    #: The rates fall linearly to this share of what they were.
+    least_fall: float = 1e-3
+
+    # ------------------------------------------------------------------------------------------------ constraint values
+    #: Values are averaged over the last so many of the steps made, at least `least_window`, at most a pass (after which
+    #: rows repeat, and errors of sampling have cancelled). By trial.
+    window: float = 0.33
+    least_window: int = 4
+    #: Steps of the window where data have no end: an average of them has 1/16 of the noise of one.
+    stream_window: int = 256
+    #: Values that are kept apart for the window; longer windows keep means of several steps.
+    slots: int = 1024
+
+    # --------------------------------------------------------------------------------------------- Jacobians, penalties
+    #: Steps between two Jacobians, after the first `dense_start` steps with one each. By trial.
+    every: int = 5
+    dense_start: int = 4
+    #: Weight of a new Jacobian in the average, and of its Gram matrix; 1 / (t + 1) where that is more. By trial.
+    jacobian_share: float = 0.2
+    gram_share: float = 0.1
+    #: Power iterations for the largest eigenvalue at each Jacobian; they go on from the vector of the one before.
+    power_rounds: int = 3
+    #: Share of the constraint error that one step removes: 1 is a Newton step on c.
+    kappa: float = 1.0
+    #: Part of the weights that becomes multipliers in a step, relative to kappa: 1/4 damps the loop of the two
+    #: critically (x'' + kappa x' + theta kappa^2 x = 0 has a double root there).
+    theta: float = 0.25
+    #: Penalty of a constraint whose gradient has been zero so far: positive, and without effect.
+    no_penalty: float = 1e-30
+
+    # ---------------------------------------------------------------------------------- the paper's rule, once per pass
+    #: Factor of the penalties, and the share to which the tracked violation has to fall. By trial (gamma as in the
+    #: paper's stochastic experiments).
+    gamma: float = 1.5
+    tau: float = 0.8
+    #: The same for the full batches that follow, where violations are exact.
+    full_gamma: float = 4.0
+    full_tau: float = 0.5
+
+
+TUNING = Tuning()

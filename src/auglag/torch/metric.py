@@ -1,0 +1,110 @@
+"""Steps of an optimiser as x <- x - A d, d a moving average of gradients: the diagonal A, and what the average forgets.
+
+The single loop needs both to know what a step does to the constraints. `scaled_steps` are those of `fit`;
+`OptimizerMetric` reads them off the optimisers of `torch.optim`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Protocol, final
+
+import torch
+
+from auglag.errors import InputError
+from auglag.single_loop.steps import ScaledSteps, least_fall
+from auglag.torch.prox import ProxMap
+from auglag.torch.variables import Variables
+
+Tensor = Any
+
+
+class Metric(Protocol):
+    """What the single loop asks of an optimiser."""
+
+    def matrix(self) -> Tensor | None:
+        """The diagonal of A at the present rate, as long as x; None before the first step."""
+        ...
+
+    def momentum(self) -> float:
+        """The decay of the moving average of gradients."""
+        ...
+
+    def fall(self) -> float:
+        """The present rate, relative to the largest one so far."""
+        ...
+
+
+def scaled_steps(variables: Variables, prox: ProxMap, rate: float) -> ScaledSteps:
+    """The steps of `fit`; tensors with a norm as prox term have one scale each."""
+    ends = list(itertools.accumulate(variables.sizes))
+    norms = [i for i, term in enumerate(prox.terms) if term is not None and not term.scale_free]
+    x = torch.zeros(variables.n, dtype=variables.dtype, device=variables.device)
+    shared = [slice(ends[i] - variables.sizes[i], ends[i]) for i in norms]
+    return ScaledSteps(torch, x, rate, shared, float(torch.finfo(variables.dtype).tiny))
+
+
+def prox_(steps: ScaledSteps, prox: ProxMap, x: Tensor) -> None:
+    """The prox of g in the metric of these steps, in place."""
+    split = prox.variables.split
+    for t, term, a in zip(split(x), prox.terms, split(steps.matrix()), strict=True):
+        if term is not None:
+            t.copy_(term.prox(t, 1.0 if term.scale_free else float(a.reshape(-1)[0])))
+
+
+@final
+class OptimizerMetric:
+    """The A of SGD (with momentum), Adam, AdamW, NAdam, RMSprop and Adagrad; rates and schedules are the user's."""
+
+    def __init__(self, optimizer: Any, variables: Variables) -> None:
+        self.optimizer, self.variables = optimizer, variables
+        kinds = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.NAdam, torch.optim.RMSprop,
+                 torch.optim.Adagrad)  # fmt: skip
+        if not isinstance(optimizer, kinds):
+            names = ", ".join(kind.__name__ for kind in kinds)
+            raise InputError(
+                f"optimizer must be one of {names} (or give metric=, an object with matrix(), momentum() and fall()), "
+                f"got {type(optimizer).__name__}"
+            )
+        groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}
+        missing = [name for name, p in zip(variables.names, variables.params, strict=True) if id(p) not in groups]
+        if missing:
+            raise InputError(f"optimizer must have all trainable parameters of the model, got none of {missing[0]!r}")
+        self.groups = [groups[id(p)] for p in variables.params]
+        self.highest = 0.0  #: the largest rate so far
+
+    def momentum(self) -> float:
+        group = self.groups[0]
+        return float(group["betas"][0] if "betas" in group else group.get("momentum", 0.0))
+
+    def fall(self) -> float:
+        rate = float(self.groups[0]["lr"])
+        self.highest = max(self.highest, rate)
+        return least_fall(rate / self.highest) if self.highest > 0.0 else 1.0
+
+    def matrix(self) -> Tensor | None:
+        parts = []
+        for p, group in zip(self.variables.params, self.groups, strict=True):
+            state, rate = self.optimizer.state.get(p, {}), float(group["lr"])
+            if isinstance(self.optimizer, torch.optim.SGD):
+                if p.grad is None:
+                    return None
+                mu = float(group["momentum"])
+                parts.append(torch.full_like(p, rate * (1.0 - float(group["dampening"]) * (mu > 0.0)) / (1.0 - mu)))
+                continue
+            if not state:
+                return None
+            parts.append(rate / _root(state, group))
+        return self.variables.flatten(parts)
+
+
+def _root(state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+    """What a step divides by."""
+    if "exp_avg_sq" in state:
+        squares = state.get("max_exp_avg_sq", state["exp_avg_sq"])
+        corrected = 1.0 - float(group["betas"][1]) ** float(state["step"])
+        return (squares / corrected).sqrt_().add_(group["eps"])
+    if "square_avg" in state:
+        root = state["square_avg"].sqrt().add_(group["eps"])
+        return root.mul_(1.0 - float(group["momentum"])) if group["momentum"] else root
+    return (state["sum"].sqrt() + group["eps"]) * (1.0 + (float(state["step"]) - 1.0) * group["lr_decay"])

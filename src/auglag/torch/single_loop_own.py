@@ -1,0 +1,341 @@
+"""The single loop in a training loop of your own: `SingleLoop`.
+
+al = SingleLoop(model, {"false alarms": at_most(0.1)}, optimizer=optimizer, data=loader)     # 1
+for batch in loader:
+    optimizer.zero_grad()
+    al.loss(loss, values).backward()          # 2, instead of loss.backward()
+    optimizer.step()
+    al.step()                                 # 3
+al.settle()                                   # 4: the mean of the last iterates, into the model
+al.certificate(evaluate, loader)              # 5: R over all rows
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+from torch.utils.data.sampler import SequentialSampler
+
+from auglag._typing import Vector
+from auglag.algorithm.rules import History, Iteration, PenaltyRule
+from auglag.certificate import Certificate
+from auglag.errors import CheckpointError, InputError
+from auglag.single_loop.engine import EngineState
+from auglag.single_loop.steps import least_fall
+from auglag.stochastic.limits import Ledger
+from auglag.torch.attached import Attached
+from auglag.torch.certify import certify_point
+from auglag.torch.constraints import Constraint
+from auglag.torch.data import as_source
+from auglag.torch.distributed import Team
+from auglag.torch.fit import unwrapped
+from auglag.torch.full_batch import FullBatch
+from auglag.torch.functions import Functions
+from auglag.torch.methods import along_gradient
+from auglag.torch.metric import Metric, OptimizerMetric
+from auglag.torch.prox import ProxMap
+from auglag.torch.single_loop import Core, CoreState
+from auglag.torch.variables import Variables
+
+Tensor = Any
+FORMAT = 1
+
+
+@final
+class SingleLoop:
+    """Multipliers and penalties that move with every step of a loop that belongs to the user.
+
+    `constraints` maps names to `at_most(bound)`, `at_least(bound)`, `equal(value)`, `between(lower, upper)`; their
+    values come through `loss`. `optimizer` is SGD, Adam, AdamW, NAdam, RMSprop or Adagrad (another one with `metric`);
+    its rate and schedule are the user's, `annealing(t)` is a factor that suits. `data` is the loader, or else
+    `per_pass` the number of steps in which every row is seen once (None: a stream without end): the values of the
+    constraints are averaged over at most a pass. Rows must come in random order. Terms under the key "prox" of the
+    optimiser's groups are applied by `step`.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        constraints: Mapping[str, Constraint],
+        *,
+        optimizer: Any,
+        data: Any = None,
+        per_pass: int | None = None,
+        steps: int | None = None,
+        metric: Metric | None = None,
+        rule: PenaltyRule | None = None,
+        y0: Any = None,
+    ) -> None:
+        self.model, self.optimizer = unwrapped(model), optimizer
+        self.constraints, self.rule, self._y0 = dict(constraints), rule, y0
+        self.per_pass, self.horizon = _per_pass(data, per_pass), steps
+        self._given = metric
+        if metric is None:
+            OptimizerMetric(optimizer, Variables(self.model.named_parameters()))  # an unknown one is named now
+        if hasattr(model, "_orig_mod") or hasattr(self.model, "_orig_mod"):  # compiled: graphs are used twice
+            torch._functorch.config.donated_buffer = False
+        self._attached = Attached()
+        self._functions: Functions | None = None
+        self._core: Core | None = None
+        self._metric: Metric | None = metric
+        self._saved: dict[str, Any] | None = None
+        self._clear()
+
+    def _clear(self) -> None:
+        self._count = 0  #: batches since the last step, the sum of their values, and of the rows of their Jacobians
+        self._total: Tensor = None
+        self._found: Tensor = None
+        self._w: Tensor = None  #: the weights they had
+        self._rows: list[int] = []
+
+    # --------------------------------------------------------------------------------------------- where it stands
+
+    @property
+    def multipliers(self) -> Vector:
+        """y; L = f + y'c."""
+        return self._numbers("y")
+
+    @property
+    def penalties(self) -> Vector:
+        """beta, one per constraint value."""
+        return self._numbers("beta")
+
+    @property
+    def tracked(self) -> Vector:
+        """The values of the constraints at the present point, from the batches of the last pass."""
+        return self._numbers("tracked")
+
+    @property
+    def steps(self) -> int:
+        """Steps so far."""
+        engine = None if self._core is None else self._core.engine
+        return 0 if engine is None else engine.state.steps
+
+    @property
+    def history(self) -> History:
+        """The virtual outer iterations, one per pass: the tracked violation, and the factor of the penalties."""
+        engine = None if self._core is None else self._core.engine
+        return History(math.nan, math.inf) if engine is None else engine.state.history
+
+    def _numbers(self, what: str) -> Vector:
+        engine = None if self._core is None else self._core.engine
+        if engine is None:
+            return np.zeros(0)
+        found = engine.state.y if what == "y" else engine.tracked if what == "tracked" else engine.state.beta
+        return np.zeros(0) if found is None else np.array(found.tolist())
+
+    def annealing(self, t: int) -> float:
+        """1 at step 0, falling linearly to 0 at `steps`: for `lr_scheduler.LambdaLR(optimizer, al.annealing)`."""
+        if self.horizon is None:
+            raise InputError("SingleLoop.annealing needs steps=, the number of steps of the training, got None")
+        return least_fall(1.0 - t / self.horizon)
+
+    # ---------------------------------------------------------------------------------------------- inside the loop
+
+    def loss(self, objective: Tensor, constraints: Any) -> Tensor:
+        """f + w'c of a batch with weights w from the batches before; `constraints` by name or as one vector."""
+        functions = self._ready()
+        f = functions.scalar(objective)
+        c = functions.checked(functions.layout.flatten(constraints))
+        if c is None:
+            return f
+        core = self._begin(functions)
+        if self._w is None:
+            self._w, self._rows = core.weights(), core.rows_wanted()
+        if self._rows:
+            found = core.jacobian(c, self._rows)
+            self._found = found if self._found is None else self._found + found
+        here = c.detach().to(functions.variables.wide)
+        self._total = here if self._total is None else self._total + here
+        self._count += 1
+        return torch.dot(self._w, c.to(self._w.dtype)) + f
+
+    def step(self) -> None:
+        """After every step of the optimiser: values, penalties and multipliers follow, and the step is corrected."""
+        functions = self._ready()
+        if self._core is None or self._metric is None or not self._count:
+            self._apply_prox()
+            return
+        core, metric, n = self._core, self._metric, self._count
+        c = self._mean_(self._total / n)
+        found = None if self._found is None else self._mean_(self._found / n)
+        moved = bool(core.state.x.numel()) and metric.matrix() is not None
+        x = core.stepped(metric, self._w, c, found, self._rows)
+        functions.variables.write(x)
+        if self._apply_prox():
+            x = functions.variables.read()
+        active = moved and core.state.jacobian is not None
+        core.moved(metric, x, active=active)
+        if active and core.engine is not None and core.engine.state.steps == core.engine.pass_steps:
+            core.check()
+        self._clear()
+
+    def settle(self) -> None:
+        """Put the mean of the last iterates into the model: it has less noise than any of them."""
+        if self._core is not None and self._terms().empty:
+            self._ready().variables.write(self._core.state.average)
+
+    def certificate(self, evaluate: Callable[[Any, Any], Any], data: Any, multipliers: Any = None) -> Certificate:
+        """R and its parts over all rows, streamed, for the model as it is; `evaluate` returns (loss, values).
+
+        Without `multipliers`, those of the loop or, where R is smaller with them, these fitted to the gradient.
+        """
+        functions = self._ready()
+        functions.objective, functions.together = evaluate, bool(self.constraints)
+        team = Team(functions.variables.device)
+        full = FullBatch(functions.variables, functions, as_source(data, team, None), team, Ledger())
+        x = functions.variables.read()
+        full.values(x)
+        y = functions.layout.multipliers(multipliers if multipliers is not None else self._y0)
+        if multipliers is None and self._core is not None:
+            y = self.multipliers
+        check = certify_point(full, self._terms(), x, y)
+        if multipliers is not None or self._core is None or self._core.state.jacobian is None:
+            return check
+        values, gradient = full.at(x, lambda c: y)
+        other = certify_point(full, self._terms(), x, self._core.fitted(gradient, y, values.c))
+        return min(check, other, key=lambda found: found.residual)
+
+    def scalars(self) -> dict[str, float]:
+        """What to plot: the tracked values, multipliers and penalties by name, and the factor of the paper's rule."""
+        core = self._core
+        if core is None or core.engine is None or self._functions is None or core.engine.state.beta is None:
+            return {}
+        layout = self._functions.layout
+        found = {"beta": core.engine.state.factor}
+        for what, numbers in (("multiplier", self.multipliers), ("value", self.tracked), ("penalty", self.penalties)):
+            found |= {f"{what}/{name}": v for name, v in zip(layout.names(), numbers.tolist(), strict=True)}
+        outside = self.tracked - np.clip(self.tracked, layout.lower, layout.upper)
+        return found | {"violation": float(np.linalg.norm(outside))}
+
+    # ------------------------------------------------------------------------------------------------ what is behind it
+
+    def _ready(self) -> Functions:
+        """Parameters are looked up at first use: until then a model may move to its device."""
+        if self._functions is None:
+            variables = Variables(self.model.named_parameters())
+            bare = {name: Constraint(con.lower, con.upper, None, con.exact) for name, con in self.constraints.items()}
+            self._functions = Functions(self.model, _none, bare, variables)
+        return self._functions
+
+    def _begin(self, functions: Functions) -> Core:
+        """The first batch tells how many constraints there are."""
+        if self._core is None:
+            team = Team(functions.variables.device)
+            y = functions.layout.multipliers(self._y0)
+            self._core = Core(
+                functions.variables, functions.layout, team, pass_steps=self.per_pass, y=y, penalty=self.rule
+            )
+            if self._metric is None:
+                self._metric = OptimizerMetric(self.optimizer, functions.variables)
+        return self._core
+
+    def _mean_(self, value: Tensor) -> Tensor:
+        """The mean over all processes."""
+        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+            return value
+        team = Team(value.device)
+        return value if team.alone else team.sum_(value.clone()).div_(team.size)
+
+    def _terms(self) -> ProxMap:
+        groups = [g for g in self.optimizer.param_groups if g.get("prox") is not None]
+        return ProxMap(
+            self._ready().variables, [([p for p in g["params"] if p.requires_grad], g["prox"]) for g in groups]
+        )
+
+    def _apply_prox(self) -> bool:
+        """The prox terms of the optimiser's groups, if there are any."""
+        groups = [g for g in self.optimizer.param_groups if g.get("prox") is not None]
+        with torch.no_grad():
+            for group in groups:
+                if not group["prox"].scale_free and not along_gradient(self.optimizer):
+                    raise InputError(
+                        "prox terms other than boxes need steps along the gradient: take torch.optim.SGD without "
+                        f"momentum, got {type(self.optimizer).__name__}"
+                    )
+                for p in group["params"]:
+                    if p.requires_grad:
+                        p.copy_(group["prox"].prox(p, float(group["lr"])))
+        return bool(groups)
+
+    # ---------------------------------------------------------------------------------------------------- save, resume
+
+    def attach(self, **things: Any) -> None:
+        """Let things go along in `state_dict`: models, optimisers, schedulers, scalers, `Batches`, generators."""
+        self._attached.add(things)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that evolves, with what was attached and the states of PyTorch's own generators; between two steps."""
+        if self._count:
+            raise InputError("state_dict() must be called between al.step() and the next al.loss(...)")
+        layout = None if self._functions is None else self._functions.layout
+        return {
+            "format": FORMAT,
+            "names": list(self.constraints),
+            "sizes": None if layout is None else layout.sizes,
+            "scalar": {} if layout is None else layout.scalar,
+            "core": None if self._core is None else asdict(self._core.state),
+            "highest": getattr(self._metric, "highest", None),
+            **self._attached.save(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state, bit for bit."""
+        if state.get("format") != FORMAT:
+            raise CheckpointError(f"the state must have format {FORMAT}, got {state.get('format')!r}")
+        if state["names"] != list(self.constraints):
+            raise CheckpointError(f"the state belongs to constraints {state['names']}, got {list(self.constraints)}")
+        functions = self._ready()
+        self._attached.restore(state)
+        self._core = None
+        if state["core"] is None:
+            return
+        functions.layout.scalar = dict(state["scalar"])
+        functions.layout.settle(dict(state["sizes"]))
+        core = self._begin(functions)
+        saved = _copied(state["core"], functions.variables.device)
+        if saved["engine"] is not None:
+            history = saved["engine"]["history"]
+            rows = [Iteration(**it) for it in history["iterations"]]
+            saved["engine"] = EngineState(**saved["engine"] | {"history": History(**history | {"iterations": rows})})
+        core.restore(CoreState(**saved))
+        if isinstance(self._metric, OptimizerMetric):
+            self._metric.highest = state["highest"]
+
+
+def _copied(nest: Any, device: Any) -> Any:
+    """The same nest with tensors of its own, on the device."""
+    if isinstance(nest, torch.Tensor):
+        return nest.clone().to(device)
+    if isinstance(nest, dict):
+        return {key: _copied(value, device) for key, value in nest.items()}
+    return [_copied(value, device) for value in nest] if isinstance(nest, list) else nest
+
+
+def _per_pass(data: Any, per_pass: int | None) -> int | None:
+    """Steps of a pass; a loader in fixed order is refused."""
+    if per_pass is not None and (isinstance(per_pass, bool) or not (isinstance(per_pass, int) and per_pass >= 1)):
+        raise InputError(f"per_pass must be a positive integer or None, got {per_pass!r}")
+    if isinstance(data, DataLoader) and isinstance(
+        getattr(data.batch_sampler, "sampler", data.sampler), SequentialSampler
+    ):
+        raise InputError(
+            "data must be a loader that shuffles (shuffle=True): values of constraints are averaged over batches, "
+            "which have to be samples of all rows; got one with SequentialSampler"
+        )
+    if per_pass is None and data is not None:
+        try:
+            return max(1, len(data))
+        except TypeError:
+            return None
+    return per_pass
+
+
+def _none(model: Any, batch: Any) -> Any:
+    raise InputError("certificate(evaluate, data) was not called with an evaluate function")

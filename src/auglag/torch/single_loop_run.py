@@ -1,0 +1,245 @@
+"""The sampled part of `fit(method="single-loop")`: rounds of steps on batches, without a full-batch test inside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, final
+
+import torch
+
+from auglag._typing import Vector
+from auglag.algorithm.rules import Iteration, PenaltyRule
+from auglag.errors import InputError, require_positive
+from auglag.single_loop.schedule import Round, batch_rows, round_of
+from auglag.single_loop.steps import RATE, ScaledState
+from auglag.stochastic.limits import Ledger
+from auglag.torch.data import Source, rows_of
+from auglag.torch.full_batch import FullBatch
+from auglag.torch.metric import prox_, scaled_steps
+from auglag.torch.prox import ProxMap
+from auglag.torch.sampled import seed_for, seeded
+from auglag.torch.single_loop import Core, CoreState
+from auglag.torch.tuning import TUNING
+
+Tensor = Any
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SingleLoopMethod:
+    """method="single-loop" of `fit`: multipliers and penalties move with every step, then full batches to `tol`.
+
+    `rate` is that of the scaled steps at the start, in units of the parameters; it falls linearly to zero over a round.
+    `batch` None: chosen so that a round has about 250 steps. `full` says whether full-batch L-BFGS follows (None: where
+    a pass is affordable, the model has no dropout or batch norm in training mode, and at least 15 passes are allowed);
+    without it, rounds of sampled steps follow each other, each twice as long. `rule` moves the common factor of the
+    penalties once per pass (None: the paper's, gamma = 1.5, tau = 0.8). `average`: a round ends at a mean of its last
+    iterates (not where there are prox terms).
+    """
+
+    name: ClassVar[str] = "single-loop"
+    rate: float = RATE
+    batch: int | None = None
+    full: bool | None = None
+    rule: PenaltyRule | None = None
+    average: bool = True
+
+    def __post_init__(self) -> None:
+        require_positive(self.rate, "SingleLoopMethod.rate")
+        if self.batch is not None and (
+            isinstance(self.batch, bool) or not (isinstance(self.batch, int) and self.batch >= 1)
+        ):
+            raise InputError(f"SingleLoopMethod.batch must be a positive integer or None, got {self.batch!r}")
+
+
+@final
+@dataclass(slots=True)
+class SampledState:
+    """Where the sampled part stands, between two passes."""
+
+    round: Round
+    core: CoreState | None  #: None once it is over
+    moments: ScaledState | None
+    done: int = 0  #: steps of this round
+    passes: int = 0  #: orders drawn so far: part of the seed
+    rounds: int = 0  #: that are over
+    finished: bool = False
+    units: Vector | None = None  #: of the constraints in the full batches that follow, with beta_1 and R before them
+    beta: float = 1.0
+    residual: float = math.inf
+    virtual: list[Iteration] = field(default_factory=list)  #: outer iterations, one per pass
+
+
+@final
+class Sampled:
+    """Takes the steps. The model stands where the last step left it; `end` puts it at the point of the round."""
+
+    def __init__(
+        self,
+        method: SingleLoopMethod,
+        full: FullBatch,
+        source: Source,
+        prox: ProxMap,
+        ledger: Ledger,
+        seed: int,
+        exhausted: Callable[[], str],
+        save: Callable[[], None],
+    ) -> None:
+        self.method, self.full, self.source, self.prox = method, full, source, prox
+        self.ledger, self.seed, self.exhausted, self.save = ledger, seed, exhausted, save
+        self.functions, self.variables, self.team = full.functions, full.variables, full.team
+        self.steps = scaled_steps(self.variables, prox, method.rate)
+
+    def begin(self, passes: float, y: Vector) -> SampledState:
+        """The state before the first step."""
+        this = self.round(passes)
+        self.core = Core(
+            self.variables, self.functions.layout, self.team, pass_steps=this.pass_steps, y=y, penalty=self.method.rule
+        )
+        self.state = SampledState(this, self.core.state, self.steps.state)
+        return self.state
+
+    def restore(self, state: SampledState) -> None:
+        """Go on from a saved state."""
+        self.begin(state.round.passes, self.functions.layout.multipliers(None))
+        assert state.core is not None
+        assert state.moments is not None
+        self.state, self.steps.state = state, state.moments
+        self.core.restore(state.core)
+        self.variables.write(state.core.x)
+
+    def round(self, passes: float) -> Round:
+        """A round of so many passes."""
+        rows = self.full.rows or 1
+        if not self.source.sized:  # batches have the size they like
+            size = rows_of(next(iter(self.source.chunks()))) * self.team.size
+            return round_of(passes, rows, min(size, rows))
+        batch = self.method.batch or batch_rows(rows, passes, self.team.size)
+        return round_of(passes, rows, min(batch, rows))
+
+    def again(self, passes: float) -> None:
+        """Another round from where the last one ended."""
+        state, this = self.state, self.round(passes)
+        state.round, state.done, state.rounds = this, 0, state.rounds + 1
+        self.core.state.x = self.variables.read()
+        self.core.again()
+
+    def run(self) -> str:
+        """Steps until the round is over or a limit is reached, which is named."""
+        state, why = self.state, ""
+        while state.done < state.round.steps and not why:
+            seed = seed_for(self.seed, 0, state.passes)
+            with seeded(seed, self.variables.device), self.functions.stepping():
+                why = self._pass(seed)
+            if state.passes == 0:
+                self.core.check()
+            state.passes += 1
+            if not why and state.done < state.round.steps:
+                self.save()
+        return why
+
+    def _pass(self, seed: int) -> str:
+        state, bad = self.state, torch.zeros((), dtype=torch.bool, device=self.variables.device)
+        every = 1 if self.variables.device.type == "cpu" else TUNING.look_every
+        began = state.done
+        for batch in self.source.shuffled(seed, state.round.batch):
+            if (state.done - began) % every == 0:
+                why = self.exhausted()
+                if why:
+                    return why
+            bad = bad | self._step(batch)
+            state.done += 1
+            last = state.done >= state.round.steps
+            if ((state.done - began) % every == 0 or last) and bool(bad):
+                self._name(batch, every)
+            if last:
+                break
+        if bool(bad):
+            self._name(None, every)
+        if state.done == began:
+            raise InputError("data must yield at least one batch, got none")
+        return ""
+
+    def _step(self, batch: Any) -> Tensor:
+        """One step of the optimiser, with what belongs to it; whether a value was not finite."""
+        core, layout, alone = self.core, self.functions.layout, self.team.alone
+        self.before = core.state.x
+        self.steps.factor = self.state.round.fall(self.state.done)
+        share = 1.0 if alone else self._share(batch)
+        f, c = self.functions.both(batch)
+        w = found = None
+        rows = core.rows_wanted()
+        if c is not None:
+            w = core.weights()
+            if rows:
+                found = self.team.sum_(share * core.jacobian(c, rows))
+            f = f + torch.dot(w, c.to(w.dtype))
+        gradient = self.variables.flatten(self.variables.gradients(f * share))
+        self.team.sum_(gradient)
+        values = None if c is None else self.team.sum_(share * c.detach().to(self.variables.wide))
+        self._count(batch)
+        self.variables.write(self.steps.take(core.state.x, gradient))
+        x = core.stepped(self.steps, w, values, found, rows)
+        if not self.prox.empty:
+            prox_(self.steps, self.prox, x)
+        self.variables.write(x)
+        core.moved(self.steps, x, active=layout.m > 0)
+        bad = ~torch.isfinite(gradient).all()
+        return bad if values is None else bad | ~torch.isfinite(values).all()
+
+    def _share(self, batch: Any) -> float:
+        """This process's part of the mean over the batch."""
+        own = rows_of(batch)
+        if self.source.sized:
+            return own / self.state.round.batch
+        return own / float(self.team.sum_(torch.tensor([float(own)], device=self.variables.device)))
+
+    def _count(self, batch: Any) -> None:
+        rows = self.state.round.batch if self.source.sized or not self.team.alone else rows_of(batch)
+        self.ledger.rows += rows
+        self.ledger.gradients += 1
+
+    def _name(self, batch: Any, every: int) -> None:
+        """What was not finite, and where."""
+        at = f"step {self.state.done}" if every == 1 else f"one of the {every} steps before step {self.state.done}"
+        what = "objective and constraints"
+        if batch is not None:
+            self.variables.write(self.before)
+            with torch.no_grad():
+                f, c = self.functions.both(batch)
+            names = [] if c is None else self.functions.layout.names()
+            broken = [] if c is None else [n for n, ok in zip(names, torch.isfinite(c).tolist(), strict=True) if not ok]
+            what = f"constraint {broken[0]!r}" if broken else "objective" if not bool(torch.isfinite(f)) else what
+        raise InputError(
+            f"{what} and gradients must be finite on every batch, got NaN or inf at {at} of the single loop "
+            f"(pass {self.state.passes + 1}, rate {self.method.rate:g}); the model is left as it was"
+        )
+
+    def end(self) -> Tensor:
+        """The point of the round: the average of its last iterates, where means make sense."""
+        average = self.method.average and self.prox.empty
+        x = self.core.state.average if average else self.core.state.x
+        self.variables.write(x)
+        return self.variables.read()
+
+    def penalties(self) -> tuple[Vector, Vector]:
+        """(weights, beta), one per constraint, on the host."""
+        engine = self.core.engine
+        if engine is None or engine.state.beta is None:
+            nothing = self.functions.layout.multipliers(None)
+            return nothing, nothing + 1.0
+        numbers = torch.stack([engine.weights(), engine.state.beta]).tolist()
+        first, second = self.team.agree(numbers[0]), self.team.agree(numbers[1])
+        return self.functions.layout.multipliers(first), self.functions.layout.multipliers(second)
+
+    def scales(self) -> Tensor:
+        """The step matrix at its full rate: the first metric of full batches."""
+        return self.steps.scales() * self.method.rate
+
+    def finish(self) -> None:
+        """No step follows: what only steps need is dropped."""
+        if self.core.engine is not None:
+            self.state.virtual = self.core.engine.state.history.iterations
+        self.state.core, self.state.moments, self.state.finished = None, None, True

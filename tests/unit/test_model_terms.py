@@ -1,0 +1,257 @@
+"""Models: derivatives against dense automatic differentiation, shapes, names, parameters and errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+jax = pytest.importorskip("jax")
+import jax.numpy as jnp  # noqa: E402
+
+import auglag  # noqa: E402
+from auglag.model import Model  # noqa: E402
+from auglag.model.local import dependencies  # noqa: E402
+from auglag.model.precision import double  # noqa: E402
+
+
+def product(x, p):
+    return p[0] * x[0] * jnp.sin(x[1]) + x[2] ** 2
+
+
+def pair(x, p):
+    return jnp.stack([x[0] * x[1], p[0] * x[0] - x[2]])
+
+
+def whole(x):
+    """A function that takes its variables as one array."""
+    return jnp.sum(x**2) + x[:2] @ x[1:]
+
+
+FUNCTIONS = {"product": (product, 1, ()), "pair": (pair, 1, (2,)), "whole": (whole, 0, ())}
+
+
+def dense(model, parts):
+    """f and c of a model as plain functions of x, one element after the other."""
+
+    def f(x):
+        return sum(fn(x[jnp.asarray(i)], p) if q else fn(x[jnp.asarray(i)]) for fn, q, i, p in parts["f"])
+
+    def c(x):
+        rows = jnp.zeros(model.m)
+        for fn, q, i, p, r in parts["c"]:
+            v = fn(x[jnp.asarray(i)], p) if q else fn(x[jnp.asarray(i)])
+            rows = rows.at[jnp.asarray(r)].add(v)
+        return rows
+
+    return f, c
+
+
+def random_model(seed):
+    """A model with random terms, whose index arrays repeat variables within and between elements."""
+    rng = np.random.default_rng(seed)
+    m, parts = Model(), {"f": [], "c": []}
+    n = int(rng.integers(1, 6))
+    m.var(n)
+    for name in rng.choice(list(FUNCTIONS), 4):
+        fn, q, output = FUNCTIONS[name]
+        size = int(rng.integers(0, 4))
+        index = rng.integers(0, n, (3, size))
+        values = rng.normal(size=size)
+        par = (values,) * q
+        kind = rng.integers(3) if m.m else rng.integers(2)
+        if output and kind == 0:
+            kind = 1
+        if kind == 0:
+            m.objective(fn, *index, par=par)
+            parts["f"] += [(fn, q, index[:, e], values[e : e + 1]) for e in range(size)]
+            continue
+        if kind == 1:
+            rows = np.asarray(m.constraint(fn, *index, par=par))
+        else:
+            rows = rng.integers(0, m.m, (size, *output))
+            m.add(rows, fn, *index, par=par)
+        parts["c"] += [(fn, q, index[:, e], values[e : e + 1], rows[e]) for e in range(size)]
+    return m, parts, rng
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 10**6))
+def test_derivatives_are_those_of_dense_automatic_differentiation(seed):
+    m, parts, rng = random_model(seed)
+    problem = m.problem()
+    x, y = rng.normal(size=m.n), rng.normal(size=m.m)
+    with double():
+        f, c = dense(m, parts)
+        assert problem.f(x) == pytest.approx(float(f(x)), abs=1e-12)
+        np.testing.assert_allclose(problem.c(x), c(x), atol=1e-12)
+        if parts["f"]:
+            np.testing.assert_allclose(problem.grad(x), jax.grad(f)(x), atol=1e-12)
+        np.testing.assert_allclose(problem.jac(x).toarray(), jax.jacfwd(c)(x), atol=1e-12)
+        lagrangian = lambda x: f(x) + y @ c(x)  # noqa: E731
+        np.testing.assert_allclose(problem.hess(x, y).toarray(), jax.hessian(lagrangian)(x), atol=1e-11)
+        v = rng.normal(size=m.n)
+        np.testing.assert_allclose(problem.hessp(x, y, v), jax.hessian(lagrangian)(x) @ v, atol=1e-11)
+
+
+def test_patterns_are_the_same_at_every_point():
+    m = Model()
+    x = m.var(4)
+    m.constraint(lambda x: jnp.where(x[0] > 100.0, x[0] ** 3, jnp.maximum(x[1], 50.0)), x[:-1], x[1:])
+    problem = m.problem()
+    y = np.ones(3)
+    near, far = problem.jac(np.zeros(4)), problem.jac(np.full(4, 200.0))
+    assert near.nnz == far.nnz == 6
+    np.testing.assert_array_equal(near.indices, far.indices)
+    assert problem.hess(np.zeros(4), y).nnz == problem.hess(np.full(4, 200.0), y).nnz == 3
+    assert problem.hess(np.full(4, 200.0), y)[0, 0] == pytest.approx(6 * 200.0)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda a, b, c: jnp.stack([a + b, c]), [[1, 1, 0], [0, 0, 1]]),
+        (lambda a, b, c: jnp.concatenate([jnp.stack([a, b])[::-1], c[None]]), [[0, 1, 0], [1, 0, 0], [0, 0, 1]]),
+        (lambda a, b, c: jnp.sum(jnp.stack([a, b])) + jnp.sign(c), [[1, 1, 0]]),
+        (lambda a, b, c: jnp.where(c > 0, a, b), [[1, 1, 0]]),
+        (lambda a, b, c: jax.nn.relu(b) * jax.nn.sigmoid(c), [[0, 1, 1]]),
+        (lambda a, b, c: jnp.linalg.norm(jnp.stack([a, b])), [[1, 1, 0]]),
+    ],
+)
+def test_dependencies_are_found_from_the_operations(function, expected):
+    found = dependencies(function, 3, 0)
+    wanted = np.array(expected, dtype=bool)
+    assert (found | ~wanted).all(), "a dependency was missed"
+    if function.__code__.co_names[-1:] != ("None",):
+        assert (found >= wanted).all()
+
+
+def test_linear_rows_are_known_and_terms_added_to_them_count():
+    m = Model()
+    x = m.var(3)
+    rows = m.constraint(lambda x: 2.0 * x[0] - 1.0, x)
+    m.add(rows[:2], lambda x: x[0] ** 2, x[1:])
+    linear = m.problem().linear()
+    np.testing.assert_array_equal(linear.rows, [2])
+    np.testing.assert_allclose(linear.matrix.toarray(), [[0, 0, 2]])
+    np.testing.assert_allclose(linear.constant, [-1])
+
+
+def test_shapes_broadcast_and_results_come_back_in_them():
+    m = Model()
+    x = m.var((3, 2), name="x", lb=0.0, start=0.5)
+    t = m.var(name="t", lb=-10.0)
+    m.objective(lambda x: x[0], t)
+    rows = m.constraint(lambda x, p: x[1] - p[0] * x[0], x, t, par=(np.array([1.0, 2.0]),), lb=0.0, name="above")
+    total = m.constraint(lambda x: x[0] - 3.0, x[0, 0], name="total")
+    m.add(np.broadcast_to(total, x.ravel()[1:].shape), lambda x: x[0], x.ravel()[1:])
+    assert rows.shape == (3, 2)
+    assert total.shape == ()
+    s = m.solve()
+    assert s.success
+    assert s["x"].shape == s["above"].shape == (3, 2)
+    assert s["t"].shape == ()
+    assert s["x"].sum() == pytest.approx(3.0)
+    assert s.values["x"][:, 1] * 2 == pytest.approx(float(s["t"]), abs=1e-5)
+    assert s.multipliers["above"].sum() == pytest.approx(-1.0, abs=1e-5)  # an active lower side
+    np.testing.assert_allclose(s[x[:, 0]], s["x"][:, 0])
+    assert s.bound_multipliers["x"].shape == (3, 2)
+
+
+def test_a_parameter_changes_between_solves_and_a_warm_start_helps():
+    m = Model()
+    x = m.var(5, name="x")
+    target = m.parameter(np.arange(5.0), name="target")
+    m.objective(lambda x, p: (x[0] - p[0]) ** 4 + (x[0] - p[0]) ** 2, x, par=(target,))
+    m.constraint(lambda x, p: x[0] + x[1] - p[0], x[:1], x[1:2], par=(target[3],))
+    first = m.solve()
+    assert first["x"][2:] == pytest.approx([2, 3, 4], abs=1e-4)
+    assert first["x"][:2].sum() == pytest.approx(3.0)
+    again = m.solve(warm_start=first)
+    assert again.result.nit_inner == 0
+    second = m.solve(par={"target": np.zeros(5)})
+    assert np.abs(second["x"]).max() < 1e-4
+    m.set(target[4:], [7.0])
+    assert m.solve()["x"][4] == pytest.approx(7.0, abs=1e-4)
+
+
+def test_bounds_starts_and_sides_can_be_changed():
+    m = Model()
+    x = m.var(2, name="x", lb=0.0)
+    rows = m.constraint(lambda x: x[0] + x[1], x[:1], x[1:], lb=1.0, name="sum")
+    m.objective(lambda x, p: p[0] * x[0], x, par=([1.0, 2.0],))
+    assert m.solve().fun == pytest.approx(1.0)
+    m.set("x", ub=[0.25, np.inf])
+    assert m.solve().fun == pytest.approx(0.25 + 1.5)
+    m.set(rows, lb=2.0, ub=5.0)
+    assert m.solve().fun == pytest.approx(0.25 + 3.5)
+    m.set(x, start=[0.1, 0.2])
+    np.testing.assert_allclose(m.problem().x0, [0.1, 0.2])
+    with pytest.raises(auglag.InputError, match=r"lb of 'x' must be at most ub, got 9.0 and 0.25 in entry \(0,\)"):
+        m.set(x, lb=9.0)
+
+
+def test_double_precision_does_not_depend_on_the_setting_of_jax():
+    before = jax.config.jax_enable_x64
+    m = Model()
+    x = m.var(1)
+    m.constraint(lambda x: x[0] - 1.0 - 1e-12, x)
+    assert m.problem().c(np.ones(1))[0] == pytest.approx(-1e-12, rel=1e-3)
+    assert jax.config.jax_enable_x64 == before
+
+
+def a_model():
+    m = Model()
+    return m, m.var(4, name="x"), m.parameter(np.ones(4), name="p")
+
+
+ERRORS = [
+    (lambda m, x, p: m.var(4, name="x"), "names must differ, and 'x' is taken"),
+    (lambda m, x, p: m.var(-1), "shape must be a nonnegative integer or a tuple of them, got -1"),
+    (lambda m, x, p: m.var(3, lb=[1, 2]), r"lb of .* must broadcast to the shape \(3,\), got \(2,\)"),
+    (
+        lambda m, x, p: m.var(2, lb=1, ub=[2, 0], name="v"),
+        r"lb of 'v' must be at most ub, got 1.0 and 0.0 in entry \(1,\)",
+    ),
+    (lambda m, x, p: m.var(2, start=np.nan), "start of .* must be finite"),
+    (lambda m, x, p: m.objective(lambda x: x[0]), "objective 0 needs at least one index array"),
+    (lambda m, x, p: m.objective(lambda x: x[0], [4]), r"index array 0 of objective 0 must lie in 0 .. 3, got 4"),
+    (
+        lambda m, x, p: m.objective(lambda x: x[0], [0.5]),
+        "index array 0 of objective 0 must hold integers, got float64",
+    ),
+    (lambda m, x, p: m.objective(lambda x: x[0], p), "must hold variables, got parameter 'p': pass it in par="),
+    (lambda m, x, p: m.objective(lambda x: [x[0], 1.0], x), r"must return a number, got shape \(2,\)"),
+    (lambda m, x, p: m.objective(lambda x: "no", x), "must return a number, an array or a tuple|not a valid JAX type"),
+    (
+        lambda m, x, p: m.constraint(lambda x: x[0] + x[1], x[:2], x[:3], name="s"),
+        r"of constraint 's' must have shapes that broadcast, got \(2,\), \(3,\)",
+    ),
+    (lambda m, x, p: m.constraint(lambda x: x[0], x, lb=1, eq=1), "takes either eq or lb and ub, got both"),
+    (lambda m, x, p: m.constraint(lambda x, p: x[0], x, par=(np.inf,)), r"par\[0\] of .* must be finite, got inf"),
+    (lambda m, x, p: m.add([0], lambda x: x[0], x[:1]), r"rows of term 0 must lie in 0 .. -1, got 0"),
+    (
+        lambda m, x, p: m.add(m.constraint(lambda x: x[0], x), lambda x: x[0], x[:1]),
+        r"must have the shape \(1,\) of its index arrays, got \(4,\)",
+    ),
+    (lambda m, x, p: m.objective(lambda x: x[0], m.constraint(lambda x: x[0], x)), "must hold variables, got rows"),
+    (lambda m, x, p: np.asarray(p), "parameter 'p' may change"),
+    (lambda m, x, p: m.set("q", 1.0), "the model has no 'q'; it has p, x"),
+    (lambda m, x, p: m.set(p), "a parameter takes a value and nothing else"),
+    (lambda m, x, p: Model().problem(), "a model needs variables"),
+    (lambda m, x, p: m.solve()["nothing"], "no variables or rows 'nothing'; it has x"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), ERRORS, ids=[message[:40] for _, message in ERRORS])
+def test_errors_name_the_term_the_demand_and_the_value(call, message):
+    with pytest.raises((auglag.InputError, TypeError), match=message):
+        call(*a_model())
+
+
+def test_an_exception_of_a_function_names_its_term():
+    m, x, _ = a_model()
+    with pytest.raises(IndexError) as caught:
+        m.constraint(lambda x: x[1], x, name="next")
+    assert "constraint 'next', called with 1 variables" in " ".join(caught.value.__notes__)
