@@ -407,20 +407,22 @@ def pstorm_complexity(constants: Constants, oracle: StochasticConstants, run: Ru
 
 
 def exponents(method: str, *, stochastic_constraints: bool) -> tuple[float, float]:
-    """(a, b) of the stochastic evaluations delta^-a eps^-b, up to logarithms, of `method` "spg" or "pstorm".
+    """(a, b) of the evaluations delta^-a eps^-b, up to logarithms, of `method` "pg", "spg" or "pstorm".
 
-    Theorem "overall-epochs": (2, 6), and (2, 7) with stochastic constraints; Corollary "pstorm_Overall": (3/2, 4), and
-    (3/2, 5).
+    Theorem "complexity_inner_deter", proximal gradient, nothing stochastic: (0, 3). Theorem "overall-epochs": (2, 6),
+    and (2, 7) with stochastic constraints; Corollary "pstorm_Overall": (3/2, 4), and (3/2, 5).
     """
     if method not in _EXPONENTS:
         raise InputError(f"method must be one of {', '.join(map(repr, _EXPONENTS))}, got {method!r}")
+    if method == "pg" and stochastic_constraints:
+        raise InputError("stochastic_constraints must be False for the method 'pg', which samples nothing, got True")
     of_delta, of_eps = _EXPONENTS[method]
     return of_delta, of_eps + float(stochastic_constraints)
 
 
 #: 72 (1 + 1/sqrt 2)^2: four times the constant of E ||G||^2, by Markov's inequality with ||G|| <= eta / 2.
 _MARKOV = 72.0 * (1.0 + 1.0 / math.sqrt(2.0)) ** 2
-_EXPONENTS = {"spg": (2.0, 6.0), "pstorm": (1.5, 4.0)}
+_EXPONENTS = {"pg": (0.0, 3.0), "spg": (2.0, 6.0), "pstorm": (1.5, 4.0)}
 
 
 def _evaluations(enough: float, r: float, T_1: int) -> Evaluations:

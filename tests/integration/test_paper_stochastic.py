@@ -6,6 +6,7 @@ import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
@@ -84,19 +85,43 @@ def test_a_record_without_a_column_is_made_again(tmp_path: Path, monkeypatch: py
     assert complete([job], path, 1)[job.key]["trace"]["c_norm"] == record["trace"]["c_norm"]
 
 
-def test_slopes_of_complexity_are_fitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slopes_of_complexity_are_fitted_and_those_above_the_bound_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fake(job: complexity.Job) -> dict[str, object]:
-        steps = None if job.eps < 0.1 and job.name.startswith("PStorm") else int(100 * job.eps**-3 * (1 + job.trial))
-        return {"key": job.key, "steps": steps}
+        levels = complexity.WAYS[job.name].levels
+        power = 4.5 if job.name == "PStorm, deterministic c" else 2.5
+        steps = [None if eps < 0.05 and "SGD" in job.name else round(100 * eps**-power) for eps in levels]
+        return {"key": job.key, "eps": list(levels), "steps": steps, "full": steps}
 
     monkeypatch.setattr(complexity, "measure", fake)
-    text = complexity.run(tmp_path, quick=True, workers=1).read_text()
-    assert "| proximal gradient | 3 | 3.00 | [3.00, 3.00]" in text
-    assert (tmp_path / "complexity.png").exists()
+    text = " ".join(complexity.run(tmp_path, quick=True, workers=1).read_text().split())
+    assert "| proximal gradient | eps^-3 | 2.50 | [2.50, 2.50] |" in text
+    assert "| SGD, stochastic c | eps^-7 | 2.50 | [2.50, 2.50] | 0.562 to 0.0562 | 1.00 |" in text
+    assert "Over the whole range PStorm, deterministic c is above the bound." in text
+    assert "PStorm, deterministic c from eps = 0.562 to 0.178 (4.5 against 4, [4.50, 4.50])" in text
+    assert "limit" in text
+    assert all((tmp_path / f"complexity.{kind}").exists() for kind in ("png", "pdf", "svg"))
 
 
-def test_the_problem_of_complexity_is_solved_by_each_method() -> None:
-    for name in complexity.THEORY:
-        eps = 0.3 if "c" in name.split()[-1] else 0.1
-        record = complexity.measure(complexity.Job(name, eps, 0, 50_000))
-        assert record["steps"] is not None, name
+def test_eps_of_complexity_spans_at_least_a_decade_and_a_half() -> None:
+    for way in complexity.WAYS.values():
+        assert way.levels[0] / way.levels[-1] >= 10**1.5 * 0.99
+        assert list(way.levels) == sorted(way.levels, reverse=True)
+
+
+@pytest.mark.parametrize("name", complexity.WAYS)
+def test_work_to_a_smaller_eps_is_never_less(name: str) -> None:
+    record = complexity.measure(complexity.Job(name, 0, 20_000))
+    steps = [s for s in record["steps"] if s is not None]
+    assert len(steps) >= 3
+    assert steps == sorted(steps)
+    assert record["full"][: len(steps)] == sorted(record["full"][: len(steps)])
+    assert record["steps"][len(steps) :] == [None] * (len(record["steps"]) - len(steps))
+
+
+def test_the_two_problems_of_complexity_are_one_in_the_mean() -> None:
+    x = np.linspace(-1.0, 1.0, complexity.N)
+    exact, noisy = (complexity.problem_of(0, noisy_constraint=noisy).evaluate(x) for noisy in (False, True))
+    assert exact.f == noisy.f
+    np.testing.assert_allclose(exact.c, noisy.c, rtol=1e-12)

@@ -117,6 +117,7 @@ def test_the_printed_exponents() -> None:
     assert theory.exponents("spg", stochastic_constraints=True) == (2.0, 7.0)
     assert theory.exponents("pstorm", stochastic_constraints=False) == (1.5, 4.0)
     assert theory.exponents("pstorm", stochastic_constraints=True) == (1.5, 5.0)
+    assert theory.exponents("pg", stochastic_constraints=False) == (0.0, 3.0)
 
 
 POSITIVE = st.floats(1e-3, 1e3)
@@ -453,7 +454,11 @@ def test_pstorm_without_noise_would_need_no_steps() -> None:
         (lambda: replace(RUN, merit_1=-9.0).omega(CONSTANTS), r"merit_1 must be finite and at least the lower bound"),
         (lambda: theory.spg_complexity(CONSTANTS, ORACLE, RUN, delta=0.0), r"delta must lie in \(0, 1\), got 0"),
         (lambda: theory.pstorm_complexity(CONSTANTS, ORACLE, RUN, delta=2.0), r"delta must lie in \(0, 1\), got 2"),
-        (lambda: theory.exponents("svrg", stochastic_constraints=True), "method must be one of 'spg', 'pstorm', got"),
+        (
+            lambda: theory.exponents("svrg", stochastic_constraints=True),
+            "method must be one of 'pg', 'spg', 'pstorm', got",
+        ),
+        (lambda: theory.exponents("pg", stochastic_constraints=True), "stochastic_constraints must be False for the"),
     ],
 )
 def test_bad_values_are_refused(make: Callable[[], Any], text: str) -> None:

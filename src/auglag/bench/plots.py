@@ -34,8 +34,8 @@ def profile_plot(profile: Profile, *, title: str = "", width: float = 5.0) -> Fi
 
     Sizes are inches, as everywhere here.
     """
-    with _style():
-        figure = _figure(width, _height(profile))
+    with styled():
+        figure = sheet(width, _height(profile))
         end = profile.limit if profile.limit < math.inf else _end(profile)
         labels = _performance(figure.add_subplot(title=title), profile, looks(profile.solvers), end)
         return _finished(figure, [labels])
@@ -47,8 +47,8 @@ def figure1(panels: Mapping[Setting, Profile]) -> Figure:
         raise InputError("panels must hold at least one setting, got none")
     rows = math.ceil(len(panels) / 2)
     look = looks([s for profile in panels.values() for s in profile.solvers])
-    with _style():
-        figure = _figure(7.2, 2.55 * rows)
+    with styled():
+        figure = sheet(7.2, 2.55 * rows)
         labels = []
         for i, (setting, profile) in enumerate(panels.items()):
             axes = figure.add_subplot(rows, min(2, len(panels)), i + 1)
@@ -84,8 +84,8 @@ def panels(profiles: Mapping[str, Profile], *, columns: int = 4) -> Figure:
 
 def data_profile_plot(profile: Profile, *, title: str = "", width: float = 5.0) -> Figure:
     """A data profile: the fraction solved within kappa (n + 1) gradients, on a logarithmic axis."""
-    with _style():
-        figure = _figure(width, _height(profile))
+    with styled():
+        figure = sheet(width, _height(profile))
         axes = figure.add_subplot(title=title)
         found = profile.positions[profile.solved & (profile.positions > 0)]
         low, high = (float(found.min()) / 1.5, float(found.max()) * 1.1) if found.size else (0.1, 10.0)
@@ -104,8 +104,8 @@ def solved_at_plot(records: Sequence[Record], *, title: str = "", width: float =
     counts: list[tuple[int, ...]] = [row[1:4] for row in rows]
     total = len({instance(r) for r in records})
     markers = ("o", "D", "s")
-    with _style():
-        figure = _figure(width, 0.9 + 0.26 * len(rows))
+    with styled():
+        figure = sheet(width, 0.9 + 0.26 * len(rows))
         axes = figure.add_subplot()
         for y, row in enumerate(counts):
             axes.plot([min(row), max(row)], [y, y], color="#BBBBBB", linewidth=1.2, zorder=1)
@@ -146,7 +146,7 @@ def save(figure: Figure, path: str | Path) -> list[Path]:
         "png": {"Software": None},
     }
     written = []
-    with _style():
+    with styled():
         for kind, content in metadata.items():
             target = base.with_name(f"{base.name}.{kind}")
             figure.savefig(target, format=kind, metadata=content)
@@ -157,18 +157,24 @@ def save(figure: Figure, path: str | Path) -> list[Path]:
 # -------------------------------------------------------------------------------------------------------------- drawing
 
 
-def _style() -> Any:
-    """Our settings of matplotlib, as a context."""
+def styled() -> Any:
+    """Our settings of matplotlib, as a context: the look of Figure 1."""
     try:
         return importlib.import_module("matplotlib").rc_context(RC)
     except ImportError as error:
         raise MissingExtra(f"plots need matplotlib: {INSTALL}") from error
 
 
-def _figure(width: float, height: float) -> Figure:
+def sheet(width: float, height: float) -> Figure:
     """A figure that belongs to no window and to no list of figures."""
-    sheet: Figure = importlib.import_module("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
-    return sheet
+    page: Figure = importlib.import_module("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
+    return page
+
+
+def sample(label: str, look: Look, *, marker: str = "") -> Any:
+    """A piece of a line for a legend."""
+    line = importlib.import_module("matplotlib.lines").Line2D
+    return line([], [], color=look.colour, linestyle=look.line, marker=marker, markersize=2.5, label=label)
 
 
 def _finished(figure: Figure, labels: Iterable[EndLabels]) -> Figure:

@@ -1,116 +1,165 @@
-"""Measured numbers of inner steps against eps, beside the exponents of the paper's complexity theorems.
+"""Measured numbers of gradients against eps, beside the exponents of the paper's complexity theorems.
 
-The problem meets the assumptions: f and c are smooth and nonconvex (a quartic in a bounded box, g its indicator), the
-constraint is a sphere on which the Jacobian does not vanish, noise is Gaussian with bounded variance. For every eps the
-methods run under Algorithm 1 (and 2) until R <= eps on the exact functions; the slope of log(steps) against log(1/eps)
-is fitted over all trials, with a bootstrap interval over the trials.
+The problem meets the assumptions: f is a mean of sigmoid losses, smooth and nonconvex; the constraints
+(q_j'x)^2 / 2 = 1/2, j = 1, 2, 3, have a nonconvex feasible set on which the Jacobian has full rank; g is the indicator
+of a box. Where constraints are stochastic, every sample has its own multiple of (q_j'x)^2, with mean 1. One stochastic
+gradient is D(x, y, z) of one row for f, and two independent rows for each constraint.
 
-Theory: proximal gradient eps^-3; stochastic proximal gradient eps^-6 (deterministic constraints) and eps^-7; PStorm
-eps^-4 and eps^-5. These are worst cases: a measured slope below them is agreement, one above would be a contradiction.
+Everything runs with `preset="paper"`: Algorithm 1 with proximal gradient, or with Algorithm 2 (restarts from x_k as
+printed) and SGD or PStorm. eta'_k = 1/k does not depend on eps, so that one run down to the least eps has the runs to
+all larger ones inside it: the work for eps is that until the first iterate with R <= eps on the exact functions.
+
+Theory, up to logarithms (`auglag.theory.exponents`): proximal gradient eps^-3; stochastic proximal gradient eps^-6
+(deterministic constraints) and eps^-7; PStorm eps^-4 and eps^-5. These are worst cases, with constants that are not
+small: a slope above the bound between two values of eps does not contradict them, one that stays would.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
-from auglag._typing import Vector
+from auglag import theory
+from auglag._typing import Matrix, Vector
 from auglag.paper.jobs import Record, Watch, complete, load, unfinished
 
-N, ROWS = 10, 4000
-THEORY = {
-    "proximal gradient": 3.0,
-    "SGD, deterministic c": 6.0,
-    "SGD, stochastic c": 7.0,
-    "PStorm, deterministic c": 4.0,
-    "PStorm, stochastic c": 5.0,
+N, ROWS, ROWS_OF_C = 10, 2000, 3
+#: Trials: each has its own data, start and seed.
+TRIALS = 10
+#: A sampled run ends after so many stochastic gradients.
+LIMIT = 10_000_000
+#: A deterministic one after so many proximal gradient iterations.
+DETERMINISTIC_LIMIT = 200_000
+QUICK_LIMIT = 100_000
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One curve: an inner method, and whether the constraints are sampled, too."""
+
+    name: str
+    method: str  #: as `auglag.theory.exponents` calls it
+    noisy_constraint: bool
+    levels: tuple[float, ...]  #: eps, falling
+
+    @property
+    def bound(self) -> float:
+        """The exponent of 1/eps in the theory."""
+        return theory.exponents(self.method, stochastic_constraints=self.noisy_constraint)[1]
+
+    @property
+    def sampled(self) -> bool:
+        """Whether work is counted in stochastic gradients; if not, in proximal gradient iterations on all rows."""
+        return self.method != "pg"
+
+
+def _levels(first: float, decades: float, per_decade: int = 4) -> tuple[float, ...]:
+    """Falling from `first`, as round numbers of three digits."""
+    count = round(decades * per_decade)
+    return tuple(float(f"{first * 10 ** (-i / per_decade):.3g}") for i in range(count + 1))
+
+
+_SAMPLED = _levels(0.562, 1.5)
+WAYS = {
+    way.name: way
+    for way in (
+        Way("proximal gradient", "pg", False, _levels(0.562, 2.75)),
+        Way("SGD, deterministic c", "spg", False, _SAMPLED),
+        Way("SGD, stochastic c", "spg", True, _SAMPLED),
+        Way("PStorm, deterministic c", "pstorm", False, _SAMPLED),
+        Way("PStorm, stochastic c", "pstorm", True, _SAMPLED),
+    )
 }
-EPS = {"proximal gradient": (1e-1, 3e-2, 1e-2, 3e-3, 1e-3), "sampled": (0.8, 0.57, 0.4, 0.28, 0.2, 0.14)}
-LIMIT = 150_000
-TRIALS = 6
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One method, one eps, one trial."""
+    """One method, one trial: a run down to the least eps."""
 
     name: str
-    eps: float
     trial: int
     limit: int
 
     @property
     def key(self) -> str:
-        return f"{self.name}/{self.eps:g}/{self.trial}" + ("" if self.limit == LIMIT else f"/{self.limit}")
+        return f"{self.name}/{self.trial}/{self.limit}"
 
     def run(self) -> Record:
         return measure(self)
 
     def whole(self, record: Record) -> bool:
-        return "steps" in record
+        return record.get("eps") == list(WAYS[self.name].levels)
 
 
 def problem_of(trial: int, *, noisy_constraint: bool) -> Any:
-    """min mean sum_j (x_j^4/4 - x_j^2/2 + a_ij x_j) s.t. mean b_i (||x||^2 - 1) = 0, |x_j| <= 2."""
+    """min mean_i sigmoid(-t_i a_i'x) s.t. mean_i s_ij^2 (q_j'x)^2 / 2 = 1/2, |x| <= 3, mean_i s_ij^2 = 1."""
     from auglag import prox
-    from auglag.stochastic import FunctionBlock, StochasticProblem
+    from auglag.stochastic import LinearBlock, StochasticProblem
 
     rng = np.random.default_rng(trial)
-    a = 0.5 * rng.standard_normal((ROWS, N))
-    a += 0.3 * rng.standard_normal(N) - a.mean(axis=0)
-    b = 1.0 + 0.25 * rng.standard_normal(ROWS)
-    b += 1.0 - b.mean()
-    loss = FunctionBlock(
-        N,
-        1,
-        data=a,
-        objective=lambda x, z: float(np.sum(x**4 / 4 - x**2 / 2 + z.mean(axis=0) * x)),
-        gradient=lambda x, z: x**3 - x + z.mean(axis=0),
-    )
-    if noisy_constraint:
-        sphere = FunctionBlock(
-            N, 1, data=b, constraints=lambda x, z: [z.mean() * (x @ x - 1.0)],
-            vjp=lambda x, z, w: 2 * w[0] * z.mean() * x,
-        )  # fmt: skip
-    else:
-        sphere = FunctionBlock(
-            N, 1, exact=True, constraints=lambda x, z: [x @ x - 1.0], vjp=lambda x, z, w: 2 * w[0] * x
-        )  # fmt: skip
-    return StochasticProblem([loss, sphere], lower=[0.0], upper=[0.0], g=prox.Box(-2.0, 2.0))
+    rows, weights = rng.standard_normal((ROWS, N)), rng.standard_normal(N)
+    target = np.where(rows @ weights + 1.5 * rng.standard_normal(ROWS) > 0.0, 1.0, -1.0)
+    directions = np.linalg.qr(rng.standard_normal((N, ROWS_OF_C)))[0].T
+    blocks = [LinearBlock(rows, target, loss="sigmoid", objective=1.0, constraints=np.zeros(ROWS_OF_C))]
+    for j, q in enumerate(directions):
+        size = 1.0 + 0.25 * rng.standard_normal(ROWS if noisy_constraint else 1)
+        size /= np.sqrt(np.mean(size**2))
+        blocks.append(LinearBlock(np.outer(size, q), 0.0, loss="squared", constraints=np.eye(ROWS_OF_C)[j]))
+    half = np.full(ROWS_OF_C, 0.5)
+    return StochasticProblem(blocks, lower=half, upper=half, g=prox.Box(-3.0, 3.0))
+
+
+def start(trial: int) -> Vector:
+    """x_1 of a trial."""
+    return np.random.default_rng(10_000 + trial).uniform(-1.5, 1.5, N)
 
 
 def measure(job: Job) -> Record:
-    """Steps until R <= eps, or None if the limit came first."""
-    import auglag
-    from auglag.stochastic import SGD, AdaptiveEpochs, FullBatchProblem, InverseSqrt, PStorm, minimize
-
-    problem = problem_of(job.trial, noisy_constraint="stochastic c" in job.name)
-    x0 = np.random.default_rng(10_000 + job.trial).uniform(-1.5, 1.5, N)
-    rules: dict[str, Any] = {
-        "penalty": auglag.Adaptive(initial=1.0, gamma=2.0, tau=0.8),
-        "dual": auglag.Full(y_max=100.0),
+    """For every eps the gradients until R <= eps, None if the limit came first; and full evaluations until then."""
+    way = WAYS[job.name]
+    problem = problem_of(job.trial, noisy_constraint=way.noisy_constraint)
+    course = _sampled(job, way, problem) if way.sampled else _deterministic(job, way, problem)
+    work, full, residual = (np.array(column) for column in zip(*course, strict=True))
+    first = [np.flatnonzero(residual <= eps) for eps in way.levels]
+    return {
+        "key": job.key,
+        "eps": list(way.levels),
+        "steps": [int(work[at[0]]) if at.size else None for at in first],
+        "full": [int(full[at[0]]) if at.size else None for at in first],
     }
-    if job.name == "proximal gradient":
-        result = auglag.minimize(
-            FullBatchProblem(problem, x0), tol=job.eps, inner="proximal-gradient", scaling=False,
-            tolerance=auglag.PowerLaw(1.0, 1.0), budget=auglag.Budget(inner=None, outer=2000), **rules,
-        )  # fmt: skip
-        steps = result.nit_inner if result.success else None
-    else:
-        method = SGD if job.name.startswith("SGD") else PStorm
-        found = minimize(
-            problem, x0, method=method(step=InverseSqrt(0.5), batch=1),
-            epochs=AdaptiveEpochs(initial=16, restart=False), tol=job.eps, seed=job.trial,
-            tolerance=auglag.PowerLaw(1.0, 1.0), max_epochs=None, max_gradients=job.limit, **rules,
-        )  # fmt: skip
-        steps = found.gradients if found.success else None
-    return {"key": job.key, "steps": steps}
+
+
+def _sampled(job: Job, way: Way, problem: Any) -> list[tuple[float, float, float]]:
+    """(stochastic gradients, full-batch evaluations, R) at every iterate x_k."""
+    from auglag.stochastic import SGD, InverseSqrt, PStorm, minimize
+
+    method = (SGD if way.method == "spg" else PStorm)(step=InverseSqrt(1.0), batch=1)
+    found = minimize(
+        problem, start(job.trial), preset="paper", method=method, tol=way.levels[-1], seed=job.trial, max_epochs=None,
+        max_gradients=job.limit,
+    )  # fmt: skip
+    rows = enumerate(found.trace, 1)
+    return [(r["gradients"], i, r["residual"]) for i, r in rows if r["k"] == 0 or (r["accepted"] and r["p"] > 0)]
+
+
+def _deterministic(job: Job, way: Way, problem: Any) -> list[tuple[float, float, float]]:
+    """(proximal gradient iterations, gradients, R) at every iterate x_k."""
+    import auglag
+    from auglag.stochastic import FullBatchProblem
+
+    found = auglag.minimize(
+        FullBatchProblem(problem, start(job.trial)), preset="paper", inner="proximal-gradient", tol=way.levels[-1],
+        budget=auglag.Budget(inner=job.limit, outer=20_000),
+    )  # fmt: skip
+    counts = np.cumsum([(row["inner_iterations"], row["evaluations"]) for row in found.history], axis=0)
+    return [(i, g, row["residual"]) for (i, g), row in zip(counts, found.history, strict=True)]
 
 
 def run(output: Path, *, quick: bool = False, workers: int = 2, watch: Watch | None = None) -> Path:
@@ -118,13 +167,12 @@ def run(output: Path, *, quick: bool = False, workers: int = 2, watch: Watch | N
 
     `watch` is told how many of how many are done.
     """
+    from auglag.paper import complexity_report as report
+
     output = Path(output)
     output.mkdir(parents=True, exist_ok=True)
-    jobs = _jobs(quick)
-    records = complete(jobs, output / "complexity.jsonl", workers, watch)
-    fits = {name: _fit([job for job in jobs if job.name == name], records) for name in THEORY}
-    _draw(fits, output)
-    return _write(fits, len({job.trial for job in jobs}), jobs[0].limit, output)
+    records = complete(_jobs(quick), output / "complexity.jsonl", workers, watch)
+    return report.write(fits(records, quick=quick), _limit(quick), output)
 
 
 def remaining(output: Path, *, quick: bool = False) -> int:
@@ -132,90 +180,83 @@ def remaining(output: Path, *, quick: bool = False) -> int:
     return len(unfinished(_jobs(quick), load(Path(output) / "complexity.jsonl")))
 
 
+def _limit(quick: bool) -> int:
+    return QUICK_LIMIT if quick else LIMIT
+
+
 def _jobs(quick: bool) -> list[Job]:
-    count, limit = (3, 30_000) if quick else (TRIALS, LIMIT)
-    jobs = []
-    for name in THEORY:
-        levels = EPS[name] if name in EPS else EPS["sampled"]
-        jobs += [Job(name, eps, t, limit) for eps in (levels[:3] if quick else levels) for t in range(count)]
-    return jobs
+    trials = range(3 if quick else TRIALS)
+    return [
+        Job(way.name, trial, _limit(quick) if way.sampled else DETERMINISTIC_LIMIT)
+        for way in WAYS.values()
+        for trial in trials
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------- fitting
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """A slope of log(median work) against log(1/eps), with a 95 % bootstrap interval over the trials."""
+
+    first: float  #: from this eps
+    last: float  #: to this one
+    value: float
+    low: float
+    high: float
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The slope of log steps against log 1/eps, with its interval, and the points behind it."""
+    """The work of one curve, and its slopes over all levels of eps and over half-decades."""
 
+    way: Way
     eps: Vector
-    steps: Vector  #: (trials, eps), NaN where the limit came first
-    slope: float
-    interval: tuple[float, float]
-    used: int  #: smallest levels of eps at which every trial finished
+    steps: Matrix  #: (trials, eps), inf where the limit came first
+    full: Matrix  #: full evaluations until then; inf likewise
+    used: int  #: so many levels, the largest: three quarters of the trials reached each of them
+    whole: Slope
+    local: tuple[Slope, ...]
+
+    def quantiles(self, *shares: float) -> list[Vector]:
+        """Of the work over the trials, on the levels used; a trial that did not get there counts as inf."""
+        return [np.quantile(self.steps[:, : self.used], share, axis=0, method="inverted_cdf") for share in shares]
 
 
-def _fit(jobs: list[Job], records: Mapping[str, Record]) -> Fit:
-    levels = sorted({job.eps for job in jobs}, reverse=True)
-    found = {(job.trial, job.eps): records[job.key]["steps"] for job in jobs}
-    trials = sorted({job.trial for job in jobs})
-    steps = np.array([[found[trial, eps] for eps in levels] for trial in trials], dtype=np.float64)  # None: NaN
-    whole = int(np.sum(np.cumprod(np.isfinite(steps).all(axis=0))))
-    eps = np.array(levels)
-    if whole < 2:
-        return Fit(eps, steps, math.nan, (math.nan, math.nan), whole)
-    x, y = np.log(1.0 / eps[:whole]), np.log(np.maximum(steps[:, :whole], 1.0))
+def fits(records: Mapping[str, Record], *, quick: bool = False) -> dict[str, Fit]:
+    """The fit of every curve."""
+    jobs = _jobs(quick)
+    return {name: _fit(way, [records[job.key] for job in jobs if job.name == name]) for name, way in WAYS.items()}
+
+
+def _fit(way: Way, found: Iterable[Record]) -> Fit:
+    records = list(found)
+    steps, full = (np.array([_numbers(record[name]) for record in records]) for name in ("steps", "full"))
+    enough = np.mean(np.isfinite(steps), axis=0) >= 0.75
+    used, eps = int(np.sum(np.cumprod(enough))), np.array(way.levels)
+    span = 3  # levels in half a decade: two steps of a quarter
+    whole = _slope(eps[:used], steps[:, :used])
+    local = [_slope(eps[i : i + span], steps[:, i : i + span]) for i in range(0, used - span + 1)]
+    return Fit(way, eps, steps, full, used, whole, tuple(local))
+
+
+def _numbers(column: Iterable[float | None]) -> list[float]:
+    return [math.inf if value is None else max(float(value), 1.0) for value in column]
+
+
+def _slope(eps: Vector, steps: Matrix) -> Slope:
+    if len(eps) < 2:
+        return Slope(math.nan, math.nan, math.nan, math.nan, math.nan)
+    x, logs = np.log(1.0 / eps), np.log(steps)
+
+    def of(rows: Matrix) -> float:
+        middle = np.quantile(rows, 0.5, axis=0, method="inverted_cdf")
+        return float(np.polyfit(x, middle, 1)[0]) if np.isfinite(middle).all() else math.inf
+
     rng = np.random.default_rng(0)
-    slopes = [np.polyfit(x, y[rng.integers(0, len(y), len(y))].mean(axis=0), 1)[0] for _ in range(2000)]
-    low, high = np.quantile(slopes, [0.025, 0.975])
-    return Fit(eps, steps, float(np.polyfit(x, y.mean(axis=0), 1)[0]), (float(low), float(high)), whole)
-
-
-def _draw(fits: dict[str, Fit], output: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    from auglag.bench.style import COLOURS
-    from auglag.paper.stochastic_report import DASHES
-
-    figure, axis = plt.subplots(figsize=(6.0, 4.2))
-    for i, (name, fit) in enumerate(fits.items()):
-        colour, dash = COLOURS[i], (*DASHES, "-")[i]
-        label = f"{name}: slope {fit.slope:.2f} (bound {THEORY[name]:g})"
-        middle = np.exp(np.mean(np.log(np.maximum(fit.steps[:, : fit.used], 1.0)), axis=0))
-        axis.plot(1.0 / fit.eps[: fit.used], middle, dash, marker="o", markersize=3, color=colour, label=label)
-    axis.set(
-        xscale="log", yscale="log", xlabel="1 / eps",
-        ylabel="iterations (proximal gradient) or\nstochastic gradients, geometric mean",
-    )  # fmt: skip
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=7)
-    figure.tight_layout()
-    for suffix in ("pdf", "png"):
-        figure.savefig(output / f"complexity.{suffix}", dpi=110)
-    plt.close(figure)
-
-
-def _write(fits: dict[str, Fit], trials: int, limit: int, output: Path) -> Path:
-    lines = [
-        "# Inner steps against eps",
-        "",
-        f"{trials} trials; a sampled run ends after {limit} stochastic gradients of one row each. The slope is "
-        "fitted over the levels of eps at which every trial finished; 95 % bootstrap interval over trials.",
-        "",
-        "Steps are iterations for proximal gradient and stochastic gradients for the others; an iteration of PStorm "
-        "takes two. SGD and PStorm both run under Algorithm 2 with stepsize 0.5/sqrt(T) and PStorm with the momentum "
-        "of its constant schedule, not with the stepsizes of the theory: the slopes are those of this stepsize and of "
-        "the doubling of T as much as of the methods.",
-        "",
-        "| method | theory (at most) | measured slope | interval | eps used | steps, geometric mean |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name, fit in fits.items():
-        middle = np.exp(np.mean(np.log(np.maximum(fit.steps[:, : fit.used], 1.0)), axis=0))
-        eps, steps = ", ".join(f"{e:g}" for e in fit.eps[: fit.used]), ", ".join(f"{s:.0f}" for s in middle)
-        low, high = fit.interval
-        lines.append(f"| {name} | {THEORY[name]:g} | {fit.slope:.2f} | [{low:.2f}, {high:.2f}] | {eps} | {steps} |")
-    path = output / "complexity.md"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+    drawn = [of(logs[rng.integers(0, len(logs), len(logs))]) for _ in range(1000)]
+    low, high = np.quantile(drawn, [0.025, 0.975], method="inverted_cdf")
+    return Slope(float(eps[0]), float(eps[-1]), of(logs), float(low), float(high))

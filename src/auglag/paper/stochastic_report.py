@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from scipy import stats
 
 from auglag._typing import Vector
-from auglag.bench.style import COLOURS
+from auglag.bench import plots
+from auglag.bench.style import Look, looks
 from auglag.paper.neyman_pearson import Config, Job, Reference
 
-#: Lines differ in their dashes, too, for print in grey.
-DASHES = ("-", "--", "-.", ":")
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 #: A residual that is not finite is drawn and ranked as this.
 HUGE = 1e6
 #: 0 is compared as this, where logarithms are.
@@ -83,45 +85,42 @@ class Study:
 
 AXES = {"epochs": "passes over the data", "gradients": "stochastic gradients", "seconds": "seconds"}
 #: The paper's two, and the violation without the slack: see `auglag.paper.neyman_pearson`.
-MEASURES = (("residual", "R"), ("c_norm", r"violation $\|c(x, s)\|$"), ("violation", r"$(c(x) - \hat c)_+$"))
+MEASURES = (("residual", "$R$"), ("c_norm", r"$\|c(x, s)\|$"), ("violation", r"$(c(x) - \hat c)_+$"))
+METHODS = {"sgd": "SGD", "pstorm": "PStorm", "svrg": "SVRG"}
 
 
 def draw(study: Study, name: str, configs: Sequence[Config], output: Path) -> None:
-    """One row per chat, R and violations side by side: mean and 95 % band over the trials; PDF and PNG."""
-    try:
-        import matplotlib
-    except ImportError:
-        from auglag.errors import InputError
+    """One row per chat, R and violations side by side: mean and 95 % band over the trials; PDF, SVG and PNG."""
+    plots.save(figure(study, name, configs), output / name)
 
-        raise InputError("figures need matplotlib: pip install 'auglag[plot]'") from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
 
-    measures = (*MEASURES, ("objective", "objective gap")) if name == "more" else MEASURES
-    figure, axes = plt.subplots(
-        len(study.chats), len(measures), figsize=(4.3 * len(measures), 2.5 * len(study.chats)), squeeze=False
-    )
-    for i, chat in enumerate(study.chats):
-        grid = study.grid(configs, chat)
-        for j, (column, title) in enumerate(measures):
-            axis = axes[i, j]
-            curves = [study.curves(config, chat, column, grid) for config in configs]
-            floor = _floor(axis, curves)
-            for config, found, colour, dash in zip(configs, curves, COLOURS, DASHES, strict=False):
-                _band(axis, grid, found, floor, colour, dash, _label(name, config))
-            axis.set(xscale="log", yscale="log", title=rf"{title}, $\hat c$ = {chat}", xlabel=AXES[study.work])
-            axis.grid(alpha=0.3)
-            if j == 0:
-                axis.set_ylabel("mean of trials")
-    axes[0, 0].legend(fontsize=7)
-    figure.tight_layout()
-    for suffix in ("pdf", "png"):
-        figure.savefig(output / f"{name}.{suffix}", dpi=110)
-    plt.close(figure)
+def figure(study: Study, name: str, configs: Sequence[Config]) -> Figure:
+    """The figure in the look of Figure 1: panels with letters, one legend, one label for each axis."""
+    measures = (*MEASURES, ("objective", r"gap $f/f^\ast - 1$")) if name == "more" else MEASURES
+    labels = [_label(name, config) for config in configs]
+    look = looks(labels)
+    with plots.styled():
+        page = plots.sheet(2.4 * len(measures), 0.5 + 1.7 * len(study.chats))
+        for i, chat in enumerate(study.chats):
+            grid = study.grid(configs, chat)
+            for j, (column, title) in enumerate(measures):
+                at = i * len(measures) + j
+                axes = page.add_subplot(len(study.chats), len(measures), at + 1)
+                curves = [study.curves(config, chat, column, grid) for config in configs]
+                floor = _floor(axes, curves)
+                for label, found in zip(labels, curves, strict=True):
+                    _band(axes, grid, found, floor, look[label])
+                axes.set(xscale="log", yscale="log")
+                axes.set_title(rf"({chr(97 + at)})  {title}, $\hat c = {chat}$", fontsize=8.5)
+        page.supxlabel(AXES[study.work], fontsize=9.0)
+        page.supylabel(f"mean of {study.trials} trials", fontsize=9.0)
+        lines = [plots.sample(label, look[label]) for label in labels]
+        page.legend(handles=lines, ncols=len(lines), frameon=False, loc="outside upper center", columnspacing=1.4)
+        return page
 
 
 def _label(name: str, config: Config) -> str:
-    return f"{config.method.upper()} (default settings)" if name == "more" else config.label
+    return f"{METHODS[config.method]} (default settings)" if name == "more" else config.label
 
 
 def _floor(axis: Any, curves: Sequence[Vector]) -> float:
@@ -135,15 +134,15 @@ def _floor(axis: Any, curves: Sequence[Vector]) -> float:
     return float(floor)
 
 
-def _band(axis: Any, grid: Vector, curves: Vector, floor: float, colour: str, dash: str, label: str) -> None:
+def _band(axis: Any, grid: Vector, curves: Vector, floor: float, look: Look) -> None:
     trials = len(curves)
     mean = np.mean(curves, axis=0)
     half = (
         stats.t.ppf(0.975, max(trials - 1, 1)) * np.std(curves, axis=0, ddof=1 if trials > 1 else 0) / np.sqrt(trials)
     )
-    axis.plot(grid, np.maximum(mean, floor), dash, color=colour, label=label, linewidth=1.4)
+    axis.plot(grid, np.maximum(mean, floor), color=look.colour, linestyle=look.line)
     low = np.maximum(mean - half, np.maximum(0.05 * mean, floor))  # a log axis has no place for 0
-    axis.fill_between(grid, low, np.maximum(mean + half, floor), color=colour, alpha=0.18, linewidth=0)
+    axis.fill_between(grid, low, np.maximum(mean + half, floor), color=look.colour, alpha=0.18, linewidth=0)
 
 
 # --------------------------------------------------------------------------------------------------------------- tables

@@ -363,8 +363,8 @@ class AugmentedLagrangian:
         self._after(test)
         entry = {
             "k": asked.k, "p": state.inner.p, "steps": made, "T": state.inner.steps, "residual": test.residual,
-            "dist": test.dist, "violation": test.violation, "objective": test.objective, "accepted": accepted,
-            "beta": asked.beta, "multipliers": test.y_hat.tolist(),
+            "dist": test.dist, "c_norm": test.c_norm, "violation": test.violation, "objective": test.objective,
+            "accepted": accepted, "beta": asked.beta, "multipliers": test.y_hat.tolist(),
         }  # fmt: skip
         state.trace.append(entry)
         return entry
