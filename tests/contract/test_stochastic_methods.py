@@ -63,7 +63,9 @@ def test_limits_end_it_with_the_best_point_certified(name: str) -> None:
     assert stopped.status is Status.TIME_LIMIT
 
 
-@pytest.mark.parametrize("method", [*METHODS, PStorm(momentum=0.5), PStorm(lipschitz=1.0)], ids=str)
+@pytest.mark.parametrize(
+    "method", [*METHODS, PStorm(momentum=0.5), PStorm(lipschitz=1.0), PStorm(first="enlarged")], ids=str
+)
 @pytest.mark.parametrize("backend", ["auto", "numpy"])
 def test_no_more_gradients_are_taken_than_allowed(method: object, backend: str) -> None:
     for most in (33, 34):

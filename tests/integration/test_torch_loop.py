@@ -60,6 +60,7 @@ def test_five_lines_more_solve_the_problem() -> None:
     reference = fit(linear(), NP.objective, {"false alarms": at_most(0.6, NP.false_alarms)}, (X, T), tol=1e-6)
     assert check.multipliers[0] == pytest.approx(reference.multipliers["false alarms"], abs=0.1)
     assert check.objective == pytest.approx(reference.fun, abs=0.05)
+    assert all(row["c_norm"] == pytest.approx(row["residual"] - row["dist"], abs=1e-12) for row in al.trace)
     assert any(row["accepted"] for row in al.trace)
 
 

@@ -37,31 +37,42 @@ def test_all_of_the_paper_is_made_step_by_step_and_ends_by_saying_where_it_is(tm
     monkeypatch.setattr(paper, "_left", lambda quick, output: dict.fromkeys(paper.SECONDS, 10))
     monkeypatch.setattr(paper, "_deterministic", lambda what, *rest: made.append((what, rest[-1])))
     monkeypatch.setattr(paper, "_stochastic", lambda figures, *rest: made.append(("stochastic", rest[-1])))
-    monkeypatch.setattr(paper, "_complexity", lambda *rest: made.append(("complexity", rest[-1])))
+    for name in ("pstorm", "complexity", "table1"):
+        monkeypatch.setattr(paper, f"_{name}", lambda *rest, name=name: made.append((name, rest[-1])))
     done = CliRunner().invoke(app, ["paper", "all", "--quick", "-o", str(tmp_path)])
     assert done.exit_code == 0, done.output
-    assert [name for name, _ in made] == ["fig1", "table2", "variants", "stochastic", "complexity"]
+    assert [name for name, _ in made] == ["fig1", "table2", "variants", "stochastic", "pstorm", "complexity", "table1"]
     later = [course.later for _, course in made if isinstance(course, Course)]
     assert later == sorted(later, reverse=True)
     assert later[-1] == 0.0
     assert str(Path(tmp_path) / "stochastic/stochastic.md") in done.output
+    assert (tmp_path / "report.html").exists()
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_an_interrupted_step_ends_with_its_own_status_and_keeps_what_is_done(tmp_path, monkeypatch):
     from auglag.paper import complexity
 
+    def made(job):
+        levels = complexity.WAYS[job.name].levels
+        return {
+            "key": job.key,
+            "eps": list(levels),
+            **{k: [int(100 / e**2) for e in levels] for k in ("steps", "full")},
+        }
+
     def interrupted(job):
         if job.trial:
             raise KeyboardInterrupt
-        return {"key": job.key, "steps": 7}
+        return made(job)
 
     monkeypatch.setattr(complexity, "measure", interrupted)
     done = CliRunner().invoke(app, ["paper", "complexity", "--quick", "-o", str(tmp_path), "--workers", "1"])
     assert done.exit_code == 130
     before = complexity.remaining(tmp_path / "complexity", quick=True)
     assert before == len(complexity._jobs(True)) - 1
-    monkeypatch.setattr(complexity, "measure", lambda job: {"key": job.key, "steps": int(100 / job.eps**2)})
+    monkeypatch.setattr(complexity, "measure", made)
     done = CliRunner().invoke(app, ["paper", "complexity", "--quick", "-o", str(tmp_path), "--workers", "1"])
     assert done.exit_code == 0
     assert complexity.remaining(tmp_path / "complexity", quick=True) == 0
-    assert complexity.remaining(tmp_path / "complexity") > 100  # quick runs have a smaller limit: they do not count
+    assert complexity.remaining(tmp_path / "complexity") > 40  # quick runs have a smaller limit: they do not count

@@ -35,6 +35,7 @@ METHODS = [
     PStorm(schedule="decreasing", batch=8, output="tail"),
     SVRG(step=ConstantStep(0.2), batch=6, period=17),
     SVRG(step=ConstantStep(0.2), batch=6, output="uniform"),
+    PStorm(schedule="cube-root", batch=8, first="enlarged", finish=True),
 ]
 
 

@@ -49,6 +49,9 @@ def test_the_schedules_of_pstorm() -> None:
     np.testing.assert_allclose(a, 0.1)
     assert b[0] == 1.0  # no past yet
     np.testing.assert_allclose(b[1:], 24 * 0.04 / (1 + 4 * 0.04))
+    a, b = PStorm(schedule="cube-root").sizes(8, CALL, L=2.0)
+    np.testing.assert_allclose(a, 1 / (8 * 2 * 2))  # the cube root of 8 is 2
+    np.testing.assert_allclose(b[1:], 24 / 16**2 / (1 + 4 / 16**2))  # a L = 1/16
     a, b = PStorm(schedule="decreasing").sizes(4, CALL, L=2.0)
     first = 4 ** (1 / 3) / 16
     np.testing.assert_allclose(a, [first / (t + 4) ** (1 / 3) for t in range(4)])
@@ -64,7 +67,8 @@ def test_the_schedules_of_pstorm() -> None:
         (lambda: ConstantStep(-1.0), "ConstantStep.value must be positive and finite, got -1.0"),
         (lambda: SGD(output="best"), "SGD.output must be one of"),
         (lambda: SGD(step=0.1), "SGD.step must be a StepRule such as InverseSqrt"),
-        (lambda: PStorm(schedule="cosine"), "PStorm.schedule must be 'constant' or 'decreasing', got 'cosine'"),
+        (lambda: PStorm(schedule="cosine"), "PStorm.schedule must be 'constant', 'decreasing' or 'cube-root', got"),
+        (lambda: PStorm(first="all"), "PStorm.first must be 'batch' or 'enlarged', got 'all'"),
         (lambda: PStorm(momentum=1.5), r"PStorm.momentum must lie in \(0, 1\], got 1.5"),
         (lambda: PStorm(step=DistanceOverGradients()), "PStorm.step must be one size per call"),
         (lambda: SVRG(period=0), "SVRG.period must be a positive integer or None, got 0"),

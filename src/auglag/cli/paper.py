@@ -58,7 +58,7 @@ def _deterministic(
 
 # ----------------------------------------------------------------------------------- the paper's stochastic section
 
-ALL = ("fig2", "fig3", "fig4", "fig5", "more")
+ALL = ("fig2", "fig3", "fig4", "fig5", "more", "rivals")
 Work = Annotated[str, typer.Option(help="Horizontal axis: epochs (passes over the data), gradients or seconds.")]
 
 
@@ -77,7 +77,7 @@ _stochastic_experiment("fig3", ("fig3",), "Figure 3: SGD, Algorithm 2 against a 
 _stochastic_experiment("fig4", ("fig4",), "Figure 4: PStorm, the four variants under Algorithm 2.")
 _stochastic_experiment("fig5", ("fig5",), "Figure 5: PStorm, Algorithm 2 against a fixed number of epochs.")
 _stochastic_experiment(
-    "stochastic", ALL, "Figures 2-5 together, with SVRG and our settings beside them, and one table."
+    "stochastic", ALL, "Figures 2-5 together, SVRG and our settings beside them, Stoc-iALM, and one table."
 )
 
 
@@ -85,6 +85,44 @@ _stochastic_experiment(
 def complexity(quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0) -> None:
     """Inner steps against eps, beside the exponents of the theory."""
     _complexity(quick, output, workers)
+
+
+@paper.command("pstorm")
+def pstorm(quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0) -> None:
+    """Which stepsize and momentum of PStorm agree with what the appendix says: eight candidates."""
+    _pstorm(quick, output, workers)
+
+
+def _pstorm(quick: bool, output: Path, workers: int, course: Course | None = None) -> None:
+    from auglag.paper import pstorm_readings as experiment
+
+    folder = output / "stochastic"
+    with kept(lambda: f"finished runs are kept in {folder / 'pstorm.jsonl'}"), Counted(course=course) as show:
+        table = experiment.run(folder, quick=quick, workers=workers or os.cpu_count() or 1, watch=show)
+    out.print(f"Table: {table}", markup=False)
+
+
+@paper.command("table1")
+def table1(quick: Quick = False, output: Output = Path("paper-output"), workers: Workers = 0) -> None:
+    """Table 1: methods and rivals, with work to the same R; takes what `complexity` and `stochastic` have measured."""
+    _table1(quick, output, workers)
+
+
+def _table1(quick: bool, output: Path, workers: int, course: Course | None = None) -> None:
+    from auglag.paper import table1 as experiment
+
+    with kept(lambda: f"finished runs are kept in {output / 'table1'}"), Counted(course=course) as show:
+        table = experiment.run(output, quick=quick, workers=workers or os.cpu_count() or 1, watch=show)
+    out.print(f"Table: {table}", markup=False)
+
+
+@paper.command("report")
+def report(quick: Quick = False, output: Output = Path("paper-output")) -> None:
+    """One HTML and one PDF file of what the other commands have left: figures, tables, statements and verdicts."""
+    from auglag.paper import report as pages
+
+    for path in pages.write(output, quick=quick):
+        out.print(f"Report: {path}", markup=False)
 
 
 def _complexity(quick: bool, output: Path, workers: int, course: Course | None = None) -> None:
@@ -111,7 +149,7 @@ def _stochastic(
 # ----------------------------------------------------------------------------------------------------------- everything
 
 #: CPU seconds of one run of a step, measured once: only their ratios matter, and only for the time left.
-SECONDS = {"fig1": 0.2, "variants": 0.2, "stochastic": 0.2, "complexity": 0.2}
+SECONDS = {"fig1": 0.2, "variants": 0.2, "stochastic": 0.2, "pstorm": 0.2, "complexity": 15.0, "table1": 0.5}
 
 
 @paper.command("all")
@@ -123,7 +161,7 @@ def everything(
     redo: Redo = False,
     work: Work = "epochs",
 ) -> None:
-    """Every figure and table of the paper, one after the other. Interrupted, it resumes."""
+    """Every figure and table of the paper, one after the other, then the report. Interrupted, it resumes."""
     output.mkdir(parents=True, exist_ok=True)
     left = _left(quick, output)
     shared = (quick, output, workers)
@@ -132,12 +170,15 @@ def everything(
         "table2": lambda course: _deterministic("table2", *shared, cluster, False),
         "variants": lambda course: _deterministic("variants", *shared, cluster, redo, course),
         "stochastic": lambda course: _stochastic(ALL, *shared, work, course),
+        "pstorm": lambda course: _pstorm(*shared, course),
         "complexity": lambda course: _complexity(*shared, course),
+        "table1": lambda course: _table1(*shared, course),
     }
     for i, (name, step) in enumerate(steps.items(), 1):
         err.print(f"{name} (step {i} of {len(steps)}), {left.get(name, 0)} runs to do", markup=False)
         later = sum(left[other] * SECONDS[other] for other in list(steps)[i:] if other in left)
         step(Course(SECONDS[name], later) if name in left else None)
+    report(quick, output)
     out.print("All of it:", markup=False)
     for path in RESULTS:
         out.print(f"  {output / path}", markup=False)
@@ -145,7 +186,8 @@ def everything(
 
 #: Where to look first.
 RESULTS = (
-    "figure1.html", "figure1.md", "table2.md", "variants.md", "stochastic/stochastic.md", "complexity/complexity.md",
+    "report.html", "report.pdf", "figure1.html", "figure1.md", "table2.md", "variants.md", "stochastic/stochastic.md",
+    "stochastic/pstorm.md", "complexity/complexity.md", "table1/table1.md",
 )  # fmt: skip
 
 
@@ -154,7 +196,8 @@ def _left(quick: bool, output: Path) -> dict[str, int]:
     from auglag.bench.runner import unfinished
     from auglag.bench.store import Store
     from auglag.paper import complexity as experiment
-    from auglag.paper import deterministic, figure1, neyman_pearson
+    from auglag.paper import deterministic, figure1, neyman_pearson, pstorm_readings
+    from auglag.paper import table1 as rivals
 
     names = {what: deterministic.problems(quick=quick, what=what) for what in ("fig1", "variants")}
     limits = deterministic.QUICK_LIMITS if quick else deterministic.LIMITS
@@ -165,5 +208,7 @@ def _left(quick: bool, output: Path) -> dict[str, int]:
         "fig1": len(first),
         "variants": len(second),
         "stochastic": neyman_pearson.remaining(output / "stochastic", quick=quick, figures=ALL),
+        "pstorm": pstorm_readings.remaining(output / "stochastic", quick=quick),
         "complexity": experiment.remaining(output / "complexity", quick=quick),
+        "table1": rivals.remaining(output, quick=quick),
     }

@@ -32,7 +32,7 @@ N, ROWS, ROWS_OF_C = 10, 2000, 3
 #: Trials: each has its own data, start and seed.
 TRIALS = 10
 #: A sampled run ends after so many stochastic gradients.
-LIMIT = 10_000_000
+LIMIT = 4_000_000
 #: A deterministic one after so many proximal gradient iterations.
 DETERMINISTIC_LIMIT = 200_000
 QUICK_LIMIT = 100_000
@@ -65,11 +65,11 @@ def _levels(first: float, decades: float, per_decade: int = 4) -> tuple[float, .
     return tuple(float(f"{first * 10 ** (-i / per_decade):.3g}") for i in range(count + 1))
 
 
-_SAMPLED = _levels(0.562, 1.5)
+_SAMPLED = _levels(1.78, 1.75)
 WAYS = {
     way.name: way
     for way in (
-        Way("proximal gradient", "pg", False, _levels(0.562, 2.75)),
+        Way("proximal gradient", "pg", False, _levels(1.78, 2.75)),
         Way("SGD, deterministic c", "spg", False, _SAMPLED),
         Way("SGD, stochastic c", "spg", True, _SAMPLED),
         Way("PStorm, deterministic c", "pstorm", False, _SAMPLED),
@@ -118,7 +118,7 @@ def problem_of(trial: int, *, noisy_constraint: bool) -> Any:
 
 def start(trial: int) -> Vector:
     """x_1 of a trial."""
-    return np.random.default_rng(10_000 + trial).uniform(-1.5, 1.5, N)
+    return np.random.default_rng(10_000 + trial).uniform(-3.0, 3.0, N)
 
 
 def measure(job: Job) -> Record:

@@ -36,6 +36,10 @@ PASSES = 2000.0
 COLUMNS = ("epochs", "gradients", "seconds", "residual", "c_norm", "violation", "objective")
 
 
+#: Other papers' methods: Stoc-iALM with the stepsize of the paper's fixed strategy, and with that of its own theory.
+RIVALS = {"stoc-ialm": "Stoc-iALM", "stoc-ialm-theory": "Stoc-iALM, stepsize of its theory"}
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -43,7 +47,7 @@ class Config:
 
     method: str  #: "sgd", "pstorm", "svrg"
     variant: str
-    inner: str  #: "adaptive" (Algorithm 2), "fixed", or "default" (our settings for the method)
+    inner: str  #: "adaptive" (Algorithm 2), "fixed", "default" (our settings for the method), or one of `RIVALS`
 
     @property
     def key(self) -> str:
@@ -54,7 +58,8 @@ class Config:
     def label(self) -> str:
         """The legend's entry."""
         outer = VARIANTS[self.variant]
-        return {"adaptive": outer, "fixed": f"{outer}, fixed", "default": f"{self.method.upper()}"}[self.inner]
+        known = {"adaptive": outer, "fixed": f"{outer}, fixed", "default": f"{self.method.upper()}"} | RIVALS
+        return known[self.inner]
 
 
 FIGURES: dict[str, tuple[Config, ...]] = {}
@@ -67,6 +72,12 @@ for _number, _method in ((2, "sgd"), (4, "pstorm")):
     )
 #: Not in the paper: variance reduction under Algorithm 2 with our settings, beside SGD and PStorm with ours.
 FIGURES["more"] = tuple(Config(method, "adaptive-full", "default") for method in ("svrg", "sgd", "pstorm"))
+#: Nor this: Stoc-iALM of the paper's Table 1, beside Algorithm 2 and the fixed strategy with the same inner method.
+FIGURES["rivals"] = (
+    Config("pstorm", "adaptive-full", "adaptive"),
+    Config("pstorm", "adaptive-full", "fixed"),
+    *(Config("pstorm", "always-short", name) for name in RIVALS),
+)
 
 
 @final
@@ -148,22 +159,26 @@ def start() -> Any:
     return np.random.default_rng(2024).standard_normal(57)
 
 
+def settings(config: Config) -> dict[str, Any]:
+    """What `auglag.stochastic.minimize` is told of a curve."""
+    from auglag.stochastic import PStorm
+
+    if config.inner == "stoc-ialm-theory":
+        return {"preset": "stoc-ialm", "method": PStorm(schedule="cube-root", first="enlarged", finish=True)}
+    if config.inner in RIVALS:
+        return {"preset": config.inner}
+    preset = {"adaptive": "paper", "fixed": "paper-fixed", "default": None}[config.inner]
+    return {"method": config.method, "preset": preset, "variant": config.variant}
+
+
 def solve(job: Job) -> Record:
     """One run, as a record."""
     from auglag.stochastic import minimize
 
     problem, began = problem_of(job.chat, job.trial), time.process_time()
-    preset = {"adaptive": "paper", "fixed": "paper-fixed", "default": None}[job.config.inner]
     result = minimize(
-        problem,
-        start(),
-        method=job.config.method,
-        preset=preset,
-        variant=job.config.variant,
-        tol=1e-12,
-        seed=job.trial,
-        max_epochs=job.passes,
-    )
+        problem, start(), tol=1e-12, seed=job.trial, max_epochs=job.passes, **settings(job.config)
+    )  # fmt: skip
     trace = {name: [_short(row[name]) for row in result.trace] for name in COLUMNS}
     # p = 0: the work ended before the first call of a subproblem; x_k again, with multipliers of the next one.
     trace["iterate"] = [int(row["k"] == 0 or (row["accepted"] and row["p"] > 0)) for row in result.trace]
@@ -207,7 +222,7 @@ def run(
     output = Path(output)
     output.mkdir(parents=True, exist_ok=True)
     names = tuple(figures)
-    chats, trials, passes = _size(quick)
+    chats, trials, passes = size(quick)
     began = time.monotonic()
     records = complete(_jobs(quick, names), output / "runs.jsonl", workers, watch)
     study = report.Study(records, chats, trials, passes, work, time.monotonic() - began)
@@ -226,14 +241,14 @@ def remaining(output: Path, *, quick: bool = False, figures: Iterable[str] = tup
     return len(unfinished(_jobs(quick, figures), load(Path(output) / "runs.jsonl")))
 
 
-def _size(quick: bool) -> tuple[tuple[float, ...], int, float]:
+def size(quick: bool) -> tuple[tuple[float, ...], int, float]:
     """The chats, the number of trials, the passes over the data."""
     return (CHATS[::3], 3, 120.0) if quick else (CHATS, TRIALS, PASSES)
 
 
 def _jobs(quick: bool, figures: Iterable[str]) -> list[Runnable]:
     """The optima of all trials, and every run of the figures once."""
-    chats, trials, passes = _size(quick)
+    chats, trials, passes = size(quick)
     pairs = [(chat, trial) for chat in chats for trial in range(trials)]
     configs = dict.fromkeys(config for name in figures for config in FIGURES[name])
     references = [Reference(*pair) for pair in pairs]

@@ -135,7 +135,7 @@ class PStorm(Method):
 
 def cube_root(L: float, steps: int) -> float:
     """a = 1 / (8 L T^(1/3)): the first stepsize of the decreasing schedule, and the rate of a constant one."""
-    return 1.0 / (8.0 * L * steps ** (1 / 3))
+    return 1.0 / (8.0 * L * math.pow(steps, 1 / 3))
 
 
 def momentum(a: float, L: float) -> float:

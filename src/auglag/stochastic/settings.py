@@ -96,9 +96,13 @@ PRESETS: dict[str, Settings] = {
     "paper": _PAPER,
     # The rival of its figures 3 and 5: 100 epochs per subproblem, stepsize 0.1, beta_1 = 1.
     "paper-fixed": replace(_FIXED, penalty=Adaptive(initial=1.0, gamma=1.5, tau=0.8)),
-    # Stoc-iALM, Li et al. (2023): PStorm with a fixed number of epochs, beta_k growing every time, short dual steps.
+    # Stoc-iALM, Li et al. (2023): beta_k growing every time, short dual steps, PStorm with an enlarged first batch and
+    # a postprocessing step; epochs, stepsize, beta_1 and gamma are those of the fixed strategy above.
     "stoc-ialm": replace(
-        _FIXED, method=PStorm(step=ConstantStep(0.1)), penalty=Always(initial=1.0, gamma=1.5), dual=Short()
+        _FIXED,
+        method=PStorm(step=ConstantStep(0.1), first="enlarged", finish=True),
+        penalty=Always(initial=1.0, gamma=1.5),
+        dual=Short(),
     ),
 }
 

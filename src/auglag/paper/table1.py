@@ -1,0 +1,370 @@
+"""Table 1 of the paper, its methods and its rivals, with work to the same R that was measured here beside it.
+
+Deterministic methods: gradients of f until R <= 1e-3 on the Hock-Schittkowski problems of the package, and until R <=
+1e-1, 1e-2 and 1e-3 on the full-batch form of the problem of `auglag.paper.complexity`. Stochastic ones: stochastic
+gradients on that problem, and passes over the data on Neyman-Pearson classification; both are read from the runs of
+`auglag paper complexity` and `auglag paper stochastic`, and left out where those were not made. Stoc-iALM's runs on the
+problem of complexity are made here.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from auglag.bench.rendering import Cell, Table
+from auglag.bench.summary import write_tables
+from auglag.paper import complexity, neyman_pearson
+from auglag.paper.complexity import TRIALS, problem_of, start
+from auglag.paper.jobs import Record, Runnable, Watch, complete, load, unfinished
+from auglag.paper.neyman_pearson import CHATS, PASSES, Config
+from auglag.paper.neyman_pearson import Job as NeymanPearson
+
+#: The accuracy asked for on the Hock-Schittkowski problems, that of the paper's Table 2.
+HS_EPS = 1e-3
+#: R to which work is compared on the other two problems.
+FULL_EPS = (1e-1, 1e-2, 1e-3)
+SAMPLED_EPS = (0.317, 0.1, 0.0317)
+PASSES_EPS = (1e-1, 3e-2, 1e-2)
+#: Limits of one run.
+INNER, OUTER, STOCHASTIC = 20_000, 1_000, 4_000_000
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A row of the paper's Table 1, and how it is run here."""
+
+    method: str
+    objective: str
+    constraint: str
+    assumptions: str
+    complexity: str
+    deterministic: tuple[str, ...] = ()  #: keys of `DETERMINISTIC`
+    sampled: str = ""  #: a name of `complexity.WAYS`, or "Stoc-iALM"
+    data: tuple[Config, ...] = ()  #: curves of Neyman-Pearson classification
+
+
+#: How the deterministic methods are called.
+DETERMINISTIC: dict[str, dict[str, Any]] = {
+    "iALM": {"preset": "ialm"},
+    "iPPM": {"preset": "ippm"},
+    "ALGENCAN": {"preset": "algencan"},
+    "proposed, proximal gradient": {"preset": "paper", "inner": "proximal-gradient"},
+    "proposed, L-BFGS-B": {"preset": "paper"},
+    "auglag, default": {},
+}
+_SGD, _PSTORM = (Config(method, "adaptive-full", "adaptive") for method in ("sgd", "pstorm"))
+_STOC = tuple(Config("pstorm", "always-short", name) for name in neyman_pearson.RIVALS)
+_D, _S = "deterministic", "stochastic"
+TABLE1 = (
+    Printed("iALM (Sahin et al. 2019)", _D, _D, "1, 2", "eps^-4", ("iALM",)),
+    Printed("iPPM (Li et al. 2021)", _D, _D, "1, 2", "eps^-3", ("iPPM",)),
+    Printed("ALGENCAN (Birgin and Martinez 2020)", _D, _D, "1, 2", "outer loop: log(1/eps)", ("ALGENCAN",)),
+    Printed("Stoc-iALM (Li et al. 2023)", _S, _S, "1 to 5", "eps^-5", (), "Stoc-iALM", _STOC),
+    Printed("proposed, proximal gradient", _D, _D, "1, 2", "eps^-3",
+            ("proposed, proximal gradient", "proposed, L-BFGS-B")),
+    Printed("proposed, SGD", _S, _D, "1 to 4", "eps^-6", (), "SGD, deterministic c"),
+    Printed("proposed, SGD", _S, _S, "1 to 4", "eps^-7", (), "SGD, stochastic c", (_SGD,)),
+    Printed("proposed, PStorm", _S, _D, "1 to 5", "eps^-4", (), "PStorm, deterministic c"),
+    Printed("proposed, PStorm", _S, _S, "1 to 5", "eps^-5", (), "PStorm, stochastic c", (_PSTORM,)),
+)  # fmt: skip
+#: What stands beside the rows on Neyman-Pearson classification.
+BESIDE = (
+    *(Config(method, "adaptive-full", "fixed") for method in ("sgd", "pstorm")),
+    *(Config(method, "adaptive-full", "default") for method in ("sgd", "pstorm", "svrg")),
+)
+
+
+# ----------------------------------------------------------------------------------------------------------- the runs
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A deterministic method on one Hock-Schittkowski problem."""
+
+    way: str
+    problem: str
+
+    @property
+    def key(self) -> str:
+        return f"hs/{self.way}/{self.problem}"
+
+    def run(self) -> Record:
+        from scipy.optimize import Bounds, NonlinearConstraint
+
+        import auglag
+        from auglag.problems.hock_schittkowski import get
+
+        known = get(self.problem)
+        rows = [NonlinearConstraint(row.fun, row.lower, row.upper, jac=row.jac) for row in known.rows]
+        found = auglag.minimize(
+            known.fun, known.x0, jac=known.grad, bounds=Bounds(known.lower, known.upper), constraints=rows, tol=HS_EPS,
+            budget=auglag.Budget(inner=INNER, outer=OUTER), **DETERMINISTIC[self.way],
+        )  # fmt: skip
+        return {"key": self.key, "gradients": found.njev if found.success else None}
+
+    def whole(self, record: Record) -> bool:
+        return "gradients" in record
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FullBatch:
+    """A deterministic method on the problem of complexity, with all its rows."""
+
+    way: str
+    trial: int
+    eps: float
+
+    @property
+    def key(self) -> str:
+        return f"full/{self.way}/{self.trial}/{self.eps:g}"
+
+    def run(self) -> Record:
+        import auglag
+        from auglag.stochastic import FullBatchProblem
+
+        problem = FullBatchProblem(problem_of(self.trial, noisy_constraint=False), start(self.trial))
+        budget = auglag.Budget(inner=INNER, outer=OUTER)
+        found = auglag.minimize(problem, tol=self.eps, budget=budget, **DETERMINISTIC[self.way])
+        return {"key": self.key, "gradients": found.njev if found.success else None}
+
+    def whole(self, record: Record) -> bool:
+        return "gradients" in record
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StocIALM:
+    """Stoc-iALM on the problem of complexity with stochastic constraints."""
+
+    trial: int
+    limit: int
+
+    @property
+    def key(self) -> str:
+        return f"stoc-ialm/{self.trial}/{self.limit}"
+
+    def run(self) -> Record:
+        from dataclasses import replace
+
+        from auglag.stochastic import PRESETS, PStorm, minimize
+
+        method = PRESETS["stoc-ialm"].method
+        assert isinstance(method, PStorm)
+        problem = problem_of(self.trial, noisy_constraint=True)
+        found = minimize(
+            problem, start(self.trial), preset="stoc-ialm", method=replace(method, batch=1), tol=SAMPLED_EPS[-1],
+            seed=self.trial, max_epochs=None, max_gradients=self.limit,
+        )  # fmt: skip
+        rows = [row for row in found.trace if row["k"] > 0 and row["p"] > 0]
+        first = [next((row["gradients"] for row in rows if row["residual"] <= eps), None) for eps in SAMPLED_EPS]
+        return {"key": self.key, "eps": list(SAMPLED_EPS), "gradients": first}
+
+    def whole(self, record: Record) -> bool:
+        return record.get("eps") == list(SAMPLED_EPS)
+
+
+def _jobs(quick: bool) -> list[Runnable]:
+    from auglag.problems.hock_schittkowski import PROBLEMS
+
+    trials, limit = (2, complexity.QUICK_LIMIT) if quick else (TRIALS, STOCHASTIC)
+    names = list(PROBLEMS)[:: 8 if quick else 1]
+    jobs: list[Runnable] = [Known(way, name) for way in DETERMINISTIC for name in names]
+    jobs += [FullBatch(way, t, eps) for way in DETERMINISTIC for t in range(trials) for eps in FULL_EPS]
+    return [*jobs, *(StocIALM(trial, limit) for trial in range(trials))]
+
+
+def run(output: Path, *, quick: bool = False, workers: int = 2, watch: Watch | None = None) -> Path:
+    """Make the runs that `output`/table1/runs.jsonl does not have and write `table1.md` beside it."""
+    folder = Path(output) / "table1"
+    folder.mkdir(parents=True, exist_ok=True)
+    records = complete(_jobs(quick), folder / "runs.jsonl", workers, watch)
+    found = tables(records, Path(output), quick=quick)
+    write_tables(folder / "table1.md", "Table 1 of the paper, with what was measured", found, _TEXT)
+    return folder / "table1.md"
+
+
+def remaining(output: Path, *, quick: bool = False) -> int:
+    """How many runs `run` has still to make."""
+    return len(unfinished(_jobs(quick), load(Path(output) / "table1" / "runs.jsonl")))
+
+
+# --------------------------------------------------------------------------------------------------------- the tables
+
+_TEXT = """    auglag paper stochastic && auglag paper complexity && auglag paper table1
+
+The paper's assumptions: 1, f, c and the Jacobian of c are Lipschitz and bounded; 2, a constraint qualification (no
+violated iterate is a stationary point of the violation); 3, there is a stochastic oracle; 4, it is unbiased and its
+variance bounded; 5, it is Lipschitz in mean square. Complexities are up to logarithms. R is the paper's residual.
+A dash: not a method for this problem, or runs that were not made.
+"""
+
+
+def tables(records: Mapping[str, Record], output: Path, *, quick: bool = False) -> list[Table]:
+    """Table 1 with one measured column for each kind of problem, and what is behind each column."""
+    sampled = _sampled_work(records, output, quick)
+    data = _passes(output, quick)
+    solved = _known(records, quick)
+    return [_main(solved, _full(records, quick), sampled, data), _hs(solved), _full_table(records, quick),
+            _sampled_table(sampled), _passes_table(data)]  # fmt: skip
+
+
+Solved = Mapping[str, Mapping[str, int]]
+Reached = Mapping[str, Sequence[tuple[float, int, int]]]  #: median work, runs that got there, runs; one for each eps
+
+
+def _main(solved: Solved, full: Reached, sampled: Reached, data: Reached) -> Table:
+    lines: list[tuple[Cell, ...]] = []
+    for row in TABLE1:
+        hs = [f"{_median(solved[w].values())} ({len(solved[w])} solved)" for w in row.deterministic if w in solved]
+        full_work = [_one(full[w][1]) for w in row.deterministic if w in full]
+        steps = _one(sampled[row.sampled][1]) if row.sampled in sampled else None
+        passes = [_one(data[config.key][1]) for config in row.data if config.key in data]
+        lines.append(
+            (
+                row.method,
+                row.objective,
+                row.constraint,
+                row.assumptions,
+                row.complexity,
+                " / ".join(hs) or None,
+                " / ".join(full_work) or None,
+                steps,
+                " / ".join(passes) or None,
+            )
+        )
+    columns = ("method", "objective", "constraints", "assumptions", "complexity", f"HS, gradients to {HS_EPS:g}",
+               f"full batch, gradients to {FULL_EPS[1]:g}", f"sampled, gradients to {SAMPLED_EPS[1]:.2g}",
+               f"Neyman-Pearson, passes to {PASSES_EPS[1]:g}")  # fmt: skip
+    notes = (
+        "Medians over the runs that got there; in brackets how many did. Two numbers in a cell: the proposed method "
+        "with proximal gradient / with L-BFGS-B; Stoc-iALM with the stepsize of the paper's fixed strategy / of its "
+        "own theory.",
+    )
+    return Table("Table 1", columns, tuple(lines), notes)
+
+
+def _known(records: Mapping[str, Record], quick: bool) -> Solved:
+    found: dict[str, dict[str, int]] = {way: {} for way in DETERMINISTIC}
+    for job in _jobs(quick):
+        if isinstance(job, Known) and records[job.key]["gradients"] is not None:
+            found[job.way][job.problem] = records[job.key]["gradients"]
+    return found
+
+
+def _common(solved: Solved) -> list[str]:
+    return sorted(set.intersection(*(set(found) for found in solved.values())))
+
+
+def _hs(solved: Solved) -> Table:
+    from auglag.problems.hock_schittkowski import PROBLEMS
+
+    common = _common(solved)
+    lines = [
+        (way, len(found), _median(found.values()), _median([found[name] for name in common]))
+        for way, found in solved.items()
+    ]
+    columns = ("method", f"R <= {HS_EPS:g}", "median gradients", f"on the {len(common)} that all solve")
+    note = f"{len(PROBLEMS)} problems; at most {INNER:,} inner and {OUTER:,} outer iterations each."
+    return Table("Hock-Schittkowski problems", columns, tuple(lines), (note,))
+
+
+def _full(records: Mapping[str, Record], quick: bool) -> Reached:
+    jobs = [job for job in _jobs(quick) if isinstance(job, FullBatch)]
+    return {
+        way: [_reached([records[j.key]["gradients"] for j in jobs if (j.way, j.eps) == (way, eps)]) for eps in FULL_EPS]
+        for way in DETERMINISTIC
+    }
+
+
+def _full_table(records: Mapping[str, Record], quick: bool) -> Table:
+    found = _full(records, quick)
+    lines = [(way, *(_one(cell) for cell in cells)) for way, cells in found.items()]
+    return Table("The problem of complexity, full batch: gradients", ("method", *_to(FULL_EPS)), tuple(lines))
+
+
+def _sampled_work(records: Mapping[str, Record], output: Path, quick: bool) -> Reached:
+    """Stochastic gradients on the problem of complexity."""
+    mine = [records[job.key]["gradients"] for job in _jobs(quick) if isinstance(job, StocIALM)]
+    found = {"Stoc-iALM": [_reached([row[i] for row in mine]) for i in range(len(SAMPLED_EPS))]}
+    try:
+        fits = complexity.fits(load(output / "complexity" / "complexity.jsonl"), quick=quick)
+    except KeyError:  # those runs were not made, or not all
+        return found
+    for name, fit in fits.items():
+        if fit.way.sampled:
+            at = [list(fit.eps).index(eps) for eps in SAMPLED_EPS]
+            found[name] = [_reached([s if np.isfinite(s) else None for s in fit.steps[:, i]]) for i in at]
+    return found
+
+
+def _sampled_table(found: Reached) -> Table:
+    lines = [(name, *(_one(cell) for cell in cells)) for name, cells in found.items()]
+    columns = ("method", *_to(SAMPLED_EPS))
+    note = "Stoc-iALM is measured at the ends of its subproblems, with stochastic constraints."
+    return Table("The problem of complexity, sampled: stochastic gradients", columns, tuple(lines), (note,))
+
+
+def _passes(output: Path, quick: bool) -> Reached:
+    """Passes over the data until the first iterate with R <= eps, over all chats and trials."""
+    records = load(output / "stochastic" / "runs.jsonl")
+    chats, trials, passes = neyman_pearson.size(quick)
+    found = {}
+    for config in (*_STOC, _SGD, _PSTORM, *BESIDE):
+        keys = [NeymanPearson(config, chat, trial, passes).key for chat in chats for trial in range(trials)]
+        if all(key in records for key in keys):
+            traces = [records[key]["trace"] for key in keys]
+            found[config.key] = [_reached([_first(trace, eps) for trace in traces]) for eps in PASSES_EPS]
+    return found
+
+
+def _first(trace: Record, eps: float) -> float | None:
+    rows = zip(trace["epochs"], trace["residual"], trace["iterate"], strict=True)
+    return next((epochs for epochs, residual, iterate in rows if iterate and residual <= eps), None)
+
+
+def _passes_table(found: Reached) -> Table:
+    names = {config.key: _name(config) for config in (*_STOC, _SGD, _PSTORM, *BESIDE)}
+    lines = [(names[key], *(_one(cell) for cell in cells)) for key, cells in found.items()]
+    note = (
+        f"chat = {', '.join(map(str, CHATS))}, at most {PASSES:g} passes. An iterate is measured when its subproblem "
+        "ends: with a fixed number of epochs that is every 158 passes with SGD, every 315 with PStorm."
+    )
+    return Table(
+        "Neyman-Pearson classification: passes over the data", ("method", *_to(PASSES_EPS)), tuple(lines), (note,)
+    )
+
+
+def _name(config: Config) -> str:
+    method = {"sgd": "SGD", "pstorm": "PStorm", "svrg": "SVRG"}[config.method]
+    if config.inner in neyman_pearson.RIVALS:
+        return config.label
+    what = {"adaptive": "Algorithm 2", "fixed": "fixed epochs", "default": "our settings"}[config.inner]
+    return f"{method}, {what}"
+
+
+def _reached(work: Sequence[float | None]) -> tuple[float, int, int]:
+    there = [w for w in work if w is not None]
+    return (statistics.median(there) if there else float("nan"), len(there), len(work))
+
+
+def _one(cell: tuple[float, int, int]) -> str:
+    middle, there, runs = cell
+    return f"{middle:.0f} ({there}/{runs})" if there else f"none of {runs}"
+
+
+def _median(values: Any) -> str:
+    held = list(values)
+    return f"{statistics.median(held):g}" if held else "-"
+
+
+def _to(levels: Sequence[float]) -> tuple[str, ...]:
+    return tuple(f"R <= {eps:.2g}" for eps in levels)
