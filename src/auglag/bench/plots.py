@@ -67,8 +67,8 @@ def panels(profiles: Mapping[str, Profile], *, columns: int = 4) -> Figure:
         raise InputError("profiles must hold at least one panel, got none")
     rows = math.ceil(len(profiles) / columns)
     look = looks([s for profile in profiles.values() for s in profile.solvers])
-    with _style():
-        figure = _figure(7.2, 1.6 * rows + 0.4)
+    with styled():
+        figure = sheet(7.2, 1.6 * rows + 0.4)
         for i, (title, profile) in enumerate(profiles.items()):
             axes = figure.add_subplot(rows, columns, i + 1)
             _performance(axes, profile, look, FAILURE_RATIO)
