@@ -65,7 +65,7 @@ def places(starts: Any, x0: Vector | None, lower: Vector, upper: Vector, seed: i
     around x0 (`SPREAD`; reflected at a single bound). Anything else is an array or an iterable of points.
     """
     if not isinstance(starts, int | np.integer) or isinstance(starts, bool):
-        if not isinstance(starts, Iterable):
+        if not isinstance(starts, Iterable) or isinstance(starts, str):
             raise InputError(f"starts must be a number, an array or an iterable of points, got {starts!r:.80}")
         points = [check_x0(start, f"starts[{k}]") for k, start in enumerate(starts)]
         if not points:
@@ -74,6 +74,8 @@ def places(starts: Any, x0: Vector | None, lower: Vector, upper: Vector, seed: i
             if start.size != lower.size:
                 raise InputError(f"starts[{k}] must have {lower.size} entries, got {start.size}")
         return np.clip(points, lower, upper)
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise InputError(f"seed must be a whole number, 0 or more, got {seed!r:.80}")
     if starts < 1:
         raise InputError(f"starts must be at least 1, got {starts}")
     assert x0 is not None

@@ -83,7 +83,7 @@ def test_figure_1_has_four_panels_with_the_papers_titles_and_axis() -> None:
 
 
 def _curve(profile: Profile, figure: matplotlib.figure.Figure, solver: str) -> None:
-    drawn = figure.axes[0].get_lines()[2 * profile.solvers.index(solver)]
+    drawn = figure.axes[0].get_lines()[profile.solvers.index(solver)]
     x, y = drawn.get_data()
     at, values = profile.curve(solver)
     np.testing.assert_array_equal(x[: len(at)], at)

@@ -71,7 +71,8 @@ def panels(profiles: Mapping[str, Profile], *, columns: int = 4) -> Figure:
         figure = sheet(7.2, 1.6 * rows + 0.4)
         for i, (title, profile) in enumerate(profiles.items()):
             axes = figure.add_subplot(rows, columns, i + 1)
-            _performance(axes, profile, look, FAILURE_RATIO)
+            _steps(axes, profile, look, 1.0, FAILURE_RATIO)
+            axes.minorticks_off()
             axes.set_title(title, fontsize="x-small")
             axes.set_xticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
             axes.set_ylabel("" if i % columns else r"$\rho_s(\alpha)$")
@@ -200,18 +201,26 @@ def _performance(axes: Axes, profile: Profile, look: Mapping[str, Look], end: fl
 def _lines(axes: Axes, profile: Profile, look: Mapping[str, Look], low: float, high: float) -> EndLabels:
     """The step functions on [low, high), logarithmic, each with its name at its end."""
     labels = EndLabels(axes, sampled=len(profile.solvers) > len(COLOURS))
+    for solver, last in _steps(axes, profile, look, low, high).items():
+        labels.add(solver, last, look[solver])
+    return labels
+
+
+def _steps(axes: Axes, profile: Profile, look: Mapping[str, Look], low: float, high: float) -> dict[str, float]:
+    """The step functions on [low, high), logarithmic; where each ends."""
+    ends = {}
     for solver in profile.solvers:
         at, values = profile.curve(solver)
         shown = at < high
         x, y = np.maximum(at[shown], low), values[shown]
         style = look[solver]
         axes.step([*x, high], [*y, y[-1]], where="post", color=style.colour, linestyle=style.line)
-        labels.add(solver, float(y[-1]), style)
+        ends[solver] = float(y[-1])
     axes.set_xscale("log")
     axes.set_xlim(low, high)
     axes.set_ylim(0.0, 1.02)  # a line at 1 is seen in full
     axes.set_yticks(np.linspace(0.0, 1.0, 6))
-    return labels
+    return ends
 
 
 def _height(profile: Profile) -> float:

@@ -58,13 +58,17 @@ def judged(tolerance: float) -> Solved:
 def residual_below(eps: float) -> Solved:
     """Solved is the paper's own test: R with the solver's multipliers is at most eps. Without multipliers it is not.
 
-    A run whose gradients, counted as by `subproblem_gradients`, are beyond its limit has not made it in time.
+    In the last iteration of a history, too: with explicit slacks R of the loop contains them, R of the point does not,
+    and Algorithm 1 ends by the first. A run whose gradients, counted as by `subproblem_gradients`, are beyond its limit
+    has not made it in time.
     """
     if not 0.0 < eps < math.inf:
         raise InputError(f"eps must be positive and finite, got {eps!r}")
 
     def solved(record: Record) -> bool:
-        return record.residual <= eps and subproblem_gradients(record) <= record.run.limits.gradients
+        last = record.history[-1].get("residual", eps) if record.history else eps
+        in_time = subproblem_gradients(record) <= record.run.limits.gradients
+        return record.residual <= eps and last <= eps and in_time
 
     return solved
 

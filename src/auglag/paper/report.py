@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from auglag.bench import plots
-from auglag.paper import complexity, complexity_report, deterministic, figure1, neyman_pearson, stochastic_report
+from auglag.bench.record import Record
+from auglag.paper import (
+    complexity,
+    complexity_report,
+    deterministic,
+    figure1,
+    neyman_pearson,
+    readings,
+    stochastic_report,
+)
 from auglag.paper.claims import Claim, claims, markdown
 from auglag.paper.jobs import load
 from auglag.paper.written import Block, Grid, Heading, Words, blocks
@@ -52,7 +61,8 @@ SECTIONS = (
     Section("Table 1: methods and rivals", ("Table 1",), (), (Part("table1/table1.md"),)),
     Section("Figure 1: performance profiles", ("Figure 1",), ("figure1",), (Part("figure1.md", grids=2),)),
     Section("Table 2: where Always-Full fails", ("Table 2",), (), (Part("table2.md"),)),
-    Section("What the paper leaves open of the inner solves", (), (), (Part("ablation.md", grids=1),)),
+    Section("Always-Full against Adaptive-Full: readings of the paper", ("Readings",), ("variants",),
+            (Part("variants.md", grids=2),)),
     *(
         Section(f"Figure {i}: {what}", (f"Figure {i}", "Figures 4, 5")[: 1 + (i > 3)], (f"fig{i}",),
                 (Part("stochastic/stochastic.md", f"fig{i}"),))
@@ -101,17 +111,28 @@ def found(section: Section, output: Path) -> list[Block]:
 # ------------------------------------------------------------------------------------------------------------- figures
 
 
-def _figure1(output: Path, quick: bool) -> Figure | None:
+def _records(what: str, output: Path, quick: bool) -> list[Record] | None:
+    """The runs of a deterministic experiment, or None if not all of them were made."""
     from auglag.bench.store import Store
 
     path = output / "deterministic.sqlite"
     if not path.exists():
         return None
     limits = deterministic.QUICK_LIMITS if quick else deterministic.LIMITS
-    runs = figure1.RUNS["fig1"](deterministic.problems(quick=quick), limits)
+    runs = figure1.RUNS[what](deterministic.problems(quick=quick, what=what), limits)
     with Store(path) as store:
         records = list(store.records([run.key for run in runs]))
-    return plots.figure1(figure1.panels(records)) if len(records) == len(runs) else None
+    return records if len(records) == len(runs) else None
+
+
+def _figure1(output: Path, quick: bool) -> Figure | None:
+    records = _records("fig1", output, quick)
+    return None if records is None else plots.figure1(figure1.panels(records))
+
+
+def _variants(output: Path, quick: bool) -> Figure | None:
+    records = _records("variants", output, quick)
+    return None if records is None else plots.panels(readings.profiles(records))
 
 
 def _stochastic(name: str) -> Callable[[Path, bool], Figure | None]:
@@ -133,6 +154,7 @@ def _complexity(output: Path, quick: bool) -> Figure | None:
 
 FIGURES: dict[str, Callable[[Path, bool], Figure | None]] = {
     "figure1": _figure1,
+    "variants": _variants,
     "complexity": _complexity,
     **{name: _stochastic(name) for name in neyman_pearson.FIGURES},
 }
