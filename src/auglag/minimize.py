@@ -567,7 +567,7 @@ def warm_penalty(rule: PenaltyRule, beta: float) -> PenaltyRule:
 
 
 def _wrap(callback: Callable[..., Any] | None) -> Callable[[Sight], None] | None:
-    """SciPy's callback signatures. Where only x is asked for, an outer iteration that ends at the x just seen is none."""
+    """SciPy's callback signatures. Where only x is asked for, an outer iteration is not shown if its x just was."""
     if callback is None:
         return None
     if not callable(callback):

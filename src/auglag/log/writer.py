@@ -34,8 +34,9 @@ class JsonLog:
 
     `append` keeps what is in the file, as a resumed run needs it. `callback` is called as well, as if it had
     been given itself. Up to `multipliers` rows each line has their multipliers. `steps=False` leaves out the steps
-    between outer iterations; with them, lines are written ten times a second at most. A line that cannot be written (the disk
-    is full) is a warning, and the last one; the run goes on. A symbolic link, which could lead to any file, is refused.
+    between outer iterations; with them, lines are written ten times a second at most. A line that cannot be
+    written (the disk is full) is a warning, and the last one; the run goes on. A symbolic link, which could lead to any
+    file, is refused.
     """
 
     def __init__(
