@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from auglag._version import __version__
@@ -30,7 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from auglag.commands import actions
 
     try:
-        return {"solve": actions.solve, "certify": actions.certify, "doctor": actions.doctor}[command](**given)
+        runs: dict[str, Callable[..., int]]
+        runs = {"solve": actions.solve, "certify": actions.certify, "doctor": actions.doctor}
+        return runs[command](**given)
     except AuglagError as error:
         print(f"auglag: {error}", file=sys.stderr)
         return BAD_USAGE

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from auglag.algorithm.status import Status
+
 #: Entries of a vector, and named multipliers, that are shown; of longer ones the first and the last.
 SHOWN = 8
 #: Characters of the values of one field.
@@ -18,7 +20,7 @@ def summary(result: Mapping[str, Any], multipliers: Mapping[str, Any]) -> str:
     status, certificate = result["status"], result["certificate"]
     calls = {name: result[name] for name in ("nfev", "njev", "nhev", "constr_nfev", "constr_njev", "constr_nhev")}
     fields = {
-        "status": f"{status.name} ({int(status)})",
+        "status": f"{status.name} ({int(status)})" if isinstance(status, Status) else status,
         "success": result["success"],
         "message": result["message"],
         "fun": f"{result['fun']:.12g}",
