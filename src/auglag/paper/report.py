@@ -74,7 +74,7 @@ SECTIONS = (
     Section("Our own settings", (), ("more",), (Part("stochastic/stochastic.md", "more"),)),
     Section("Complexity, measured", ("Theorem complexity_inner_deter", "Theorem overall-epochs",
                                      "Corollary pstorm_Overall"), ("complexity",), (Part("complexity/complexity.md"),)),
-    Section("Lemmas", ("Lemma 5.8", "Lemma pstorm_inner_stochastic")),
+    Section("Bounds and lemmas", ("Outer bounds", "Lemma 5.8", "Lemma pstorm_inner_stochastic")),
 )  # fmt: skip
 
 
