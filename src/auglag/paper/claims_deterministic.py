@@ -25,9 +25,9 @@ DETERMINISTIC = (
     Claim("Figure 1", "The short variants solve fewer problems within the budget.", CONFIRMED,
           "103 to 118 of 157 against 120 to 130.", _PAGE, _FIG1),
     Claim("Table 2", "There are problems on which Always-Full fails with a huge penalty and Adaptive-Full succeeds.",
-          DEPENDS, "On the inner solver's own stopping test. With SciPy's default ftol 2 to 9 of 67 problems are solved "
-          "by Adaptive-Full only and 0 to 2 by Always-Full only; where line 3 is met 2 and 2 of 162, and none of the "
-          "printed ones.", _READINGS, _VARIANTS),
+          DEPENDS, "On the inner solver's own stopping test. With SciPy's default ftol 2 to 9 of 67 problems are "
+          "solved by Adaptive-Full only and 0 to 2 by Always-Full only; where line 3 is met 2 and 2 of 162, none of "
+          "them printed.", _READINGS, _VARIANTS),
     Claim("Table 2", "Always-Full accumulates more gradient evaluations.", NOT_CONFIRMED,
           "Where both succeed Adaptive-Full takes 1.28 times as many in the median; on the nine printed problems that "
           "we have Always-Full takes fewer on eight.", _PAGE, _TABLE2),
@@ -38,8 +38,8 @@ DETERMINISTIC = (
           "On the inner solver: L-BFGS-B with 10 pairs meets line 3 at these penalties for eps = 1e-3; with SciPy's "
           "ftol, with 5 pairs, or for eps = 1e-6 it often does not, in both variants.", _READINGS, _VARIANTS),
     Claim("Readings", "The adaptive variants update the dual variable only when the violation fails to decrease (the "
-          "text; Algorithm 1 updates it always).", DEPENDS, "On which is meant: with the text's rule Adaptive-Full takes 1.06 "
-          "times the gradients of Always-Full, with Algorithm 1's 1.21 times; the same problems are solved.",
+          "text; Algorithm 1 updates it always).", DEPENDS, "On which is meant: with the text's rule Adaptive-Full "
+          "takes 1.06 times the gradients of Always-Full, with Algorithm 1's 1.21 times; the same problems are solved.",
           _READINGS, _VARIANTS),
     Claim("Outer bounds", "The violation, the penalty and the number of outer iterations respect Lemmas 5.1, 5.2 and "
           "Theorem 5.3.", DEPENDS, "On a correction: they hold on problems with known constants, once the iterations "
