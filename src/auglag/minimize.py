@@ -145,9 +145,10 @@ def minimize(
     restarts : int
         The most other starts that are tried if no solution is found from x0 (default 7; with inner="qp" only): the
         best point so far if it is near a solution, x0 in units of the variables' sizes where these are unusual, the
-        least violated point near x0, a larger penalty, points around x0, and the best point again. 0: x0 only.
-        `history` has the attempt of every row, `message` names the start. Unless it is 0, a solution with negative
-        curvature is left for a better one: see `result.second_order`.
+        least violated point near x0, a larger penalty, points around x0, and the best point again. No more are tried
+        after two that end where an earlier attempt did (one, if the problem seems infeasible). 0: x0 only. `history`
+        has the attempt of every row, `message` names the start. Unless it is 0, a solution with negative curvature is
+        left for a better one: see `result.second_order`.
     gives_up : bool
         Whether a run with constraints ends as STUCK or UNBOUNDED when it gets nowhere. False: only the tolerance and
         the budget end it, as in Algorithm 1; the default of `preset="paper"`.

@@ -29,8 +29,7 @@ class Parts:
         self.multiplier, self.gap = row_gaps(cl, cu, c, y)
         self.outside: Vector = point.x - point.x.clip(problem.lower, problem.upper)  #: of x beyond its bounds
         self.sizes = units.own_sizes(point)  #: of the variables
-        low, high = (np.where(np.isfinite(side), np.abs(side), 0.0) for side in (cl, cu))
-        self.largest_sides: Vector = np.maximum(low, high)  #: of both, in size; 0 where both are infinite
+        self.largest_sides = problem.largest_sides
         #: |J|, and |J|'|y|; None without rows, or where J is an operator
         self.magnitudes: Jacobian | None = None
         self.pulls: Vector | None = None

@@ -143,11 +143,12 @@ class _Box:
         """The largest t for which x + t * direction is inside."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             t = np.where(direction > 0, self.upper - self.x, self.x - self.lower) / np.abs(direction)
-        return float(np.min(t, where=direction != 0, initial=np.inf))
+        return float(np.minimum.reduce(t[direction != 0], initial=np.inf))
 
     def move(self, direction: Vector, t: float) -> Vector:
         """x + t * direction, inside the bounds to the last bit; variables that do not move keep their bits."""
-        return np.clip(self.x + t * direction, self.lower, self.upper)
+        moved: Vector = (self.x + t * direction).clip(self.lower, self.upper)
+        return moved
 
     def directions(self, count: int, rng: np.random.Generator | None) -> Matrix:
         """Random directions (n, count), the same ones without `rng`; a variable near a bound moves away from it.
@@ -174,7 +175,8 @@ def _box(x: ArrayLike, lower: ArrayLike, upper: ArrayLike, least: ArrayLike = 1.
     It is at least `least`, the size of variables that are much smaller than 1.
     """
     x = np.array(x, dtype=np.float64)
-    lower, upper = (np.broadcast_to(np.asarray(b, dtype=np.float64), x.shape) for b in (lower, upper))
+    sides = [np.asarray(side, dtype=np.float64) for side in (lower, upper)]
+    lower, upper = (side if side.shape == x.shape else np.broadcast_to(side, x.shape) for side in sides)
     size = np.maximum(least, np.abs(x))
     move = np.maximum(np.minimum(size, np.sqrt(size)), TUNING.least_relative_move * size)
     with np.errstate(over="ignore"):
@@ -285,7 +287,7 @@ class _Check:
         candidates = box.directions(TUNING.directions, self.rng)
         products, norms = _terms(jac, candidates)
         share = np.where(norms > 0, products / np.where(norms > 0, norms, 1.0), 1.0)
-        k = int(np.argmax(share.min(axis=0, initial=1.0)))
+        k = int(np.minimum.reduce(share, axis=0, initial=1.0).argmax())
         return candidates[:, k], norms[:, k]
 
     def _agrees(self, jac: _Operator, direction: Vector, norm: Vector, subject: str) -> bool:

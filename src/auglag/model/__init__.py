@@ -9,9 +9,10 @@ try:
 except ImportError as error:
     raise ImportError("auglag.model needs JAX: pip install 'auglag[jax]' (on an NVIDIA GPU: 'auglag[gpu]')") from error
 
+from auglag.model.batch import BatchSolution
 from auglag.model.handles import Parameter, Rows, Variables
 from auglag.model.model import Model
 from auglag.model.power_flow import power_flow
 from auglag.model.solution import Solution
 
-__all__ = ["Model", "Parameter", "Rows", "Solution", "Variables", "power_flow"]
+__all__ = ["BatchSolution", "Model", "Parameter", "Rows", "Solution", "Variables", "power_flow"]

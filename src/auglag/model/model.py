@@ -8,9 +8,13 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.errors import InputError
+from auglag.errors import InputError, OptionError
 from auglag.minimize import minimize
 from auglag.model import terms
+from auglag.model.batch import Batches, BatchSolution
+from auglag.model.batch import solve as batch_solve
+from auglag.model.device.solve import Prepared
+from auglag.model.device.solve import solve as on_device
 from auglag.model.handles import Handle, Parameter, Rows, Variables
 from auglag.model.local import output_shape
 from auglag.model.precision import double, in_double
@@ -18,6 +22,7 @@ from auglag.model.problem import ModelProblem
 from auglag.model.solution import Solution
 from auglag.model.structure import Structure
 from auglag.problems.base import Group
+from auglag.problems.constraints import nearest
 from auglag.result import Result
 
 
@@ -45,6 +50,8 @@ class Model:
         self._terms: list[terms.Term] = []
         self._lb, self._ub, self._start, self._cl, self._cu, self._par = ([np.zeros(0)] for _ in range(6))
         self._structure: Structure | None = None
+        self._prepared: Prepared | None = None
+        self._batches = Batches()
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}: {self.n} variables, {self.m} rows, {len(self._terms)} terms)"
@@ -197,18 +204,115 @@ class Model:
         par, start = _joined(self._par).copy(), _joined(self._start)
         return ModelProblem(self.structure(), par, start, bounds, sides, groups, self.name)
 
-    def solve(self, *, par: Mapping[str, Any] | None = None, warm_start: Any = None, **options: Any) -> Solution:
-        """Solve by `auglag.minimize`, which takes the options.
+    def solve(
+        self, *, device: str | None = None, par: Mapping[str, Any] | None = None, warm_start: Any = None, **options: Any
+    ) -> Solution:
+        """Solve the model.
 
-        `par` changes parameters by name first, for this and later solves. `warm_start` is a `Solution` of before, or
-        what `minimize` takes.
+        Parameters
+        ----------
+        device : str
+            None: `auglag.minimize` on the CPU, which takes the options. "gpu": interior points with all vectors on the
+            GPU and cuDSS for linear systems (extra `gpu`). "cpu": the same on the CPU, with qdldl where it is
+            installed. The two take the options `tol` and `budget` of `minimize` (steps are inner iterations), and
+            `scaled_tol` (the error as IPOPT measures it, 1e-8), `linear_solver` ("cudss", "qdldl", "superlu"),
+            `deterministic` (bit-equal repeats on a GPU, at some cost) and `watch(step, facts)`, which may return True
+            to stop.
+        par : mapping
+            New values of parameters by name, for this and later solves.
+        warm_start : Solution
+            Start from an earlier solution and its multipliers.
         """
         for name, value in (par or {}).items():
             self.set(name, value)
+        if device is not None:
+            return self._solve_on(device, warm_start, options)
         if isinstance(warm_start, Solution):
             warm_start = warm_start.result if warm_start.result is not None else (warm_start.x, warm_start.y)
         result = minimize(self.problem(), warm_start=warm_start, **options)
         return self._named(result)
+
+    def solve_batch(
+        self,
+        *,
+        par: Mapping[str, Any],
+        device: str = "cpu",
+        warm_start: Solution | None = None,
+        tol: Any = 1e-6,
+        scaled_tol: float = 1e-8,
+        slots: int | None = None,
+        linear_solver: str | None = None,
+        deterministic: bool = False,
+    ) -> BatchSolution:
+        """Solve the model for many parameter sets at once.
+
+        `par` has new values by name, with the batch as one more axis in front; other parameters keep their values. All
+        start from the model's start values, or from `warm_start` and its multipliers. `slots` are solved at a time; one
+        that has ended takes on the next. Those that do not end in the batch are solved one by one. Everything else is
+        as in `solve` on a device.
+        """
+        problem = self.problem()
+        rows = self._batched(par, problem.par)
+        if warm_start is not None and not isinstance(warm_start, Solution):
+            raise InputError(f"warm_start must be a Solution of this model, got {warm_start!r:.60}")
+        found, self._prepared = batch_solve(
+            problem,
+            rows,
+            dict(self._handles),
+            self._prepared,
+            self._batches,
+            device=device,
+            start=None if warm_start is None else (warm_start.x, warm_start.y),
+            tol=tol,
+            scaled_tol=scaled_tol,
+            slots=slots,
+            linear_solver=linear_solver,
+            deterministic=deterministic,
+        )
+        return found
+
+    def _batched(self, par: Mapping[str, Any], now: Vector) -> Vector:
+        if not par:
+            raise InputError("par must have at least one parameter with the batch as its first axis")
+        sizes = {}
+        for name, value in par.items():
+            if name not in self._parameters:
+                raise InputError(f"the model has no parameter {name!r}; it has {', '.join(self._parameters)}")
+            sizes[name] = np.shape(value)[0] if np.ndim(value) else -1
+        count = max(sizes.values())
+        if count < 1 or any(size != count for size in sizes.values()):
+            raise InputError(f"parameters of a batch must have the same first axis, got {sizes}")
+        rows = np.tile(now, (count, 1))
+        for name, value in par.items():
+            index = self._parameters[name].index
+            values = _spread(value, (count, *index.shape), f"value of {name!r}", finite=True)
+            rows[:, index.ravel()] = values.reshape(count, -1)
+        return rows
+
+    def _solve_on(self, device: str, warm_start: Any, options: dict[str, Any]) -> Solution:
+        known = ("tol", "scaled_tol", "budget", "linear_solver", "deterministic", "watch")
+        for name in options:
+            if name not in known:
+                raise OptionError(f"solve() on a device has no argument {name!r}{nearest(name, known)}")
+        if warm_start is not None and not isinstance(warm_start, Solution):
+            raise InputError(f"warm_start on a device must be a Solution of this model, got {warm_start!r:.60}")
+        before = None if warm_start is None else (warm_start.x, warm_start.y)
+        found, self._prepared = on_device(self.problem(), self._prepared, device=device, warm_start=before, **options)
+        check = found.certificate
+        message = f"{found.status.message} {check}"
+        return Solution(
+            x=found.x,
+            y=found.y,
+            z=check.bound_multipliers,
+            fun=check.objective,
+            status=found.status,
+            message=message,
+            certificate=check,
+            iterations=found.steps,
+            seconds=found.seconds,
+            handles=dict(self._handles),
+            details=found.details,
+        )
 
     def _named(self, result: Result) -> Solution:
         return Solution(

@@ -21,6 +21,14 @@ def double() -> Any:
     return enable_x64(True)
 
 
+def host() -> Any:
+    """The CPU as a device of JAX; the default device where JAX was told to see no CPU."""
+    try:
+        return jax.devices("cpu")[0]
+    except RuntimeError:
+        return jax.devices()[0]
+
+
 def in_double(function: Callable[P, R]) -> Callable[P, R]:
     """The function, run in that context."""
 

@@ -31,6 +31,7 @@ class ModelProblem(AbstractProblem):
         lower, upper = bounds
         super().__init__(np.clip(x0, lower, upper), lower=lower, upper=upper, cl=sides[0], cu=sides[1], groups=groups)
         self.structure, self.par, self.name = structure, par, name
+        self.data = structure.data  #: of the structure, on the device where functions are evaluated
 
     def f(self, x: Vector) -> float:
         self.counts.nfev += 1
@@ -53,7 +54,7 @@ class ModelProblem(AbstractProblem):
         """A csr_array with both triangles; its pattern is the same at every x."""
         self.count_hessian()
         with double():
-            found = self.structure.second(self.structure.data, self.par, x, y)
+            found = self.structure.second(self.data, self.par, x, y)
         return self.structure.hessian(np.asarray(found))
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
@@ -101,8 +102,8 @@ class ModelProblem(AbstractProblem):
 
     def _values(self, x: Vector) -> Any:
         with double():
-            return self.structure.values(self.structure.data, self.par, x)
+            return self.structure.values(self.data, self.par, x)
 
     def _first(self, x: Vector) -> Any:
         with double():
-            return self.structure.first(self.structure.data, self.par, x)
+            return self.structure.first(self.data, self.par, x)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from auglag._typing import Vector
+from auglag.model.precision import host
 from auglag.model.terms import Term
 
 Keys = NDArray[np.int64]
@@ -71,7 +72,8 @@ class Structure:
         row, column, double = _hessian_places(self.terms)
         self.hess = Pattern(row, column, (n, n))
         # `double`: contributions that count twice, because two local variables are the same one.
-        self.data = {"terms": [_data(term) for term in self.terms], "double": jnp.asarray(double)}
+        data = {"terms": [_data(term) for term in self.terms], "double": double}
+        self.data: dict[str, Any] = jax.device_put(data, host())
         lower = sparse.csr_array(
             (np.arange(1, self.hess.nnz + 1), self.hess.indices, self.hess.indptr), shape=(n, n), dtype=np.int64
         )
@@ -150,11 +152,10 @@ class Structure:
 
 
 def _data(term: Term) -> dict[str, Any]:
-    data: dict[str, Any] = {"index": jnp.asarray(term.index.astype(np.int32))}
-    data["constants"] = tuple(None if c is None else jnp.asarray(c) for c in term.constants)
-    data["places"] = tuple(None if p is None else jnp.asarray(p.astype(np.int32)) for p in term.places)
+    data: dict[str, Any] = {"index": term.index.astype(np.int32), "constants": term.constants}
+    data["places"] = tuple(None if p is None else p.astype(np.int32) for p in term.places)
     if term.rows is not None:
-        data["rows"] = jnp.asarray(term.rows.astype(np.int32))
+        data["rows"] = term.rows.astype(np.int32)
     return data
 
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, final
 
@@ -155,6 +156,12 @@ class AbstractProblem(ABC):
     def m(self) -> int:
         """Number of constraint rows."""
         return self.cl.size
+
+    @cached_property
+    def largest_sides(self) -> Vector:
+        """The larger of the two sides of every row in size; 0 where both are infinite."""
+        low, high = (np.where(np.isfinite(side), np.abs(side), 0.0) for side in (self.cl, self.cu))
+        return np.asarray(np.maximum(low, high))
 
     @property
     def workspace(self) -> Workspace:

@@ -480,8 +480,9 @@ class Problem(PointwiseProblem):
         def values(z: Vector) -> Vector:
             return np.concatenate([np.atleast_1d(fun(z)) for _, fun, _, _, _ in supplied])
 
-        noise = np.concatenate([self.precision.noise[rows] for *_, rows in supplied])
-        together = stack([np.atleast_2d(m) if isinstance(m, np.ndarray) else m for m in matrices], self.n)
+        known = self.precision.noise
+        noise = np.concatenate([known[rows] for *_, rows in supplied]) if self.coarse else 0.0
+        together = stack([m[None] if getattr(m, "ndim", 2) == 1 else m for m in matrices], self.n)
         return checking.agrees(
             values, together, x, self.lower, self.upper, noise, tolerance, negligible, self._least(x)
         )

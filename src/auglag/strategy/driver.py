@@ -684,7 +684,8 @@ def meets_tolerance(context: Context, state: State, z: Vector, y: Vector) -> boo
         check = judge.measure(x, y_user)  # an earlier result was certified with the best differences
         task.problem.refine(best.level)
     if math.isfinite(check.residual):
-        best.x, best.y, best.residual = x.copy(), y_user, context.compared(check, context.form.error(z, y))
+        own = context.form.error(z, y) if context.form.magnified else 0.0
+        best.x, best.y, best.residual = x.copy(), y_user, context.compared(check, own)
     return judge.accepts(check)
 
 

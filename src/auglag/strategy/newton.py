@@ -25,7 +25,7 @@ def by_newton(context: Context, state: State, phase: Newton) -> Candidate:
     if arrival is not None:
         before = arrival.steps
         if error is not None and arrival.error < error:
-            x, y, state.memory.sets = arrival.x, arrival.y, arrival.sets
+            x, y, error, state.memory.sets = arrival.x, arrival.y, None, arrival.sets
     watch = Watch(context, state)
     try:
         found = context.sqp.run(
@@ -35,6 +35,7 @@ def by_newton(context: Context, state: State, phase: Newton) -> Candidate:
             y,
             target=watch.target,
             patience=phase.patience,
+            error=error,
             tuning=context.task.tuning,
             seen=watch,
         )

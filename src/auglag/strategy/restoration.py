@@ -83,7 +83,7 @@ def restore(
     best = _in_units(form, inner, best, limit, tuning)
     if best.violation <= tol:
         return Restoration(best.x, best.violation, "feasible")
-    wide = effort > 0 and not _linearly_infeasible(problem)
+    wide = effort > 0 and bool(tuning.wide_spreads) and not _linearly_infeasible(problem)
     if wide:
         best = _further(form, inner, last, best, tol, effort, tuning)
         if best.violation <= tol:

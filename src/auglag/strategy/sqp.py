@@ -68,13 +68,17 @@ class SQP:
         *,
         target: float,
         patience: int,
+        error: float | None = None,
         seen: Callable[[Vector, Vector, float], bool],
         tuning: Tuning | None = None,
     ) -> Candidate:
-        """Steps from (x, y) until the error is at most `target` and `seen` agrees, or no longer falls."""
+        """Steps from (x, y) until the error is at most `target` and `seen` agrees, or no longer falls.
+
+        `error` is that at (x, y), where it is known.
+        """
         tuning = tunings.TUNING if tuning is None else tuning
         curvature = curvature_for(form.traits)
-        first = form.error(x, y)
+        first = form.error(x, y) if error is None else error
         best = Candidate(x, y, first, 0)
         bad, last_length, prox = 0, np.inf, kkt_tuning.TUNING.prox
         if seen(x, y, first) and first <= target:

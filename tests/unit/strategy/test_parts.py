@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.report.messages import Ending, advice, message
 from auglag.strategy import driver, plan
 from auglag.strategy.hooks import Hooks, status_of
+from auglag.strategy.newton import Watch
 from auglag.strategy.restarts import defined_near, penalty_of, place
 from auglag.strategy.restoration import least_violation, restore
 from auglag.strategy.settings import PRESETS, resolve
@@ -68,6 +70,43 @@ def begun(task: Task) -> tuple[Context, State]:
     context = Context.of(task, state)
     driver.begin(context, state, context.form.start(state.start_x), np.zeros(context.form.m))
     return context, state
+
+
+# -------------------------------------------------------------------------------- points on the way of Newton's method
+
+
+def test_points_above_the_target_are_measured_only_if_the_call_does_not_end_at_a_solution() -> None:
+    context, state = begun(task_of(circle()))
+    watch = Watch(context, state)
+    far, near = np.array([-0.6, -0.8]), np.array([-0.7, -0.714])
+    y = context.form.own_y(MULTIPLIER)
+    with patch.object(Judge, "measure", autospec=True, side_effect=Judge.measure) as measure:
+        assert not watch(far, y, 0.3)
+        assert not watch(near, y, 0.02)
+        assert measure.call_count == 0
+        watch.over()
+        assert measure.call_count == 2
+    assert state.best.x.tolist() == near.tolist()
+    assert state.best.residual < 0.1
+    with patch.object(Judge, "measure", autospec=True, side_effect=Judge.measure) as measure:
+        assert not watch(far, y, 1e-3)
+        assert watch(SOLUTION, y, 1e-16)
+        watch.over()
+        assert measure.call_count == 1
+    assert state.best.x.tolist() == SOLUTION.tolist()
+
+
+def test_the_certificate_of_the_same_point_and_multipliers_is_made_once_and_again_where_something_changed() -> None:
+    problem = circle()
+    judge, best = Judge(problem, 1e-6), Best(SOLUTION, MULTIPLIER)
+    first = judge.check(best)
+    assert judge.measure(SOLUTION.copy(), MULTIPLIER.copy()) is first
+    assert judge.measure(SOLUTION, 2.0 * MULTIPLIER).residual > 1.0
+    problem.at(SOLUTION).forget_derivatives()
+    assert judge.check(best) is not first
+    before = judge.check(best)
+    problem.measure_in(np.array([100.0, 100.0]), None)
+    assert judge.check(best).rounding != before.rounding
 
 
 # --------------------------------------------------------------------------------------------------- the best point

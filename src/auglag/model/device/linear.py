@@ -42,7 +42,8 @@ class Qdldl:
     def __init__(self, pattern: Pattern) -> None:
         import qdldl
 
-        self._qdldl, self._solver, self.analysis = qdldl, None, 0.0
+        self._qdldl, self.analysis = qdldl, 0.0
+        self._solver: Any = None
         numbered = sparse.csr_array((np.arange(1, pattern.nnz + 1), pattern.indices, pattern.indptr), pattern.shape)
         self._matrix = numbered.tocsc()
         self._matrix.sort_indices()

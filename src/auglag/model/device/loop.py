@@ -33,6 +33,7 @@ class Times:
     factor: float = 0.0
     solve: float = 0.0
     total: float = 0.0
+    met: float = math.nan  #: when the scaled tolerance was met
     factorisations: int = 0
     solves: int = 0
     trials: int = 0
@@ -88,6 +89,8 @@ class Loop:
         self.elastic = Elastic(jnp.zeros(()), jnp.zeros(m), jnp.ones(()))
         self.rho = TUNING.first_penalty
         self.zero = self._still()
+        self.count = 0
+        self.now: tuple[Iterate, Any] = (self.zero, None)
 
     def _still(self) -> Iterate:
         size, m = self.program.n + self.program.rows.size, self.program.m
@@ -106,7 +109,7 @@ class Loop:
         w = inside(d, jnp.concatenate([x, c[d["rows"]]]), push)
         low, high, below, above = gaps(d, w)
         self.mu = t.warm_mu if warm else t.first_mu
-        first = (self.mu / below, self.mu / above) if warm else (1.0, 1.0)
+        first = (self.mu / below, self.mu / above) if warm else (jnp.ones_like(w), jnp.ones_like(w))
         z, u = jnp.where(low, first[0], 0.0), jnp.where(high, first[1], 0.0)
         it = Iterate(w, jnp.zeros(p.m), z, u, jnp.zeros(p.m))
         if warm:
@@ -128,20 +131,33 @@ class Loop:
     # -------------------------------------------------------------------------------------------------- the loop
 
     def run(self, it: Iterate) -> Ended:
-        """Steps until the tolerances are met or there is no step."""
+        """Steps until the tolerances are met or there is no step. Ctrl-C ends the run at its last iterate."""
         begun = time.perf_counter()
-        step, lengths, count = self.zero, (0.0, 0.0), 0
-        status: Status | None = None
+        self.count, self.now = 0, (it, None)
+        facts: Any
+        status = Status.INTERRUPTED
+        try:
+            status = self._steps(it, begun)
+        except KeyboardInterrupt:
+            if self.now[1] is None:
+                raise
+        self.times.total = time.perf_counter() - begun
+        it, facts = self.now
+        return Ended(it, facts, status, self.count, self.times)
+
+    def _steps(self, it: Iterate, begun: float) -> Status:
+        step, lengths = self.zero, (0.0, 0.0)
         while True:
             it, at, values, right, slack, facts = self._advance(it, step, lengths)
+            self.now = (it, facts)
             step, lengths = self.zero, (0.0, 0.0)
-            status = self._verdict(count, facts, time.perf_counter() - begun)
+            status = self._verdict(self.count, facts, time.perf_counter() - begun)
             if status is not None:
-                break
+                return status
             if self._outer(facts, it):
                 continue
             self._follow(facts)
-            count += 1
+            self.count += 1
             try:
                 found = self._search(it, at, values, right, slack, facts)
             except _NoStep:
@@ -151,11 +167,12 @@ class Loop:
                 continue
             other = self._otherwise(it, at, facts)
             if other is None:
-                status = Status.STUCK
-                break
+                return Status.INFEASIBLE if self._infeasible(facts) else Status.STUCK
             it = other
-        self.times.total = time.perf_counter() - begun
-        return Ended(it, facts, status, count, self.times)
+
+    def _infeasible(self, facts: Facts) -> bool:
+        """Whether the elastic form ended with a violation that no penalty made smaller."""
+        return bool(self.elastic.on) and facts.elastic > math.sqrt(self.scaled_tol)
 
     def _advance(self, it: Iterate, step: Iterate, lengths: Any) -> Any:
         begun = time.perf_counter()
@@ -173,13 +190,14 @@ class Loop:
             return Status.NON_FINITE
         feasible = not self.elastic.on or facts.elastic <= self.scaled_tol
         if facts.error <= self.scaled_tol and facts.violation <= self.tol and feasible:
+            if self.met_at < 0:
+                self.met_at, self.times.met = count, seconds
             if facts.residual <= self.tol:
                 return Status.SOLVED
-            if self.met_at < 0:
-                self.met_at = count
             if count - self.met_at >= t.extra_steps or self.least_mu <= t.least_mu:
                 return Status.SOLVED  # the certificate has the last word
-            self.least_mu = max(t.least_mu, t.lower_mu * self.least_mu)
+            if facts.mu <= self.least_mu:
+                self.least_mu = max(t.least_mu, t.lower_mu * self.least_mu)
         elif self.met_at >= 0 and count - self.met_at >= t.extra_steps:
             return Status.STUCK
         if count >= self.steps:
@@ -244,7 +262,7 @@ class Loop:
         self.lengths = []
         most = max(float(jnp.max(it.z, initial=0.0)), float(jnp.max(it.u, initial=0.0)))
         if most > t.repair_largest_multiplier:
-            z, u = (jnp.where(v > 0, 1.0, 0.0) for v in (it.z, it.u))
+            z, u = (jnp.where(v > 0, jnp.ones_like(v), 0.0) for v in (it.z, it.u))
             it = it._replace(z=z, u=u)
         return it._replace(y=self._fitted(it))
 
@@ -304,7 +322,9 @@ class Loop:
             if inertia == (p.n, p.m):
                 step, rows, facts = self._refined(values, right, slack, it, at, shift)
                 bad = not facts.accuracy <= t.inaccurate
-                self.soft_factor = min(t.soft_factor_most, factor * t.soft_growth) if bad else max(1.0, factor / t.soft_fall)
+                self.soft_factor = (
+                    min(t.soft_factor_most, factor * t.soft_growth) if bad else max(1.0, factor / t.soft_fall)
+                )
                 if facts.accuracy <= t.usable:
                     self.last_shift = shift or self.last_shift
                     return step, rows, facts, values, shift
@@ -372,9 +392,7 @@ class Loop:
         self.filter = [known for known in self.filter if known[0] < pair[0] or known[1] < pair[1]]
         self.filter.append(pair)
 
-    def _corrected(
-        self, it: Iterate, at: Local, values: Any, rows: Any, new: Step, shift: float, facts: Facts
-    ) -> Any:
+    def _corrected(self, it: Iterate, at: Local, values: Any, rows: Any, new: Step, shift: float, facts: Facts) -> Any:
         """A second-order correction that the filter takes: (step, facts, kind); None if there is none."""
         t, p = TUNING, self.program
         total, theta, length = at.c + self.elastic.on * it.r, new.theta, new.longest
@@ -421,7 +439,7 @@ class Loop:
     def _outer(self, facts: Facts, it: Iterate) -> bool:
         """Lines 4 to 6 of Algorithm 1 where a barrier problem of the elastic form is solved; True if it changed."""
         t = TUNING
-        if not self.elastic.on or facts.mu == self.mu and facts.barrier_error > t.solved_barrier * self.mu:
+        if not self.elastic.on or (facts.mu == self.mu and facts.barrier_error > t.solved_barrier * self.mu):
             return False
         left = facts.elastic
         if left <= t.elastic_ends and self.entries < t.elastic_entries:

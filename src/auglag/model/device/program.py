@@ -12,16 +12,20 @@ gives c - s = (y - yk) / rho. In Newton's equations
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
-from auglag._typing import Vector
 from auglag.model.device.tuning import TUNING
 from auglag.model.problem import ModelProblem
 from auglag.model.structure import Pattern, Structure
+
+#: The distance from 1 to the next larger number.
+EPS = float(np.finfo(np.float64).eps)
 
 
 class Iterate(NamedTuple):
@@ -88,7 +92,9 @@ class Step(NamedTuple):
 class Program:
     """A model, scaled and compiled, for any bounds, sides and parameters that fix the same variables and rows."""
 
-    def __init__(self, structure: Structure, problem: ModelProblem) -> None:
+    def __init__(
+        self, structure: Structure, problem: ModelProblem, device: Any, *, deterministic: bool = False
+    ) -> None:
         self.structure, self.n, self.m = structure, problem.n, problem.m
         self.fixed = problem.lower >= problem.upper
         self.equal = problem.cl == problem.cu
@@ -96,7 +102,7 @@ class Program:
         self.pattern, places = kkt_pattern(structure, self.fixed)
         row, column = self.pattern.row, self.pattern.column
         jac_row, jac_column = structure.places()
-        self.constant: dict[str, Any] = {
+        constant = {
             "model": structure.data,
             "places": jnp.asarray(places),
             "row": jnp.asarray(row.astype(np.int32)),
@@ -107,30 +113,37 @@ class Program:
             "rows": jnp.asarray(self.rows.astype(np.int32)),
             "free": jnp.asarray(np.where(self.fixed, 0.0, 1.0)),
         }
-        self.advance, self.assemble, self.right = jax.jit(self._advance), jax.jit(self._assemble), jax.jit(self._right)
-        self.post, self.trial, self.slopes = jax.jit(self._post), jax.jit(self._trial), jax.jit(self._slopes)
-        self.values, self.least_squares = jax.jit(self._values), jax.jit(self._least_squares)
-        self.repair, self.repair_step = jax.jit(self._repair), jax.jit(self._repair_step)
-        self.repair_trial, self.moved, self.last = jax.jit(self._repair_trial), jax.jit(self._moved), jax.jit(self._last)
+        self.constant: dict[str, Any] = jax.device_put(constant, device)
+        self.device, self._jac = device, (jac_row, jac_column)
+        jit = self.jit = compiler(device, deterministic=deterministic)
+        self.advance, self.assemble, self.right = jit(self._advance), jit(self._assemble), jit(self._right)
+        self.post, self.trial, self.values = jit(self._post), jit(self._trial), jit(self._values)
+        self.least_squares = jit(self._least_squares)
+        self._first = jit(structure.differentiate) if deterministic else structure.first
+        self.repair, self.repair_step = jit(self._repair), jit(self._repair_step)
+        self.repair_trial, self.moved, self.last = (
+            jax.jit(self._repair_trial),
+            jax.jit(self._moved),
+            jax.jit(self._last),
+        )
 
     def data(self, problem: ModelProblem) -> dict[str, Any]:
         """Parameters, sides and scaling of one problem, beside what is the same for all."""
         t = TUNING
         par, x0 = jnp.asarray(problem.par), jnp.asarray(problem.x0)
-        _, gradient, _, entries = self.structure.first(self.structure.data, par, x0)
+        _, gradient, _, entries = self._first(self.constant["model"], par, x0)
+        row, column = self._jac
         largest = np.zeros(self.m)
-        entries = np.abs(np.asarray(entries)) * ~self.fixed[np.asarray(self.constant["jac_column"])]
-        np.maximum.at(largest, np.asarray(self.constant["jac_row"]), np.nan_to_num(entries))
+        entries = np.abs(np.asarray(entries)) * ~self.fixed[column]
+        np.maximum.at(largest, row, np.nan_to_num(entries))
         rows = np.maximum(t.least_scale, np.minimum(1.0, t.largest_gradient / np.maximum(largest, 1e-300)))
         steepest = float(np.max(np.abs(np.nan_to_num(gradient)), initial=0.0, where=~self.fixed))
         objective = max(t.least_scale, min(1.0, t.largest_gradient / max(steepest, 1e-300)))
         low = np.concatenate([np.where(self.fixed, -np.inf, problem.lower), (rows * problem.cl)[self.rows]])
         high = np.concatenate([np.where(self.fixed, np.inf, problem.upper), (rows * problem.cu)[self.rows]])
-        low, high = low - t.relaxed * np.maximum(1.0, np.abs(low)), high + t.relaxed * np.maximum(1.0, np.abs(high))
         one_sided = np.isfinite(low) * ~np.isfinite(high) * 1.0 - np.isfinite(high) * ~np.isfinite(low)
         sides = int(np.isfinite(low).sum() + np.isfinite(high).sum())
-        return {
-            **self.constant,
+        own = {
             "par": par,
             "low": jnp.asarray(low),
             "high": jnp.asarray(high),
@@ -140,6 +153,7 @@ class Program:
             "scale_c": jnp.asarray(rows),
             "sides": jnp.asarray(float(sides)),
         }
+        return {**self.constant, **jax.device_put(own, self.device)}
 
     # ------------------------------------------------------------------------------------------- functions and sides
 
@@ -270,8 +284,8 @@ class Program:
             mu = jnp.where(fall, jnp.maximum(least_mu, jnp.minimum(t.mu_factor * mu, mu**t.mu_power)), mu)
         violation = at.c / d["scale_c"]
         stationarity = jnp.linalg.norm(dual[:n]) + jnp.linalg.norm(dual[n:] * d["scale_c"][d["rows"]])
-        comp = jnp.sqrt(jnp.sum(below**2) + jnp.sum(above**2))
-        residual = stationarity / d["scale_f"] + jnp.hypot(jnp.linalg.norm(violation), comp / d["scale_f"])
+        comp = jnp.hypot(self._missed(d, it.z, p, low), self._missed(d, it.u, q, high))
+        residual = stationarity / d["scale_f"] + jnp.hypot(jnp.linalg.norm(violation), comp)
         facts = Facts(
             f=f / d["scale_f"],
             dual=largest_dual,
@@ -290,6 +304,13 @@ class Program:
             barrier_error=given,
         )
         return jnp.stack([jnp.asarray(v, jnp.float64) for v in facts]), mu
+
+    def _missed(self, d: Any, z: Any, gap: Any, has: Any) -> Any:
+        """What multipliers at sides that are not touched cost, as in `Certificate`: their size, or the gap."""
+        n, rows = self.n, d["scale_c"][d["rows"]]
+        size = jnp.concatenate([z[:n], z[n:] * rows]) / d["scale_f"]
+        gap = jnp.concatenate([gap[:n] * jnp.maximum(1.0, size[:n]), gap[n:] / rows])
+        return jnp.linalg.norm(jnp.where(has, jnp.minimum(size, gap), 0.0))
 
     def _post(
         self,
@@ -315,7 +336,9 @@ class Program:
         step = Iterate(dw, dy, dz, du, dr)
         longest = jnp.minimum(reach(p, dw, low, fraction), reach(q, -dw, high, fraction))
         dual = jnp.minimum(reach(it.z, dz, low, fraction), reach(it.u, du, high, fraction))
-        slope = jnp.dot(at.gradient + self._central(d, it.w, mu), dw) + elastic.on * jnp.dot(elastic.rho * it.r - elastic.yk, dr)
+        slope = jnp.dot(at.gradient + self._central(d, it.w, mu), dw) + elastic.on * jnp.dot(
+            elastic.rho * it.r - elastic.yk, dr
+        )
         phi, theta, rows = self._trial(d, it, step, longest, mu, elastic)
         move = largest(dw / jnp.maximum(1.0, jnp.abs(it.w)))
         accuracy = largest(error) / jnp.maximum(largest(right), 1e-300)
@@ -327,7 +350,9 @@ class Program:
         above = jnp.zeros(self.n + self.m).at[d["row"]].add(values * v[d["column"]])
         return above.at[d["column"]].add(jnp.where(d["off"], values, 0.0) * v[d["row"]])
 
-    def _trial(self, d: Any, it: Iterate, step: Iterate, length: Any, mu: Any, elastic: Elastic) -> tuple[Any, Any, Any]:
+    def _trial(
+        self, d: Any, it: Iterate, step: Iterate, length: Any, mu: Any, elastic: Elastic
+    ) -> tuple[Any, Any, Any]:
         """phi, theta and the rows at a step length."""
         w, r = it.w + length * step.w, it.r + length * step.r
         f, c = self._values(d, w[: self.n])
@@ -391,10 +416,22 @@ class Program:
         return it.w[: self.n], it.y * d["scale_c"] / d["scale_f"], z
 
 
+def compiler(device: Any, *, deterministic: bool) -> Any:
+    """`jax.jit`, where asked for so that sums on a GPU are added up in the same order every time."""
+    if deterministic and device.platform == "gpu":
+        return partial(jax.jit, compiler_options={"xla_gpu_deterministic_ops": True})
+    return jax.jit
+
+
 def gaps(d: Any, w: Any) -> tuple[Any, Any, Any, Any]:
-    """Which sides are finite, and the distances to them (1 where there is none)."""
+    """Which sides are finite, and the distances to them (1 where there is none), at least a rounding error of the side.
+
+    Rounding may put w on a side (Waechter and Biegler 2006, section 3.5).
+    """
     low, high = jnp.isfinite(d["low"]), jnp.isfinite(d["high"])
-    return low, high, jnp.where(low, w - d["low"], 1.0), jnp.where(high, d["high"] - w, 1.0)
+    below = jnp.maximum(w - d["low"], EPS * jnp.maximum(1.0, jnp.abs(d["low"])))
+    above = jnp.maximum(d["high"] - w, EPS * jnp.maximum(1.0, jnp.abs(d["high"])))
+    return low, high, jnp.where(low, below, 1.0), jnp.where(high, above, 1.0)
 
 
 def reach(gap: Any, change: Any, has: Any, fraction: Any) -> Any:
@@ -414,7 +451,7 @@ def soft_of(mu: Any) -> Any:
     return jnp.clip(TUNING.soft_mu * mu, TUNING.soft_least, TUNING.soft_most)
 
 
-def kkt_pattern(structure: Structure, fixed: Vector) -> tuple[Pattern, Any]:
+def kkt_pattern(structure: Structure, fixed: NDArray[np.bool_]) -> tuple[Pattern, Any]:
     """The upper triangle of the KKT matrix without fixed variables, and the place of every contribution in it.
 
     Contributions are those of H, of J, and the diagonals of variables and rows. What belongs to fixed variables gets a

@@ -22,8 +22,6 @@ class Tuning:
     #: `least_scale` (WB: 1e-8).
     largest_gradient: float = 100.0
     least_scale: float = 1e-8
-    #: Sides are moved outward by this, relative to max(1, |side|) (WB, section 3.5), and x is moved back at the end.
-    relaxed: float = 1e-8
     #: The barrier problem of a variable with one side is kept bounded by this multiple of mu times the gap (WB, section
     #: 3.7: kappa_d; IPOPT's default).
     damping: float = 1e-5
@@ -153,8 +151,30 @@ class Tuning:
     #: Most restorations in a run; after that, the elastic form. By trial.
     repairs: int = 12
 
+    # Batches
+
+    #: Most slots on a GPU and on the CPU. By trial: more do not make an H200 faster on a grid of 118 buses, and the CPU
+    #: gains nothing from more.
+    batch_slots: int = 1024
+    batch_slots_cpu: int = 16
+    #: Most steps of a slot before its problem is solved alone, unless the caller says otherwise. By trial.
+    batch_steps: int = 150
+    #: Pairs that a slot's filter remembers, and most halvings of a step.
+    batch_filter: int = 24
+    batch_trials: int = 8
+    #: Solutions are refined once where more than `batch_refined` of the slots have errors above `batch_accurate`.
+    batch_accurate: float = 1e-8
+    batch_refined: float = 0.02
+    #: Shifts below the first are dropped; one above the second ends a slot, and its problem is solved alone. By trial.
+    batch_least_shift: float = 1e-8
+    batch_largest_shift: float = 1e6
+    #: Least curvature along a step, relative to its square (Chiang and Zavala 2016; IPOPT's neg_curv_test_tol).
+    curvature_along_step: float = 1e-12
+
     # When a run ends
 
+    #: Most steps, unless a budget says otherwise. By trial: power flow takes at most 250.
+    most_steps: int = 1000
     #: Steps after the scaled tolerance is met that may be spent on the residual in the user's units. By trial.
     extra_steps: int = 20
 

@@ -1,0 +1,127 @@
+"""`Model.solve(device=...)`: the device loop from a problem to a solution with its certificate."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.algorithm.status import Status
+from auglag.budget import Budget
+from auglag.certificate import Certificate, Tolerance, certificate
+from auglag.errors import InputError
+from auglag.model.device.linear import Sparse, chosen, require_device
+from auglag.model.device.loop import Loop, Watch
+from auglag.model.device.program import Program
+from auglag.model.device.tuning import TUNING
+from auglag.model.precision import double
+from auglag.model.problem import ModelProblem
+
+
+class Found(NamedTuple):
+    """What a run on a device found, in the user's units."""
+
+    x: Vector
+    y: Vector
+    certificate: Certificate
+    status: Status
+    steps: int
+    seconds: float
+    details: Mapping[str, Any]
+
+
+class Prepared(NamedTuple):
+    """What is kept from one solve to the next of the same structure: the program and the analysed pattern."""
+
+    program: Program
+    linear: Sparse
+    key: tuple[Any, ...]
+
+
+def prepared(
+    problem: ModelProblem, before: Prepared | None, device: Any, linear_solver: str | None, *, deterministic: bool
+) -> Prepared:
+    """The program and the linear solver for a problem, those of before if they fit."""
+    fixed, equal = problem.lower >= problem.upper, problem.cl == problem.cu
+    key = (id(problem.structure), device, linear_solver, deterministic, fixed.tobytes(), equal.tobytes())
+    if before is not None and before.key == key:
+        return before
+    program = Program(problem.structure, problem, device, deterministic=deterministic)
+    return Prepared(program, chosen(program.pattern, device.platform, linear_solver, deterministic=deterministic), key)
+
+
+def solve(
+    problem: ModelProblem,
+    before: Prepared | None,
+    *,
+    device: str,
+    tol: Any = 1e-6,
+    scaled_tol: float = 1e-8,
+    budget: Budget | None = None,
+    warm_start: Any = None,
+    linear_solver: str | None = None,
+    deterministic: bool = False,
+    watch: Watch | None = None,
+) -> tuple[Found, Prepared]:
+    """Run the device loop on a problem.
+
+    `tol` is that of `auglag.minimize`: it is compared with the certificate, in the user's units. The loop goes on until
+    the scaled error, as IPOPT measures it, is at most `scaled_tol`, too. Of a `Budget` inner iterations (steps) and
+    seconds count.
+    """
+    tolerance = Tolerance.of(tol)
+    if not 0.0 < scaled_tol < 1.0:
+        raise InputError(f"scaled_tol must lie in (0, 1), got {scaled_tol!r}")
+    if not isinstance(deterministic, bool):
+        raise InputError(f"deterministic must be True or False, got {deterministic!r}")
+    if budget is not None and not isinstance(budget, Budget):
+        raise InputError(f"budget must be an auglag.Budget, got {budget!r:.80}")
+    begun = time.perf_counter()
+    place = require_device(device)
+    with double(), jax.default_device(place):
+        ready = prepared(problem, before, place, linear_solver, deterministic=deterministic)
+        problem.data = ready.program.constant["model"]  # so that the certificate is evaluated there, too
+        data = ready.program.data(problem)
+        made = time.perf_counter() - begun
+        loop = Loop(
+            ready.program,
+            data,
+            ready.linear,
+            tol=tolerance.residual,
+            scaled_tol=scaled_tol,
+            steps=TUNING.most_steps if budget is None else budget.inner_limit,
+            seconds=math.inf if budget is None or budget.seconds is None else budget.seconds,
+            watch=watch,
+        )
+        x, y = (problem.x0, None) if warm_start is None else warm_start
+        ended = loop.run(loop.start(x, y))
+        x, y, _ = (np.asarray(part) for part in ready.program.last(data, ended.it))
+    x = np.clip(np.where(ready.program.fixed, problem.lower, x), problem.lower, problem.upper)
+    check = certificate(problem, x, y)
+    status = ended.status.certified(check.meets(tolerance))
+    times = ended.times
+    details = {
+        "device": device,
+        "linear solver": ready.linear.name,
+        "preparation": made,
+        "analysis": ready.linear.analysis,
+        "loop": times.total,
+        "to scaled_tol": times.met,
+        "evaluation": times.evaluation,
+        "factor": times.factor,
+        "solve": times.solve,
+        "factorisations": times.factorisations,
+        "solves": times.solves,
+        "corrections": times.corrections,
+        "restorations": loop.repairs,
+        "elastic": times.elastic,
+        "error": ended.facts.error,
+        "size": ready.program.pattern.shape[0],
+        "log": tuple(times.log),
+    }
+    return Found(x, y, check, status, ended.steps, time.perf_counter() - begun, details), ready

@@ -1,0 +1,275 @@
+"""The device loop on the CPU: statuses, certificates, restoration, batches, and cuDSS's bindings on an imitation."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax")
+
+import jax
+import jax.numpy as jnp
+
+import auglag
+from auglag.model import Model
+from auglag.model.device import cudss
+from auglag.model.device.linear import Qdldl, SuperLU
+from auglag.model.precision import double
+from auglag.model.structure import Pattern
+from helpers.fake_cudss import FakeCuDSS, FakeRuntime
+
+SOLVERS = ["superlu", *(["qdldl"] if importlib.util.find_spec("qdldl") else [])]
+
+
+def hs71():
+    m = Model("hs71")
+    x = m.var(4, name="x", lb=1.0, ub=5.0, start=[1.0, 5.0, 5.0, 1.0])
+    m.objective(lambda x: x[0] * x[3] * (x[0] + x[1] + x[2]) + x[2], *x)
+    m.constraint(lambda x: x[0] * x[1] * x[2] * x[3], *x, lb=25.0, name="product")
+    m.constraint(lambda x: x[0] ** 2, x[0], eq=40.0, name="sphere")
+    m.add(np.full(3, m["sphere"]), lambda x: x[0] ** 2, x[1:])
+    return m
+
+
+def pendulum(steps=60):
+    m, h = Model("pendulum"), 3.0 / steps
+    th, om, u = m.var(steps + 1, name="th"), m.var(steps + 1, name="om"), m.var(steps + 1, name="u", lb=-3, ub=3)
+    goal = m.parameter([0.0, 0.0, 1.0, 0.0], name="goal")
+
+    def defect(x, p):
+        a, b, v, c, d, w = x
+        return c - a - p[0] / 2 * (b + d), d - b - p[0] / 2 * (v + w - 9.81 * (jnp.sin(a) + jnp.sin(c)))
+
+    k = np.arange(steps)
+    m.constraint(defect, th[k], om[k], u[k], th[k + 1], om[k + 1], u[k + 1], par=(h,), name="defect")
+    m.constraint(lambda x, p: x[0] - p[0], np.array([th[0], om[0], th[-1], om[-1]]), par=(goal,), name="ends")
+    m.objective(lambda x, p: p[0] * x[0] ** 2, u, par=(h,))
+    return m
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_hs71_is_solved_with_its_multipliers(solver):
+    s = hs71().solve(device="cpu", linear_solver=solver, tol=1e-8)
+    assert s.success
+    assert s.fun == pytest.approx(17.0140172892, rel=1e-8)
+    np.testing.assert_allclose(s["x"], [1, 4.74299964, 3.82114998, 1.37940829], atol=1e-6)
+    np.testing.assert_allclose([s["product"], s["sphere"]], [-0.55229366, 0.16146857], atol=1e-5)
+    assert s.certificate.meets(1e-8)
+    assert s.details["linear solver"] == solver
+
+
+def test_the_device_and_minimize_find_the_same_control():
+    m = pendulum()
+    device, host = m.solve(device="cpu"), m.solve()
+    assert device.success
+    assert host.success
+    assert device.fun == pytest.approx(host.fun, rel=1e-6)
+    np.testing.assert_allclose(device["u"], host["u"], atol=1e-3)
+    again = m.solve(device="cpu", warm_start=device)
+    assert again.success
+    assert again.iterations < device.iterations
+    same = m.solve(device="cpu")
+    assert same.x.tobytes() == device.x.tobytes(), "repeats are equal bit by bit"
+
+
+def test_fixed_variables_and_changed_bounds_need_no_new_model():
+    m = hs71()
+    m.set("x", lb=[1.0, 1.0, 4.0, 1.0], ub=[5.0, 5.0, 4.0, 5.0])
+    s = m.solve(device="cpu")
+    assert s.success
+    assert s["x"][2] == 4.0
+    m.set("x", lb=1.0, ub=5.0)
+    assert m.solve(device="cpu").fun == pytest.approx(17.0140172892, rel=1e-6)
+
+
+def test_infeasible_rows_are_not_called_solved():
+    m = Model()
+    x = m.var(2, lb=0.0, ub=1.0)
+    m.objective(lambda x: x[0] ** 2, x)
+    m.constraint(lambda x: x[0] * x[1] - 4.0, x[0], x[1])
+    s = m.solve(device="cpu")
+    assert not s.success
+    assert s.status in (auglag.Status.INFEASIBLE, auglag.Status.STUCK)
+
+
+def test_restoration_leads_out_of_a_corner_of_the_bounds():
+    """The example of Waechter and Biegler (2000), on which interior-point steps alone run into a bound and stop."""
+    m = Model()
+    x = m.var(3, lb=[-np.inf, 0.0, 0.0], start=[-2.0, 3.0, 1.0])
+    m.objective(lambda x: x[0], x[0])
+    m.constraint(lambda x: x[0] ** 2 - x[1] - 1.0, x[0], x[1])
+    m.constraint(lambda x: x[0] - x[1] - 0.5, x[0], x[2])
+    s = m.solve(device="cpu")
+    assert s.success
+    assert s.fun == pytest.approx(1.0, abs=1e-5)
+
+
+def test_limits_and_the_watcher_end_a_run():
+    m = pendulum()
+    s = m.solve(device="cpu", budget=auglag.Budget(inner=3))
+    assert s.status == auglag.Status.ITERATION_LIMIT
+    assert s.iterations == 3
+    assert m.solve(device="cpu", watch=lambda k, facts: k == 2).status == auglag.Status.STOPPED
+    assert m.solve(device="cpu", budget=auglag.Budget(seconds=1e-9)).status == auglag.Status.TIME_LIMIT
+
+    def interrupt(k, facts):
+        if k == 2:
+            raise KeyboardInterrupt
+
+    s = m.solve(device="cpu", watch=interrupt)
+    assert s.status == auglag.Status.INTERRUPTED
+    assert np.isfinite(s.fun)
+
+
+def test_a_function_that_is_not_finite_ends_the_run():
+    m = Model()
+    x = m.var(1, start=-1.0)
+    m.objective(lambda x: jnp.log(x[0]), x)
+    assert m.solve(device="cpu").status == auglag.Status.NON_FINITE
+
+
+def test_a_batch_has_the_solutions_of_single_solves():
+    m = pendulum(30)
+    goals = np.zeros((11, 4))
+    goals[:, 2] = np.linspace(-0.8, 1.2, 11)
+    batch = m.solve_batch(par={"goal": goals}, slots=4)
+    assert batch.success.all()
+    assert (batch.residual <= 1e-6).all()
+    for k in (0, 4, 10):
+        s = m.solve(device="cpu", par={"goal": goals[k]})
+        assert batch.fun[k] == pytest.approx(s.fun, rel=1e-6, abs=1e-9)
+        np.testing.assert_allclose(batch["u"][k], s["u"], atol=1e-4)
+        np.testing.assert_allclose(batch["defect"][k], s["defect"], atol=1e-4)
+    warm = m.solve_batch(par={"goal": goals}, slots=4, warm_start=s)
+    assert warm.success.all()
+    np.testing.assert_allclose(warm.fun, batch.fun, rtol=1e-6, atol=1e-9)
+
+
+def test_what_a_batch_cannot_solve_is_solved_alone_or_said():
+    m = Model()
+    x = m.var(2, name="x", lb=0.0, ub=1.0, start=0.5)
+    least = m.parameter(0.1, name="least")
+    m.objective(lambda x: x[0] ** 2, x)
+    m.constraint(lambda x, p: x[0] * x[1] - p[0], x[0], x[1], par=(least,))
+    batch = m.solve_batch(par={"least": [0.1, 4.0, 0.2]})
+    np.testing.assert_array_equal(batch.success, [True, False, True])
+    np.testing.assert_array_equal(batch.alone, [False, True, False])
+    np.testing.assert_allclose(batch["x"][[0, 2]], np.sqrt([[0.1, 0.1], [0.2, 0.2]]), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m: m.solve(device="tpu"), "device must be 'cpu' or 'gpu', got 'tpu'"),
+        (lambda m: m.solve(device="cpu", linear_solver="x"), "linear_solver must be 'cudss', 'qdldl' or 'superlu'"),
+        (lambda m: m.solve(device="cpu", preset="paper"), r"solve\(\) on a device has no argument 'preset'"),
+        (lambda m: m.solve(device="cpu", warm_start=[1.0]), "warm_start on a device must be a Solution"),
+        (lambda m: m.solve(device="cpu", scaled_tol=2.0), r"scaled_tol must lie in \(0, 1\), got 2.0"),
+        (lambda m: m.solve_batch(par={}), "par must have at least one parameter"),
+        (lambda m: m.solve_batch(par={"u": [1]}), "the model has no parameter 'u'; it has goal"),
+        (lambda m: m.solve_batch(par={"goal": 1.0}), "must have the same first axis"),
+        (lambda m: m.solve_batch(par={"goal": np.zeros((2, 3))}), r"must broadcast to the shape \(2, 4\)"),
+    ],
+)
+def test_errors_name_the_argument(call, message):
+    with pytest.raises((auglag.InputError, auglag.OptionError), match=message):
+        call(pendulum(3))
+
+
+def test_without_a_gpu_the_error_says_what_to_install():
+    if any(device.platform == "gpu" for device in jax.devices()):
+        pytest.skip("there is a GPU")
+    with pytest.raises(auglag.InputError, match=r"install 'auglag\[gpu\]'"):
+        pendulum(3).solve(device="gpu")
+
+
+# ----------------------------------------------------------------------------------------------------- linear solvers
+
+
+def quasi_definite(seed, n=6, m=3):
+    """The upper triangle of a random quasi-definite matrix: (pattern, values, dense)."""
+    rng = np.random.default_rng(seed)
+    dense = np.zeros((n + m, n + m))
+    dense[:n, :n] = np.diag(rng.uniform(1, 2, n)) + np.diag(rng.uniform(0, 0.3, n - 1), 1)
+    dense[:n, n:] = rng.normal(size=(n, m)) * (rng.random((n, m)) < 0.6)
+    dense[n:, n:] = -np.diag(rng.uniform(0.1, 1, m))
+    row, column = np.nonzero(dense)
+    pattern = Pattern(row.astype(np.int64), column.astype(np.int64), dense.shape)
+    values = pattern.entries(dense[row, column])
+    return pattern, values, dense + np.triu(dense, 1).T
+
+
+def imitation(memory=None, status=0):
+    fake = FakeCuDSS(memory=memory)
+    return fake, cudss.Library(fake, FakeRuntime(status))
+
+
+@pytest.mark.parametrize("name", [*SOLVERS, "cudss"])
+def test_linear_solvers_solve_and_tell_the_inertia(name):
+    pattern, values, dense = quasi_definite(0)
+    with double():
+        if name == "cudss":
+            solver = cudss.CuDSS(pattern, library=imitation()[1])
+        else:
+            solver = {"qdldl": Qdldl, "superlu": SuperLU}[name](pattern)
+        for scale in (1.0, 3.0):
+            b = np.arange(9.0)
+            assert solver.factor(jnp.asarray(scale * values)) == (6, 3)
+            x = np.asarray(solver.solve(jnp.asarray(b)))
+            np.testing.assert_allclose(scale * dense @ x, b, atol=1e-10)
+
+
+def test_cudss_analyses_once_and_refactorises():
+    pattern, values, _ = quasi_definite(1)
+    fake, library = imitation()
+    with double():
+        solver = cudss.CuDSS(pattern, library=library, deterministic=True)
+        for _ in range(3):
+            solver.factor(jnp.asarray(values))
+            solver.solve(jnp.ones(9))
+        assert fake.calls == ["analysis", "factor", "solve", "refactor", "solve", "refactor", "solve"]
+        assert solver.fill > 9
+        solver.close()
+    assert [o["kind"] for o in fake.objects.values()] == ["handle"], "everything was given back"
+
+
+def test_cudss_solves_batches_one_after_the_other():
+    pattern, values, dense = quasi_definite(2)
+    with double():
+        solver = cudss.CuDSS(pattern, batch=3, library=imitation()[1])
+        scales = np.array([1.0, 2.0, 5.0])
+        solver.factor(jnp.asarray((scales[:, None] * values).ravel()))
+        x = np.asarray(solver.solve(jnp.ones(27))).reshape(3, 9)
+    for scale, row in zip(scales, x, strict=True):
+        np.testing.assert_allclose(scale * dense @ row, np.ones(9), atol=1e-10)
+
+
+def test_cudss_errors_are_named():
+    pattern, values, _ = quasi_definite(3)
+    with double():
+        with pytest.raises(MemoryError, match="cudssMatrixCreateCsr: the GPU is out of memory"):
+            cudss.CuDSS(pattern, library=imitation(memory=4)[1])
+        with pytest.raises(cudss.CuDSSError, match="cudaDeviceSynchronize failed: error 700"):
+            cudss.CuDSS(pattern, library=imitation(status=700)[1])
+        solver = cudss.CuDSS(pattern, library=imitation()[1])
+        assert solver.factor(jnp.zeros(pattern.nnz)) is None, "a zero pivot is no exception"
+        assert solver.factor(jnp.asarray(values)) == (6, 3)
+
+
+def test_without_cudss_the_error_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr(cudss.Library, "_loaded", None)
+    monkeypatch.setattr(cudss, "_folders", lambda: [tmp_path])
+    with pytest.raises(ImportError, match=r"device='gpu' needs cuDSS: pip install 'auglag\[gpu\]'"):
+        cudss.Library.load()
+
+
+def test_the_loop_runs_on_cudss(monkeypatch):
+    fake, library = imitation()
+    monkeypatch.setattr(cudss.Library, "_loaded", library)
+    s = hs71().solve(device="cpu", linear_solver="cudss")
+    assert s.success
+    assert s.fun == pytest.approx(17.0140172892, rel=1e-6)
+    assert fake.calls[0] == "analysis"
+    assert fake.calls.count("analysis") == 1
