@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # what `_HOMES` says, for editors and type checkers; a test c
     from auglag.inner import LBFGSB, NewtonCG, Panoc, ProximalGradient, ProximalPoint, QPModel, SpectralProximalGradient
     from auglag.log import JsonLog
     from auglag.minimize import certify, minimize, multistart, scipy_method
+    from auglag.persist.results import load_result
     from auglag.problems.base import AbstractProblem
     from auglag.problems.functions import Problem
     from auglag.result import Result
@@ -63,6 +64,7 @@ _HOMES = {
     ),
     "auglag.log": ("JsonLog",),
     "auglag.minimize": ("certify", "minimize", "multistart", "scipy_method"),
+    "auglag.persist.results": ("load_result",),
     "auglag.problems.base": ("AbstractProblem",),
     "auglag.problems.functions": ("Problem",),
     "auglag.result": ("Result",),
@@ -148,6 +150,7 @@ __all__ = [
     "__version__",
     "certify",
     "datasets",
+    "load_result",
     "minimize",
     "multistart",
     "prox",

@@ -33,7 +33,7 @@ class EvaluationError(AuglagError):
 
 
 class CheckpointError(AuglagError):
-    """A saved state cannot be used: damaged, of another format, or of another problem."""
+    """A saved state or result cannot be used: damaged, of another format, or of another problem."""
 
 
 class MissingExtra(AuglagError, ImportError):

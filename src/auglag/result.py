@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 from scipy.optimize import OptimizeResult
@@ -13,6 +14,9 @@ from auglag._typing import Vector
 from auglag.algorithm.rules import Iteration
 from auglag.certificate import Certificate
 from auglag.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Field -> what it holds. `Result` has exactly these.
 SCHEMA: dict[str, str] = {
@@ -32,6 +36,7 @@ SCHEMA: dict[str, str] = {
     "jac": "grad f(x)",
     "maxcv": "largest violation of a constraint or bound (max norm)",
     "multipliers": "one entry per constraint, in the user's order and shape; L = f + y'c + z'x",
+    "names": "the names of the constraints, in the order of `multipliers`",
     "bound_multipliers": "z: > 0 where the upper bound is active, < 0 where the lower one is",
     "certificate": "a Certificate of (x, multipliers) on the original problem",
     "second_order": "whether x is a minimum: 'minimum', 'probable minimum', 'saddle left', 'saddle', 'degenerate' or "
@@ -73,15 +78,46 @@ class Result(DocumentedResult):
         return sorted({*super().__dir__(), *(name for name in vars(type(self)) if not name.startswith("_"))})
 
     def __repr__(self) -> str:
-        """SciPy's layout, with the history and the certificate in one line each."""
-        short = dict(self)
-        rows = len(self.history)
-        short["history"] = f"{rows} rows, one per outer iteration; pandas.DataFrame(result.history) shows them"
-        short["certificate"] = str(self.certificate)
-        short["starts"] = f"{len(self.starts)} different points" if self.starts else "()"
-        return str(OptimizeResult(short))
+        """What matters most, the status by its name, in a screen."""
+        from auglag.report.summary import summary
+
+        return summary(self, self.multipliers_by_name)
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: status, certificate, multipliers by name, a plot of the convergence."""
+        from auglag.report.notebook import page
+
+        return page(self, self.multipliers_by_name)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Residual, violation, penalty and inner work of every outer iteration, as a matplotlib figure.
+
+        With `path`, ending in .png, .svg or .pdf, it is written there, too. Needs `pip install 'auglag[plot]'`.
+        """
+        from auglag.log import figure
+
+        ending = self.status.name.lower().replace("_", " ")
+        title = f"{ending}, R = {self.certificate.residual:.1e}"
+        return figure.drawn(self.history, title=title, tol=self.tol, path=path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in the result as JSON takes it: see `auglag.persist.results`, whose `from_dict` is the inverse."""
+        from auglag.persist.results import to_dict
+
+        return to_dict(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the result to a file, as JSON; `auglag.load_result(path)` gives it back as it is."""
+        from auglag.persist.results import save_result
+
+        save_result(self, path)
+
+    @property
+    def multipliers_by_name(self) -> dict[str, Any]:
+        """The multipliers with the names of their constraints."""
+        return dict(zip(self.names, self.multipliers, strict=True))
 
     @property
     def y(self) -> Vector:

@@ -5,7 +5,10 @@ Waechter and Biegler (2006), section 2.3.
 
 from __future__ import annotations
 
+import math
 from typing import final
+
+import numpy as np
 
 from auglag.interior import tuning
 
@@ -32,3 +35,42 @@ class Filter:
     def clear(self) -> None:
         """Forget all pairs."""
         self.pairs = []
+
+
+@final
+class Test:
+    """Which points a line search accepts: the filter's, and those that lower the barrier value as they should."""
+
+    def __init__(self, known: Filter, theta: float, phi: float, descent: float, small: float) -> None:
+        self.filter, self.theta, self.phi, self.descent, self.small = known, theta, phi, descent, small
+        self.t = tuning.TUNING
+        self.noise = self.t.value_noise * np.finfo(float).eps * abs(phi)
+        self.lowered = False  #: the last point accepted lowered the value as it should
+
+    def _should_lower(self, length: float) -> bool:
+        """The switching condition: the violation is small, and the step promises a lower value beside it."""
+        if not (self.theta <= self.small and self.descent < 0):
+            return False
+        return bool(length * (-self.descent) ** self.t.power_value > self.theta**self.t.power_violation)
+
+    def accepts(self, theta: float, phi: float, length: float) -> bool:
+        """The filter's conditions."""
+        t = self.t
+        self.lowered = False
+        if not math.isfinite(phi) or not self.filter.admits(theta, phi - self.noise):
+            return False
+        if self._should_lower(length):
+            self.lowered = bool(phi <= self.phi + t.decrease_large * length * self.descent + self.noise)
+            return self.lowered
+        less = theta <= (1.0 - t.less_violation) * self.theta
+        return bool(less or phi <= self.phi - t.less_value_large * self.theta + self.noise)
+
+    def shortest(self) -> float:
+        """The step length below which restoration is better (WB (23))."""
+        t = self.t
+        if not self.descent < 0:
+            return t.shortest_part * t.less_violation
+        least = min(t.less_violation, t.less_value_large * self.theta / -self.descent)
+        if self.theta <= self.small:
+            least = min(least, self.theta**t.power_violation / (-self.descent) ** t.power_value)
+        return t.shortest_part * least

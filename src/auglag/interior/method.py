@@ -17,6 +17,7 @@ from auglag.errors import require_positive
 from auglag.inner.qp import curvature_for
 from auglag.interior import tuning
 from auglag.interior.filter import Filter
+from auglag.interior.large import Large
 from auglag.interior.newton import Systems
 from auglag.interior.restoration import restore
 from auglag.interior.search import Search
@@ -59,6 +60,12 @@ class Barrier:
 
         `seen(x, y, error)` is called with every iterate, and says whether it is good enough in the caller's eyes.
         """
+        curvature = curvature_for(form.traits)
+        if curvature.exact and not curvature.dense:
+            large = Large(form, memory, x, y, target, seen)
+            while large.count < self.steps and large.step():
+                pass
+            return Arrival(*large.arrival(), large.count)
         run = _Run(form, memory, x, y, target, seen)
         while run.count < self.steps and run.step():
             pass

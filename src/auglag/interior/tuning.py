@@ -140,6 +140,51 @@ class Tuning:
     least_length: float = 1e-14
     least_move: float = 1e-16
 
+    # Large sparse problems (`large`, `directions`). "On grids" means: chosen by trial on AC power flow of 57 to 3,022
+    # buses (benchmarks/power_flow.py), and checked on others.
+
+    #: Only the fixed mode: one barrier problem after another. For comparisons.
+    fixed_only: bool = False
+    #: Added to the diagonal of the variables at all times, in the units of the form: without it every third
+    #: factorisation of a Hessian with flat directions needs a shift. On grids.
+    standing_prox: float = 1e-7
+    #: The diagonal of the rows, the inverse of a penalty: `soft_of_mu` mu, between the other two. The largest is what
+    #: IPOPT adds to singular matrices (WB, section 3.1: bar delta_c); a smaller one makes pivots lose the inertia.
+    soft_of_mu: float = 1e3
+    soft_least: float = 1e-10
+    soft_largest: float = 1e-8
+    #: Solutions are refined until their residual, relative to the right side and the solution, is `enough_refined`; one
+    #: above `poorly_refined` means that the factors are not those of the matrix. On grids.
+    enough_refined: float = 1e-9
+    poorly_refined: float = 1e-4
+    #: The KKT error as the caller measures it is looked at where the scaled one is at most this multiple of the target.
+    worth_a_look: float = 1e3
+    #: Interior points end where the scaled error is at most this: what is missing then are active sets, which Newton's
+    #: method on the KKT conditions finds in a step or two, where mu would have to fall below rounding errors.
+    handed_over: float = 1e-9
+    #: First multipliers of sides: 1 (WB, section 3.6), or less where the product with the distance would be larger than
+    #: this: sides that are very far away say nothing. On grids.
+    first_product: float = 100.0
+    #: Free mode: centring is (mean after the predictor / mean)^3 (Mehrotra's choice), at least `least_centring`; and mu
+    #: is at least `free_guard` times the violation, so that it does not run ahead of it. On grids.
+    least_centring: float = 1e-6
+    free_guard: float = 1e-3
+    #: First mu of the fixed mode, relative to the mean of distance times multiplier (Nocedal, Waechter and Waltz 2009,
+    #: SIAM J. Optim. 19, "Adaptive barrier update strategies", section 4: adaptive_mu_monotone_init_factor of IPOPT).
+    fixed_mu: float = 0.8
+    #: The last mu, relative to the target of the run; it goes on falling as above.
+    last_mu_large: float = 1e-4
+    #: Residuals below this multiple of the precision times the largest multiplier are rounding errors.
+    multiplier_noise: float = 1e3
+    #: As `decrease` and `less_value` (WB's own: eta_phi = 1e-8 in IPOPT, gamma_phi = 1e-8).
+    decrease_large: float = 1e-8
+    less_value_large: float = 1e-8
+    #: Step lengths below this part of what theory asks for end the line search (WB (23): gamma_alpha).
+    shortest_part: float = 0.05
+    #: So many steps without a violation below `restoration_leaves` of what it was, while it is not small, call for a
+    #: restoration before the line search fails: steps are short then, and multipliers grow. On grids.
+    slow_rows: int = 12
+
     # Restoration (`restoration`)
 
     #: Restoration is not tried for a violation below this multiple of the run's target. By trial.
@@ -148,6 +193,10 @@ class Tuning:
     #: trial).
     restoration_steps: int = 40
     restoration_leaves: float = 0.9
+    #: For large problems: most steps, and the part of the violation at which they end; what is left after the last one
+    #: is taken, too, if `restoration_leaves` allows it. On grids.
+    restoration_steps_large: int = 100
+    restoration_aim: float = 0.1
     #: Weight of the squared violation, divided by min(1, first violation)^2, beside the barrier and the distance to the
     #: start (which has the weight sqrt(mu), WB (31): zeta). By trial.
     restoration_weight: float = 1e4

@@ -41,6 +41,12 @@ class Solution:
         """Where the certificate meets the tolerance."""
         return self.status == int(Status.SOLVED)
 
+    def __repr__(self) -> str:
+        """How many instances ended how, and the spread of what matters; one instance in a few lines."""
+        if any(isinstance(part, jax.core.Tracer) for part in (self.status, self.fun)):  # inside jit, vmap or grad
+            return f"Solution(traced, status {self.status}, fun {self.fun})"
+        return _batch(self) if np.ndim(self.status) else _single(self)
+
     def messages(self) -> dict[str, int]:
         """Status in words -> how many instances ended so."""
         numbers, counts = np.unique(np.asarray(self.status), return_counts=True)
@@ -50,7 +56,67 @@ class Solution:
 def _message(number: int) -> str:
     if number == Status.INFEASIBLE:  # unlike the NumPy loop, a compiled program looks from its one start only
         return "Locally infeasible: the violation is stationary and not small, from this start; or bounds cross."
-    return next(status.message for status in Status if status.value == number)
+    return _of(number).message
+
+
+def _of(number: int) -> Status:
+    return next(status for status in Status if status.value == number)
+
+
+def _single(solution: Solution) -> str:
+    status = _of(int(solution.status))
+    parts = ("stationarity", "violation", "complementarity")
+    measured = ", ".join(f"{name} {float(getattr(solution, name)):.2e}" for name in parts)
+    return "\n".join(
+        (
+            f"Solution: {status.name}, f = {float(solution.fun):.10g}",
+            f"  residual {float(solution.residual):.2e}: {measured}",
+            f"  {int(solution.outer)} outer iterations, {int(solution.steps)} steps, "
+            f"last penalty {float(solution.penalty):.3g}",
+            f"  x {_shapes(solution.x)}, multipliers {_shapes(solution.multipliers)}",
+        )
+    )
+
+
+def _batch(solution: Solution) -> str:
+    """Counts by status with their share, then the median and the extremes of numbers."""
+    status = np.asarray(solution.status)
+    numbers, counts = np.unique(status, return_counts=True)
+    most_first = sorted(zip(counts.tolist(), numbers.tolist(), strict=True), reverse=True)
+    ends = ", ".join(f"{count} {_of(k).name} ({_percent(count, status.size)})" for count, k in most_first)
+    lines = [f"Solution of {status.size} instances: {ends}"]
+    for name in ("fun", "residual", "violation", "outer", "steps", "penalty"):
+        values = np.asarray(getattr(solution, name), float)
+        known = values[np.isfinite(values)]
+        text = "not finite"
+        if known.size:
+            text = f"median {np.median(known):.4g}, from {known.min():.4g} to {known.max():.4g}"
+            text += f", {values.size - known.size} not finite" if known.size < values.size else ""
+        lines.append(f"  {name:>9}: {text}")
+    lines.append(f"  {'x':>9}: {_shapes(solution.x)}; multipliers {_shapes(solution.multipliers)}")
+    return "\n".join(lines)
+
+
+def _percent(count: int, total: int) -> str:
+    """A share that says 100 % only of all, and 0 % only of none."""
+    share = 100.0 * count / total
+    text = f"{share:.1f}"
+    if count < total and text == "100.0":
+        return "> 99.9 %"
+    return "< 0.1 %" if text == "0.0" else f"{text.removesuffix('.0')} %"
+
+
+def _shapes(tree: Any) -> str:
+    """The shapes of the arrays in a structure, the structure as it is."""
+    return str(jax.tree_util.tree_map(lambda leaf: _Shape(np.shape(leaf)), tree))
+
+
+class _Shape:
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+    def __repr__(self) -> str:
+        return str(self.shape)
 
 
 FIELDS = tuple(Solution.__dataclass_fields__)

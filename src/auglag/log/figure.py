@@ -8,12 +8,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from auglag.bench.style import COLOURS, RC
-from auglag.errors import InputError
+from auglag.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,23 +25,36 @@ SUFFIXES = (".png", ".svg", ".pdf")
 INSTALL = "a plot needs matplotlib: pip install 'auglag[plot]'"
 
 
-def check(path: Path) -> None:
+def check(path: Path, name: str = "--plot") -> None:
     """Raise, before anything is solved, if no figure could be written there."""
     if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"--plot must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {str(path)!r}")
+        raise InputError(f"{name} must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {str(path)!r}")
     if not path.parent.is_dir():
-        raise InputError(f"--plot must lie in an existing folder, got {str(path)!r}")
+        raise InputError(f"{name} must lie in an existing folder, got {str(path)!r}")
     if importlib.util.find_spec("matplotlib") is None:
-        raise InputError(INSTALL)
+        raise MissingExtra(INSTALL)
 
 
 def write(path: Path, rows: Sequence[Mapping[str, Any]], *, title: str, tol: float) -> None:
     """Draw the rows (of a log, or of `Result.history`) into a PNG, SVG or PDF; the same rows give the same bytes."""
     check(path)
+    drawn(rows, title=title, tol=tol, path=path)
+
+
+def drawn(
+    rows: Sequence[Mapping[str, Any]], *, title: str, tol: float, path: str | os.PathLike[str] | None = None
+) -> Figure:
+    """The rows as a figure, which is written to a file where `path` is given."""
+    if path is not None:
+        check(Path(path), "path")
+    elif importlib.util.find_spec("matplotlib") is None:
+        raise MissingExtra(INSTALL)
     with importlib.import_module("matplotlib").rc_context(RC):
         figure = _draw(rows, title, tol)
-        nothing = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {"Software": None}}
-        figure.savefig(path, metadata=nothing[path.suffix.lower()])
+        if path is not None:
+            nothing = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {"Software": None}}
+            figure.savefig(path, metadata=nothing[Path(path).suffix.lower()])
+    return figure
 
 
 def _draw(rows: Sequence[Mapping[str, Any]], title: str, tol: float) -> Figure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from auglag.paper.claims import CONFIRMED, DEPENDS, NOT_CONFIRMED, Claim
 
-_PAGE, _FIG1, _ABLATION = "deterministic/README.md", "auglag paper fig1", "auglag paper ablation"
+_PAGE, _FIG1, _VARIANTS = "deterministic/README.md", "auglag paper fig1", "auglag paper variants"
 
 DETERMINISTIC = (
     Claim("Figure 1", "The full dual step beats the short one in all four settings.", CONFIRMED,
@@ -16,5 +16,5 @@ DETERMINISTIC = (
           "On the measure: with gamma = 2 it solves 4 problems less, and still needs fewer gradients.", _PAGE, _FIG1),
     Claim("Table 2", "There are problems on which Always-Full fails with a huge penalty and Adaptive-Full succeeds.",
           DEPENDS, "On the inner solver's own stopping test: with SciPy's default ftol 39 problems are solved by "
-          "Adaptive-Full only and 34 by Always-Full only; without it 2 and 5.", _PAGE, _ABLATION),
+          "Adaptive-Full only and 34 by Always-Full only; without it 2 and 5.", _PAGE, _VARIANTS),
 )  # fmt: skip

@@ -33,8 +33,8 @@ N, ROWS, ROWS_OF_C = 10, 2000, 3
 TRIALS = 10
 #: A sampled run ends after so many stochastic gradients.
 LIMIT = 4_000_000
-#: A deterministic one after so many proximal gradient iterations.
-DETERMINISTIC_LIMIT = 200_000
+#: A deterministic one after so many gradients.
+DETERMINISTIC_LIMIT = 100_000
 QUICK_LIMIT = 100_000
 
 
@@ -156,7 +156,7 @@ def _deterministic(job: Job, way: Way, problem: Any) -> list[tuple[float, float,
 
     found = auglag.minimize(
         FullBatchProblem(problem, start(job.trial)), preset="paper", inner="proximal-gradient", tol=way.levels[-1],
-        budget=auglag.Budget(inner=job.limit, outer=20_000),
+        budget=auglag.Budget(gradients=job.limit, inner=None, outer=20_000),
     )  # fmt: skip
     counts = np.cumsum([(row["inner_iterations"], row["evaluations"]) for row in found.history], axis=0)
     return [(i, g, row["residual"]) for (i, g), row in zip(counts, found.history, strict=True)]

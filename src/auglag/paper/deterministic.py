@@ -89,15 +89,15 @@ READINGS = (
 _VARIED = {name for reading in READINGS for name in reading.options}
 
 
-def problems(*, quick: bool = False, what: str = "fig1") -> list[str]:
+def problems(*, quick: bool = False, what: str = "fig1", every: int = 0) -> list[str]:
     """The paper's filter: constrained, with an objective, n + m < 1000; for `quick` every eleventh by size.
 
-    The readings are compared on every eighth by size, for `quick` on every fortieth. Table 2 and the readings have
-    the ten problems of the paper's table as well (of which the collection lacks one).
+    With `every` it is every so many-th instead. The readings are compared on every eighth by size, for `quick` on every
+    fortieth. Table 2 and the readings have the ten problems of the paper's table as well (the collection lacks one).
     """
     names = cutest.select(constrained=True, objective=True, max_size=1000)
-    every = 11 if quick and what != "variants" else 40 if quick else 8 if what == "variants" else 1
-    table = cutest.table()
+    usual = 11 if quick and what != "variants" else 40 if quick else 8 if what == "variants" else 1
+    every, table = every or usual, cutest.table()
     by_size = sorted(names, key=lambda name: (table[name].n + table[name].m, name))
     printed = {row.problem for row in PAPER_ROWS} & set(names) if what != "fig1" else set()
     return sorted({*by_size[every // 2 :: every], *printed})

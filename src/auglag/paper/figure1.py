@@ -14,7 +14,7 @@ from auglag.bench.setting import PAPER_SETTINGS, VARIANTS, Setting
 from auglag.bench.spec import Limits, Run
 from auglag.bench.summary import write_tables
 from auglag.paper.deterministic import FULL, TABLE, all_runs, figure_runs, run_of, succeeded, variant_runs
-from auglag.paper.readings import COST, profile_of, what_was_run, write_variants
+from auglag.paper.readings import COST, by_kind, profile_of, what_was_run, write_variants
 
 Runs = Callable[[Sequence[str], Limits], list[Run]]
 Write = Callable[[Sequence[Record], Path], Iterator[str]]
@@ -50,6 +50,7 @@ def write_figure(records: Sequence[Record], output: Path) -> Iterator[str]:
         counts(records),
         tables.profile_values({setting.title: profile for setting, profile in profiles.items()}),
         *_table2(records),
+        by_kind(TABLE.select(records), f"Kinds of problems, {TABLE.title}"),
         *(
             tables.pairs(setting.select(records), solved=succeeded, cost=COST, title=f"In pairs, {setting.title}")
             for setting in PAPER_SETTINGS

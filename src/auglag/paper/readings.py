@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from auglag.bench import plots, tables
@@ -14,6 +14,8 @@ from auglag.bench.rendering import Cell, Table
 from auglag.bench.setting import VARIANTS
 from auglag.bench.summary import write_tables
 from auglag.paper.deterministic import FULL, READINGS, TABLE, Reading, succeeded
+from auglag.problems import cutest
+from auglag.problems.cutest.catalogue import Entry
 
 #: What the paper counts.
 COST: Cost = subproblem_gradients
@@ -64,14 +66,35 @@ def write_variants(records: Sequence[Record], output: Path) -> Iterator[str]:
         tables.table2_here(group, solved=succeeded, cost=COST, title=f"Only Adaptive-Full: {reading.title}")
         for reading, group in groups.items()
     ]
+    kinds = [by_kind(group, f"Kinds of problems: {reading.title}") for reading, group in groups.items()]
+    found = [main, counted, *kinds, *only, *details]
     path = output / "variants.md"
-    write_tables(path, "Readings of the paper: all tables", [main, counted, *only, *details], what_was_run(records))
+    write_tables(path, "Readings of the paper: all tables", found, what_was_run(records))
     saved = plots.save(plots.panels(profiles(records)), output / "variants")
     yield main.text()
     yield counted.text()
     yield f"Profiles: {', '.join(map(str, saved))}"
     yield f"Tables: {path}"
     yield f"Runs: {export(records, output / 'variants-runs.csv.gz')}"
+
+
+#: Kinds of problems, by the table of CUTEst.
+KINDS: dict[str, Callable[[Entry], bool]] = {
+    "equations only": lambda p: p.equalities == p.m,
+    "with inequalities": lambda p: p.equalities < p.m,
+    "linear rows only": lambda p: p.linear == p.m,
+    "with nonlinear rows": lambda p: p.linear < p.m,
+    "no more than 10 variables and rows": lambda p: p.n + p.m <= 10,
+    "11 to 100": lambda p: 10 < p.n + p.m <= 100,
+    "more than 100": lambda p: p.n + p.m > 100,
+}
+
+
+def by_kind(records: Sequence[Record], title: str) -> Table:
+    """The two Full variants on each kind of problems; `records` are those of one setting and one reading."""
+    held, known = [r for r in records if r.title in _TITLES], cutest.table()
+    groups = {name: [r for r in held if kind(known[r.run.problem])] for name, kind in KINDS.items()}
+    return _table(title, {name: (group, COST) for name, group in groups.items() if group}, "Problems")
 
 
 def _table(title: str, groups: dict[str, tuple[list[Record], Cost]], head: str) -> Table:
@@ -84,8 +107,21 @@ def _table(title: str, groups: dict[str, tuple[list[Record], Cost]], head: str) 
         values = [profile.value(title, alpha) for alpha in (1.0, 5.0, 99.0) for title in _TITLES]
         ahead = "Adaptive" if pair.wins_a > pair.wins_b else "Always" if pair.wins_b > pair.wins_a else "neither"
         only = (len(pair.only_a), len(pair.only_b))
-        lines.append((name, *solved, *only, *values, pair.median_ratio, pair.wins_a, pair.wins_b, ahead, pair.p_value))
-    columns = [head, "Adaptive solves", "Always solves", "only Adaptive", "only Always"]
+        lines.append(
+            (
+                name,
+                len({record.run.problem for record in group}),
+                *solved,
+                *only,
+                *values,
+                pair.median_ratio,
+                pair.wins_a,
+                pair.wins_b,
+                ahead,
+                pair.p_value,
+            )
+        )
+    columns = [head, "problems", "Adaptive solves", "Always solves", "only Adaptive", "only Always"]
     columns += [f"{who} rho({alpha})" for alpha in (1, 5, 99) for who in ("Adaptive", "Always")]
     columns += ["median ratio", "Adaptive wins", "Always wins", "ahead", "p"]
     notes = (

@@ -16,7 +16,6 @@ import json
 import math
 import os
 import re
-import stat
 import types
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -31,7 +30,7 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.errors import CheckpointError, InputError
-from auglag.persist.files import replacing
+from auglag.persist.files import regular, replacing
 
 #: To be increased when files of the version before can no longer be read.
 FORMAT = 7
@@ -75,7 +74,7 @@ def load(
     """What was saved by a run of this kind and fingerprint, which must be a `state`; tensors on `device`."""
     target = Path(path)
     try:
-        with _regular(target) as file, zipfile.ZipFile(file) as archive:
+        with regular(target) as file, zipfile.ZipFile(file) as archive:
             data = _Members(archive, os.fstat(file.fileno()).st_size)
             meta = json.loads(str(data["meta"]))
             for name, demand in (("format", FORMAT), ("kind", kind)):
@@ -93,15 +92,6 @@ def load(
         raise CheckpointError(text) from None
     except Exception as error:  # whatever a damaged file may lead to
         raise CheckpointError(f"{target} is not a usable checkpoint ({type(error).__name__}: {error})") from None
-
-
-def _regular(path: Path) -> IO[bytes]:
-    """The file, opened; anything else that has a name is refused, without waiting for it."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise ValueError("it is not a regular file")
-    return os.fdopen(descriptor, "rb")
 
 
 @final

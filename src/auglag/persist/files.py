@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -37,6 +38,15 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
         with suppress(OSError):
             scratch.unlink()
         raise
+
+
+def regular(path: Path) -> IO[bytes]:
+    """The file, opened; anything else that has a name is refused, without waiting for it."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError("it is not a regular file")
+    return os.fdopen(descriptor, "rb")
 
 
 def is_alive(pid: int) -> bool:

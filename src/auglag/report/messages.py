@@ -73,6 +73,7 @@ def result_of(end: Ending) -> Result:
         jac=point.grad.copy(),
         maxcv=float(np.max(row_excess, initial=0.0)),
         multipliers=_split(problem, check.multipliers),
+        names=tuple(group.name for group in problem.groups),
         bound_multipliers=check.bound_multipliers,
         certificate=check,
         second_order=end.second_order,

@@ -48,6 +48,7 @@ class EngineState:
     step_vector: Array  #: where the power iteration stands
     gram: Array = None  #: average of J A J', or of its diagonal where m is large
     beta: Array = None  #: None before the first Jacobian
+    reach: Array = None  #: the most that a step can change c by; None: no limit
     w_decay: float = 1.0  #: share of the start in w_mean
     kept: int = 0  #: slots of the window in use
     head: int = 0
@@ -102,6 +103,8 @@ class Engine:
             return s.y
         cbar = self.tracked
         gap = cbar - formulas.slack(self.xp, cbar, self.lower, self.upper, s.y, s.beta)
+        if s.reach is not None:
+            gap = self.xp.clip(gap, -s.reach, s.reach)
         return formulas.shifted(s.y, s.beta, gap)
 
     @property
@@ -124,6 +127,16 @@ class Engine:
     def averaged(self, old: Array, new: Array) -> Array:
         """Rows of the averaged Jacobian with new ones."""
         return old + self.share(TUNING.jacobian_share) * (new - old)
+
+    def limit(self, longest: Array) -> None:
+        """No step changes c by more than `longest`: weights that ask for much more only grow with the noise."""
+        self.state.reach = TUNING.reach * longest
+
+    def rescale(self, factor: Array) -> None:
+        """A has changed since the last Jacobian, and the diagonal of J A J' by these factors: so does the average."""
+        s = self.state
+        root = self.xp.sqrt(factor)
+        s.gram = s.gram * factor if len(s.gram.shape) == 1 else root[:, None] * s.gram * root
 
     def calibrate(self, gram: Array) -> None:
         """Penalties from J A J' on a batch, A the steps at their full rate."""

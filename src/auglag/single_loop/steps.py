@@ -56,6 +56,10 @@ class ScaledSteps:
         """The diagonal of A in x - A d, at the present rate."""
         return (self.rate * self.factor) * self.scales()
 
+    def longest(self) -> float | None:
+        """The most that a step changes an entry of x by, at the full rate."""
+        return self.rate
+
     def momentum(self) -> float:
         """The decay of the moving average of gradients."""
         return TUNING.momentum

@@ -69,6 +69,9 @@ class Tuning:
     #: Part of the weights that becomes multipliers in a step, relative to kappa: 1/4 damps the loop of the two
     #: critically (x'' + kappa x' + theta kappa^2 x = 0 has a double root there).
     theta: float = 0.25
+    #: Errors of c that are larger than so many of the longest steps count as that large: scaled steps have a length
+    #: that no weight can exceed, and weights that ask for more feed on their own noise. By trial.
+    reach: float = 1.5
     #: Penalty of a constraint whose gradient has been zero so far: positive, and without effect.
     no_penalty: float = 1e-30
 

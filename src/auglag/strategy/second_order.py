@@ -87,6 +87,8 @@ def _lower(
     for held in [sides.all_held(), sides] if sides.any_weak else [sides]:
         tangent = Tangent(hessian, jacobian, held.free, held.rows)
         flat = at.flat(tangent, tuning)
+        if at.curvature.exact and not at.curvature.dense and tangent.positive(-flat):
+            continue  # on large problems directions of no curvature are not followed: there are many, at a high price
         factor = None if tangent.positive(flat) else tangent.shifted(flat)
         if factor is None:
             continue

@@ -34,6 +34,10 @@ class Metric(Protocol):
         """The present rate, relative to the largest one so far."""
         ...
 
+    def longest(self) -> float | None:
+        """The most that a step changes a parameter by, at the largest rate; None: as much as the gradient says."""
+        ...
+
 
 def scaled_steps(variables: Variables, prox: ProxMap, rate: float) -> ScaledSteps:
     """The steps of `fit`; tensors with a norm as prox term have one scale each."""
@@ -81,6 +85,9 @@ class OptimizerMetric:
         rate = float(self.groups[0]["lr"])
         self.highest = max(self.highest, rate)
         return least_fall(rate / self.highest) if self.highest > 0.0 else 1.0
+
+    def longest(self) -> float | None:
+        return None if isinstance(self.optimizer, torch.optim.SGD | torch.optim.Adagrad) else self.highest
 
     def matrix(self) -> Tensor | None:
         parts = []

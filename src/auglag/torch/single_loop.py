@@ -36,6 +36,7 @@ class CoreState:
     x: Tensor  #: the parameters after the last step
     average: Tensor  #: of the iterates
     jacobian: Tensor = None  #: the average of those of batches, (m, n)
+    matrix: Tensor = None  #: the steps A at the last Jacobian
     row: int = 0  #: where the rotation through the rows stands
     averaged: int = 0  #: iterates in the average of this round
 
@@ -135,7 +136,7 @@ class Core:
             fall = metric.fall()
             engine.used(w.to(self.variables.wide), metric.momentum())
             if found is not None:
-                self._calibrate(found, rows, matrix / fall)
+                self._calibrate(found, rows, matrix / fall, metric.longest())
             engine.track(c.to(self.variables.wide))
             lead = engine.lead().to(x.dtype)
             x = torch.addcmul(x, matrix, lead @ state.jacobian, value=-1.0)
@@ -154,23 +155,30 @@ class Core:
         state.averaged += 1
         state.average = averaged(state.average, x, state.averaged)
 
-    def _calibrate(self, found: Tensor, rows: Sequence[int], matrix: Tensor) -> None:
+    def _calibrate(self, found: Tensor, rows: Sequence[int], matrix: Tensor, longest: float | None) -> None:
         """New rows of the Jacobian join the average, and the penalties follow."""
         state, engine, wide = self.state, self.engine, self.variables.wide
         assert engine is not None
+        index = slice(None) if self.whole else torch.as_tensor(list(rows), device=found.device)
         if state.jacobian is None:
-            state.jacobian = torch.nan_to_num(found, 0.0, 0.0, 0.0)
+            found = torch.nan_to_num(found, 0.0, 0.0, 0.0)
+            state.jacobian = found.clone()
         else:
-            index = slice(None) if self.whole else torch.as_tensor(list(rows), device=found.device)
+            squares = state.jacobian * state.jacobian
+            before, now = (squares @ state.matrix).to(wide), (squares @ matrix).to(wide)
+            usual = (before > 0.0) & (now > 0.0)
+            engine.rescale(torch.where(usual, now / torch.where(usual, before, 1.0), 1.0))
             old = state.jacobian[index]
             found = torch.where(torch.isfinite(found), found, old)
             state.jacobian[index] = engine.averaged(old, found)
+        state.matrix, J = matrix, state.jacobian
+        if longest is not None:
+            engine.limit((longest * J.abs().sum(1)).to(wide))
         if self.whole:
             engine.calibrate((found @ (matrix * found).mT).to(wide))
-            return
-        index, J = torch.as_tensor(list(rows), device=found.device), state.jacobian
-        values = ((found * found) @ matrix).to(wide)
-        engine.calibrate_rows(index, values, lambda u: (J @ (matrix * (u.to(matrix.dtype) @ J))).to(wide))
+        else:
+            values = ((found * found) @ matrix).to(wide)
+            engine.calibrate_rows(index, values, lambda u: (J @ (matrix * (u.to(matrix.dtype) @ J))).to(wide))
 
     def fitted(self, gradient: Tensor, y: Vector, c: Vector) -> Vector:
         """Multipliers near y that fit the gradient of L there, by the averaged Jacobian; c over all rows."""

@@ -58,6 +58,13 @@ class Factor(ABC):
         factorisation failed, entries are not finite; no exception is raised and no zeros are returned instead.
         """
 
+    def roughly(self, b: Vector, enough: float) -> tuple[Vector, float]:
+        """x with K x = b, refined only until its residual, relative to |b| + |x|, is `enough`; and that residual.
+
+        What `solve` does beyond that may cost several times as much. Solvers without refinement report 0.
+        """
+        return self.solve(b), 0.0
+
     @property
     @abstractmethod
     def fill(self) -> int:

@@ -31,6 +31,26 @@ def refined(b: Vector, solve: Callable[[Vector], Vector], product: Callable[[Vec
     return x, error
 
 
+def refined_roughly(
+    b: Vector, solve: Callable[[Vector], Vector], product: Callable[[Vector], Vector], enough: float
+) -> tuple[Vector, float]:
+    """The solution by an approximate inverse, refined until its residual relative to |b| + |x| is `enough` or does not
+    fall; and that residual."""
+    size = float(np.max(np.abs(b), initial=0.0))
+    best, error, residual, x = b, np.inf, b, np.zeros(b.size)
+    for _ in range(tuning.TUNING.refinements):
+        x = x + solve(residual)
+        residual = b - product(x)
+        scale = size + float(np.max(np.abs(x), initial=0.0))
+        now = float(np.max(np.abs(residual), initial=0.0)) / scale if scale else 0.0
+        if not now < error:
+            break
+        best, error = x, now
+        if now <= enough:
+            break
+    return best, error
+
+
 def probe(size: int) -> Vector:
     """A right side of size one with which factors are tested."""
     return np.asarray(np.cos(np.arange(size, dtype=float)))
@@ -53,6 +73,13 @@ class PlainFactor(Factor):
     @abstractmethod
     def product(self, x: Vector) -> Vector:
         """K x."""
+
+    @abstractmethod
+    def once(self, b: Vector) -> Vector:
+        """K^-1 b by the factors as they are, without refinement."""
+
+    def roughly(self, b: Vector, enough: float) -> tuple[Vector, float]:
+        return refined_roughly(b, self.once, self.product, enough)
 
 
 @final
@@ -92,12 +119,19 @@ class LowRankFactor(Factor):
             return np.full(b.size, np.nan)
         return refined(b, self._once, self._product)[0]
 
+    def roughly(self, b: Vector, enough: float) -> tuple[Vector, float]:
+        if self._small is None:
+            return np.full(b.size, np.nan), np.inf
+        return refined_roughly(b, lambda r: self._corrected(self._plain.once(r)), self._product, enough)
+
     @property
     def fill(self) -> int:
         return self._plain.fill + int(self._w.size)
 
     def _once(self, b: Vector) -> Vector:
-        x = self._plain.solve(b)
+        return self._corrected(self._plain.solve(b))
+
+    def _corrected(self, x: Vector) -> Vector:
         return np.asarray(x + self._w @ (self._small @ (self._v.T @ x[: self._n])))
 
     def _product(self, x: Vector) -> Vector:

@@ -150,8 +150,10 @@ class StaticFactor(PlainFactor):
         self._engine.owner = self
         return self._engine.factor(self._regular) if np.isfinite(self._data).all() else None
 
-    def _once(self, b: Vector) -> Vector:
+    def once(self, b: Vector) -> Vector:
         """By the factors as they are."""
+        if self.negative is None:
+            return np.full(b.size, np.nan)
         if self._engine.owner is not self:
             self._factorise()
         return self._engine.solve(b)
@@ -169,7 +171,7 @@ class StaticFactor(PlainFactor):
         if self.negative is None:
             return False
         b, of = probe(self.size), self._regular
-        x = self._once(b)
+        x = self.once(b)
         residual = of @ x + of.T @ x - of.data[self._triangle.diagonal] * x - b
         return bool(np.max(np.abs(residual), initial=0.0) <= tuning.TUNING.trusted_residual)
 
@@ -177,7 +179,7 @@ class StaticFactor(PlainFactor):
         """Refined; where something was added to the matrix, and that does not refine away, rows are exchanged."""
         if self.negative is None:
             return np.full(b.size, np.nan)
-        x, error = refined(b, self._once, self.product)
+        x, error = refined(b, self.once, self.product)
         poor = tuning.TUNING.poor_residual * float(np.max(np.abs(b), initial=0.0))
         return x if error <= poor or self._regular is self._upper else self._better(b, x, error)
 
@@ -197,8 +199,8 @@ class StaticFactor(PlainFactor):
         out = np.empty_like(b)
         for k in range(b.shape[1]):
             column = np.ascontiguousarray(b[:, k])
-            x = self._once(column)
-            out[:, k] = x + self._once(column - self.product(x))
+            x = self.once(column)
+            out[:, k] = x + self.once(column - self.product(x))
         return out
 
     def product(self, x: Vector) -> Vector:

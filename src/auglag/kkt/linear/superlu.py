@@ -166,6 +166,11 @@ class SparseFactor(PlainFactor):
         x += self._lu.solve(b - self._k @ x)
         return self._stated(x)
 
+    def once(self, b: Vector) -> Vector:
+        if self._lu is None:
+            return np.full(b.size, np.nan)
+        return np.asarray(self._stated(self._lu.solve(b if self._order is None else b[self._order])))
+
     def product(self, x: Vector) -> Vector:
         return np.asarray(self._stated(self._k @ (x if self._order is None else x[self._order])))
 

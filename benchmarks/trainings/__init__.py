@@ -1,0 +1,1 @@
+"""Tasks and rivals of `benchmarks/training.py`."""

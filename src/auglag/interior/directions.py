@@ -1,0 +1,134 @@
+"""Newton's equations of the barrier problem of a large problem: a quasi-definite matrix, steps for many right sides.
+
+Every row keeps a term -soft on the diagonal, every variable a term +prox: these are the proximal terms of the
+augmented Lagrangian (a penalty 1/soft and its multiplier update, y + dy), so that the matrix can be factorised in any
+fixed order and its inertia is told by the signs of the pivots. They do not move the solution: at a solution the steps
+that they damp are zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from scipy import sparse
+
+from auglag._typing import Vector
+from auglag.interior import tuning
+from auglag.interior.sides import Sides
+from auglag.kkt import linear
+from auglag.kkt.hessian import Hessian
+from auglag.kkt.linear import Analyses, Factor
+from auglag.kkt.sides import QUIET, largest
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """A step of v and of all multipliers."""
+
+    v: Vector
+    y: Vector
+    z: Vector
+    u: Vector
+
+    def finite(self) -> bool:
+        """Whether all entries are."""
+        return all(bool(np.isfinite(part.sum())) for part in (self.v, self.y, self.z, self.u))
+
+
+@final
+class Newton:
+    """The factorised system at one iterate."""
+
+    def __init__(self, sides: Sides, factor: Factor, slacks: Vector, shift: float) -> None:
+        self.sides, self._factor, self._inverse = sides, factor, 1.0 / slacks
+        self.shift = shift  #: the multiple of the identity that the Hessian needed
+        self.error = 0.0  #: the largest residual of a solution so far
+
+    @QUIET
+    def solve(self, dual: Vector, rows: Vector) -> tuple[Vector, Vector]:
+        """(dv, dy) for the residuals: K (dv, dy) = -(dual, rows)."""
+        sides = self.sides
+        n, at = sides.n, sides.rows
+        right = np.empty(n + sides.m)
+        right[:n], right[n:] = -dual[:n], -rows
+        right[n + at] -= dual[n:] * self._inverse
+        x, error = self._factor.roughly(right, tuning.TUNING.enough_refined)
+        self.error = max(self.error, error)
+        dv = np.empty(sides.size)
+        dv[:n] = x[:n]
+        dv[n:] = (x[n + at] - dual[n:]) * self._inverse
+        return dv, x[n:]
+
+
+@final
+class Equations:
+    """Makes Newton systems; keeps what one step teaches about the next."""
+
+    def __init__(self, sides: Sides, analyses: Analyses) -> None:
+        self.sides = sides
+        self.last = 0.0  #: the last multiple of the identity that was needed
+        self.factorisations = 0
+        self._analyses = analyses
+        self._blank: Hessian | None = None  #: zeros in the pattern of the Hessians
+
+    def newton(
+        self, h: Hessian, j: Any, weights: Vector, soft: float, residuals: tuple[Vector, Vector]
+    ) -> tuple[Newton, tuple[Vector, Vector]] | None:
+        """The system with H + shift I of the inertia of a minimum and its step for the residuals; None if there is no
+        such shift.
+
+        `weights` are the curvatures of the barrier. Factors whose solutions are poor count as of the wrong inertia. The
+        shifts are those of Waechter and Biegler (2006), Algorithm IC.
+        """
+        sides, t, shift = self.sides, tuning.TUNING, 0.0
+        system = linear.system(h, j, self._analyses)
+        self.remember(h)
+        while True:
+            diagonal = weights + (shift + t.standing_prox)
+            second = np.full(sides.m, soft)
+            second[sides.rows] += 1.0 / diagonal[sides.n :]
+            factor = system.factor(diagonal[: sides.n], second, 0.0)
+            self.factorisations += 1
+            if factor.negative == sides.m:
+                found = Newton(sides, factor, diagonal[sides.n :], shift)
+                step = found.solve(*residuals)
+                if found.error <= t.poorly_refined:
+                    self.last = shift if shift else self.last
+                    return found, step
+            if shift == 0.0:
+                shift = t.first_shift if self.last == 0.0 else max(t.least_shift, self.last / t.shift_fall)
+            else:
+                shift *= t.shift_growth_first if self.last == 0.0 else t.shift_growth
+            if not shift <= t.largest_shift:
+                return None
+
+    def remember(self, h: Hessian) -> None:
+        """The pattern of the Hessians to come: one analysis then serves systems with and without them."""
+        matrix = h.matrix
+        zeros = np.zeros(matrix.data.size)
+        self._blank = Hessian(sparse.csc_array((zeros, matrix.indices, matrix.indptr), shape=matrix.shape))
+
+    def without_hessian(self, j: Any, first: Vector, soft: float) -> Newton | None:
+        """The system with `first` on the diagonal in place of a Hessian: for least squares in v."""
+        sides = self.sides
+        second = np.full(sides.m, soft)
+        second[sides.rows] += 1.0 / first[sides.n :]
+        blank = Hessian(sparse.csc_array((sides.n, sides.n))) if self._blank is None else self._blank
+        factor = linear.system(blank, j, self._analyses).factor(first[: sides.n], second, 0.0)
+        self.factorisations += 1
+        return Newton(sides, factor, first[sides.n :], 0.0) if factor.negative == sides.m else None
+
+    def least_squares(self, gradient: Vector, j: Any, z: Vector, u: Vector) -> Vector:
+        """Multipliers y that make the gradient of the Lagrangian small, or 0 where they would be large."""
+        sides, t = self.sides, tuning.TUNING
+        nothing = np.zeros(sides.m)
+        newton = self.without_hessian(j, np.ones(sides.size), t.least_squares_soft) if sides.m else None
+        if newton is None:
+            return nothing
+        dual = sides.spread(-z, u)
+        dual[: sides.n] += gradient
+        y = newton.solve(dual, nothing)[1]
+        return y if largest(y) <= t.largest_first_multiplier else nothing

@@ -1,0 +1,103 @@
+"""The variables of the barrier problem of a large problem: x and slacks, strictly between sides that are kept as lists.
+
+`space.Space` has the same for small problems, with entries for sides that do not exist; where there are many variables
+that costs more than it saves.
+"""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from auglag._typing import Vector
+from auglag.errors import InputError
+from auglag.interior import tuning
+from auglag.kkt.model import Sets
+from auglag.kkt.sides import QUIET, active_sets
+from auglag.problems.standard_form import StandardForm
+
+
+@final
+class Sides:
+    """low <= v <= high with v = (x, slacks of the inequality rows), and the equations c(x) - s = 0.
+
+    Multipliers of lower and upper sides (z and u) and gaps have one entry for each side there is: `at_low` and
+    `at_high` say which variable it belongs to.
+    """
+
+    def __init__(self, form: StandardForm) -> None:
+        box = form.box
+        if box is None:
+            raise InputError("interior points handle bounds but no other term g of the objective")
+        self.form, self.n, self.m = form, form.n, form.m
+        self.rows = np.flatnonzero(~form.equal)
+        self.size = self.n + self.rows.size
+        low, high = np.concatenate([box[0], form.cl[self.rows]]), np.concatenate([box[1], form.cu[self.rows]])
+        has_low, has_high = np.isfinite(low), np.isfinite(high)
+        self.at_low, self.at_high = np.flatnonzero(has_low), np.flatnonzero(has_high)
+        self.low, self.high = low[self.at_low], high[self.at_high]
+        self.count = self.low.size + self.high.size
+        self._both = has_low & has_high
+        self._width = np.where(self._both, high - low, np.inf)
+        alone = has_low.astype(float) - has_high.astype(float)
+        self.damping = tuning.TUNING.damping * alone
+        self._target = np.where(form.equal, form.cl, 0.0)
+
+    def inside(self, v: Vector, push: float) -> Vector:
+        """v moved off its sides by `push` relative to max(1, |side|), or by that part of the width if it is less."""
+        v, l, h = v.copy(), self.at_low, self.at_high
+        v[l] = np.maximum(v[l], self.low + np.minimum(push * np.maximum(1.0, np.abs(self.low)), push * self._width[l]))
+        v[h] = np.minimum(
+            v[h], self.high - np.minimum(push * np.maximum(1.0, np.abs(self.high)), push * self._width[h])
+        )
+        return v
+
+    def gaps(self, v: Vector) -> tuple[Vector, Vector]:
+        """Distances to the lower and to the upper sides."""
+        return v[self.at_low] - self.low, self.high - v[self.at_high]
+
+    def spread(self, low: Any, high: Any) -> Vector:
+        """A vector like v with a number for each side added to the entry that the side belongs to."""
+        v = np.zeros(self.size)
+        v[self.at_low] = low
+        v[self.at_high] += high
+        return v
+
+    def equations(self, v: Vector, c: Vector) -> Vector:
+        """c - s, or c - cl for equations."""
+        rows = c - self._target
+        rows[self.rows] -= v[self.n :]
+        return rows
+
+    @QUIET
+    def barrier(self, v: Vector, mu: float) -> float:
+        """-mu times the logarithms of all gaps, and the damping; not finite outside."""
+        p, q = self.gaps(v)
+        logs = float(np.log(p).sum()) + float(np.log(q).sum())
+        damped = float(self.damping[self.at_low] @ p) - float(self.damping[self.at_high] @ q)
+        return -mu * logs + mu * damped
+
+    def slope(self, p: Vector, q: Vector, mu: float) -> Vector:
+        """The gradient of `barrier` for the gaps p and q."""
+        return np.asarray(self.spread(-mu / p, mu / q) + mu * self.damping)
+
+    def longest(self, p: Vector, q: Vector, dv: Vector, fraction: float) -> float:
+        """The largest step length at most 1 that keeps v inside, up to a fraction of the way to the sides."""
+        return min(reach(p, dv[self.at_low], fraction), reach(q, -dv[self.at_high], fraction))
+
+    def sets(self, v: Vector, z: Vector, u: Vector) -> Sets:
+        """The active sets: a row or variable is at a side if the multiplier of the side is larger than the distance."""
+        p, q = self.gaps(v)
+        low, high = np.zeros(self.size, dtype=bool), np.zeros(self.size, dtype=bool)
+        low[self.at_low], high[self.at_high] = z > p, u > q
+        return active_sets(low, high, self.rows, self.m)
+
+
+@QUIET
+def reach(gap: Vector, change: Vector, fraction: float) -> float:
+    """The largest a <= 1 with gap + a change >= (1 - fraction) gap."""
+    if not gap.size:
+        return 1.0
+    steepest = float(np.max(-change / gap))
+    return fraction / steepest if steepest > fraction else 1.0
