@@ -47,7 +47,7 @@ class AugmentedLagrangian:
         self.gradients_left = gradients_left  #: gradients that the budget of the run allows
         self.projected = projected  #: tolerances are met by the largest entry of the projected gradient
         self.g = form.g
-        self._y_squared = float(y @ y)
+        self._y_squared = float(y.dot(y))
 
     def estimate(self, c: Vector) -> Vector:
         """yhat(x) from the values of the constraint functions."""
