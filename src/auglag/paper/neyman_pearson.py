@@ -179,8 +179,8 @@ def settings(config: Config) -> dict[str, Any]:
         return {"preset": "stoc-ialm", "method": PStorm(schedule="cube-root", first="enlarged", finish=True)}
     if config.inner in RIVALS:
         return {"preset": config.inner}
-    preset = {"adaptive": "paper", "fixed": "paper-fixed", "default": None}[config.inner]
-    return {"method": config.method, "preset": preset, "variant": config.variant}
+    own = {"adaptive": "paper", "fixed": "paper-fixed", "default": None}[config.inner]
+    return {"method": config.method, "preset": own, "variant": config.variant}
 
 
 def solve(job: Job) -> Record:
