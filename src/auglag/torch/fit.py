@@ -81,7 +81,7 @@ def fit(
         (with many rows after a few passes of sampled Adam, and `result.method` says so), else "adam"; with norms as
         prox terms "svrg" or "sgd"; `batch` and `epochs` ask for a sampled method. "single-loop" moves multipliers with
         every sampled step, for budgets of a few passes; full batches follow where 15 or more are allowed. "lbfgs"
-        evaluates full batches and is no stochastic method; "svrg", "sgd", "pstorm" and "adam" are sampled. A factory as
+        evaluates full batches and draws no samples; "svrg", "sgd", "pstorm" and "adam" are sampled. A factory such as
         `lambda params: torch.optim.AdamW(params, lr=1e-3)` makes any optimiser the method.
     tol : float
         Success means certificate.residual <= tol.
