@@ -201,6 +201,11 @@ class StandardForm:
             return self.problem.at(z)
         return FormPoint(self, z, self.problem.at(self.user_x(z)))
 
+    def known(self, z: Vector) -> FormPoint | Point | None:
+        """The point z if f and c are known there; looking at it changes nothing."""
+        point = self.problem.known(self.user_x(z))
+        return point if point is None or self.identical else FormPoint(self, z, point)
+
     def user_residual(self, stationarity: float, c: Vector) -> tuple[float, float]:
         """R and its second half in the user's units, from dist and c(z) - s in the units of the form.
 
