@@ -71,6 +71,8 @@ SECTIONS = (
     ),
     Section("Which PStorm?", (), (), (Part("stochastic/pstorm.md"),)),
     Section("Stoc-iALM", (), ("rivals",), (Part("stochastic/stochastic.md", "rivals"),)),
+    Section("How long the inner solves are", ("Figure 3, epochs",), ("lengths",),
+            (Part("stochastic/stochastic.md", "lengths"),)),
     Section("Our own settings", (), ("more",), (Part("stochastic/stochastic.md", "more"),)),
     Section("Complexity, measured", ("Theorem complexity_inner_deter", "Theorem overall-epochs",
                                      "Corollary pstorm_Overall"), ("complexity",), (Part("complexity/complexity.md"),)),
