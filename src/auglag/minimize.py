@@ -18,8 +18,9 @@ from scipy.optimize import OptimizeResult
 
 from auglag._typing import Vector
 from auglag.algorithm.algencan import AlgencanPenalty
-from auglag.algorithm.rules import Adaptive, Always, DualRule, FromScale, History, PenaltyRule, ToleranceRule
+from auglag.algorithm.rules import Adaptive, Always, DualRule, FromScale, PenaltyRule, ToleranceRule
 from auglag.algorithm.status import Status
+from auglag.algorithm.trail import OUTER
 from auglag.budget import Budget, Meter
 from auglag.certificate import Certificate, Tolerance, certificate
 from auglag.derivatives.noise import Precision
@@ -38,6 +39,7 @@ from auglag.problems.units import power_of_two
 from auglag.report.progress import Table
 from auglag.result import Result
 from auglag.strategy import driver
+from auglag.strategy.following import Sight
 from auglag.strategy.hooks import Hooks
 from auglag.strategy.settings import resolve, row_weights
 from auglag.strategy.sqp import SQP
@@ -76,7 +78,7 @@ def minimize(
     budget: Budget | None = None,
     warm_start: Any = None,
     callback: Callable[..., Any] | JsonLog | None = None,
-    progress: bool = False,
+    progress: bool | str = False,
     check_derivatives: bool | str = "first",
     checkpoint: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
@@ -160,11 +162,12 @@ def minimize(
     warm_start : Result, mapping or tuple
         Start from (x, multipliers, penalty) of an earlier result. Solving the same problem again takes 0 iterations.
     callback : callable
-        Called after every accepted outer iteration as `callback(intermediate_result)` (a parameter of that name),
-        `callback(xk)` or `callback(xk, intermediate_result)`; raise StopIteration, or return True, to stop. A
-        `JsonLog("run.jsonl")` writes a line per outer iteration, which `auglag watch` shows as the run goes.
-    progress : bool
-        Print a table, one line per outer iteration.
+        Called after every accepted step as `callback(intermediate_result)` (a parameter of that name), `callback(xk)`
+        or `callback(xk, intermediate_result)`; raise StopIteration, or return True, to end the run with that point.
+        `intermediate_result.kind` is "inner", "newton", "interior", or "outer" after an outer iteration. A
+        `JsonLog("run.jsonl")` writes a line for each, which `auglag watch` shows as the run goes.
+    progress : bool or "outer"
+        Print a table: a line for every step and every outer iteration, or for outer iterations only.
     check_derivatives : "first" (or True) or False
         Compare user-supplied derivatives with differences along one random direction at x0 and, before success is
         claimed, at the last point. At x0 a wrong derivative raises `DerivativeError`, which names the entry (a warning
@@ -194,8 +197,8 @@ def minimize(
     if starts is not None:
         return multistart(**arguments)
     tolerance_pair = Tolerance.of(tol)
-    if not isinstance(progress, bool):
-        raise InputError(f"progress must be True or False, got {progress!r}")
+    if not (isinstance(progress, bool) or progress == "outer"):
+        raise InputError(f"progress must be True, False or 'outer', got {progress!r}")
     linear_solver = require_solver(linear_solver)
     settings = resolve(
         variant=variant,
@@ -229,8 +232,9 @@ def minimize(
     errors = stated_noise(noise, problem.m)
     start = _start(problem, x0, warm_start)
     table = Table() if progress else None
+    steps = table.step if table is not None and progress is True else None
     log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
-    hooks = Hooks(_wrap(callback), table, table.end if table else None, checkpoint, resume, log)
+    hooks = Hooks(_wrap(callback), table, table.end if table else None, checkpoint, resume, log, steps=steps)
     if start.beta is not None:
         settings = replace(settings, penalty=warm_penalty(settings.penalty, start.beta))
     limits = budget or Budget()
@@ -562,8 +566,8 @@ def warm_penalty(rule: PenaltyRule, beta: float) -> PenaltyRule:
     return replace(rule, initial=min(beta, usual)) if isinstance(usual, float) else replace(rule, initial=beta)
 
 
-def _wrap(callback: Callable[..., Any] | None) -> Callable[[History, Vector, Vector], None] | None:
-    """SciPy's two callback signatures."""
+def _wrap(callback: Callable[..., Any] | None) -> Callable[[Sight], None] | None:
+    """SciPy's callback signatures. Where only x is asked for, an outer iteration that ends at the x just seen is none."""
     if callback is None:
         return None
     if not callable(callback):
@@ -577,29 +581,20 @@ def _wrap(callback: Callable[..., Any] | None) -> Callable[[History, Vector, Vec
     except (TypeError, ValueError):
         names = []
 
-    def call(history: History, x: Vector, y: Vector) -> None:
+    last: list[Vector] = []
+
+    def call(seen: Sight) -> None:
         if names == ["intermediate_result"]:
-            answer = callback(intermediate_result=_intermediate(history, x, y))
+            answer = callback(intermediate_result=seen.result())
         elif len(names) == 2:  # trust-constr's (xk, state)
-            answer = callback(x, _intermediate(history, x, y))
+            answer = callback(seen.x(), seen.result())
         else:
+            x = seen.x()
+            if seen.kind == OUTER and last and np.array_equal(last[0], x):
+                return
+            last[:] = [x.copy()]
             answer = callback(x)
         if answer is True:
             raise StopIteration
 
     return call
-
-
-def _intermediate(history: History, x: Vector, y: Vector) -> OptimizeResult:
-    last = history.last
-    return OptimizeResult(
-        x=x,
-        fun=last.objective,
-        nit=last.k,
-        residual=last.residual,
-        violation=last.user_violation,
-        multipliers=y,
-        penalty=last.beta,
-        nit_inner=sum(it.inner_iterations for it in history.iterations),
-        inner_status=last.inner_status,
-    )

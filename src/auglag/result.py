@@ -43,6 +43,8 @@ SCHEMA: dict[str, str] = {
     "'not checked'",
     "penalty": "beta of the last subproblem (of the scaled problem, where scaling is on)",
     "history": "a list of dicts, one row per outer iteration",
+    "steps": "every accepted step and outer iteration: a tuple of `Step` (kind, attempt, k, residual). Of more than "
+    "20,000 some are left out; after a resume those before it are",
     "seconds": "wall-clock time",
     "tol": "the tolerance asked for",
     "inner": "the name of the inner solver",

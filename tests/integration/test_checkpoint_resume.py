@@ -71,13 +71,14 @@ def facts(res):
 
 
 def after(k, action):
-    """A callback that acts at its k-th call; k <= 0 means never."""
+    """A callback that acts after the k-th outer iteration; k <= 0 means never."""
     calls = []
 
-    def callback(xk):
-        calls.append(1)
-        if len(calls) == k:
-            action()
+    def callback(intermediate_result):
+        if intermediate_result.kind == "outer":
+            calls.append(1)
+            if len(calls) == k:
+                action()
 
     return callback
 

@@ -78,28 +78,38 @@ class TestLimits:
 
 
 class TestStopped:
-    @pytest.mark.parametrize("after", [1, 2, 3])
+    @pytest.mark.parametrize("after", [1, 2, 3, 20])
     @pytest.mark.parametrize("signature", ["xk", "intermediate_result"])
-    def test_by_the_callback(self, after, signature):
-        calls = []
+    def test_by_the_callback_at_the_point_that_it_saw(self, after, signature):
+        seen = []
 
-        def stop():
-            calls.append(1)
-            if len(calls) == after:
+        def stop(x):
+            seen.append(x.copy())
+            if len(seen) == after:
                 raise StopIteration
 
         def plain(xk):
-            stop()
+            stop(xk)
 
         def full(intermediate_result):
-            stop()
+            stop(intermediate_result.x)
 
         callback = plain if signature == "xk" else full
         res = minimize(**slowly("HS71"), penalty=auglag.Adaptive(initial=0.1), callback=callback)
         assert res.status is Status.STOPPED
-        assert res.nit == after
+        assert len(seen) == after
+        np.testing.assert_array_equal(res.x, seen[-1])
         assert res.message.startswith("Stopped by the callback.")
-        assert_best_of_history(res)
+
+    @pytest.mark.parametrize("after", [1, 2, 3])
+    def test_by_the_callback_after_an_outer_iteration(self, after):
+        def stop(intermediate_result):
+            return intermediate_result.kind == "outer" and intermediate_result.nit == after
+
+        res = minimize(**slowly("HS71"), penalty=auglag.Adaptive(initial=0.1), callback=stop)
+        assert res.status is Status.STOPPED
+        assert res.nit == after
+        assert res.steps[-1].kind == "outer"
 
     def test_by_the_callback_at_a_point_that_is_good_enough_is_success(self):
         def stop(intermediate_result):

@@ -43,8 +43,19 @@ def test_nothing_is_printed_by_default(capfd):
     assert err == ""
 
 
-def test_progress_prints_a_line_per_outer_iteration(capsys):
+def test_progress_prints_a_line_per_step_and_per_outer_iteration(capsys):
     res = minimize(fun, START, constraints=[EQ, INEQ], progress=True)
+    out, err = capsys.readouterr()
+    rows = out.splitlines()[1:-1]
+    assert len(rows) == len(res.steps)
+    for row, step in zip(rows, res.steps, strict=True):
+        last = row.split()
+        assert (last[0] == str(step.k)) if step.kind == "outer" else (last[-2:] == [step.kind, "step"])
+    assert err == ""
+
+
+def test_the_outer_progress_prints_a_line_per_outer_iteration(capsys):
+    res = minimize(fun, START, constraints=[EQ, INEQ], progress="outer")
     out, err = capsys.readouterr()
     lines = out.splitlines()
     assert lines[0].split()[:1] == ["k"]

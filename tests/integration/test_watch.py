@@ -57,8 +57,11 @@ def test_a_finished_run_is_shown_once_and_as_a_stream(auglag, tmp_path):
     for options in ([], ["--once"]):
         shown = auglag("watch", path, *options).stdout
         assert "HS71: solved after" in shown
-        assert shown.count("converged") == len(path.read_text().splitlines()) - 2
+        events = [json.loads(line)["event"] for line in path.read_text().splitlines()]
+        assert shown.count("converged") == events.count("iteration")
+        assert shown.count("inner step") == events.count("step") > 0
         assert "Solved: the certificate meets the tolerance." in shown
+    assert "step" not in auglag("watch", path, "--once", "--outer").stdout
     assert "HS71" in auglag("watch", tmp_path, "--once").stdout  # the newest log of a folder
 
 

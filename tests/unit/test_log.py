@@ -13,7 +13,7 @@ import pytest
 
 import auglag
 from auglag import Budget, InputError, JsonLog
-from auglag.log import FIELDS, VERSION, LogError, LogReader
+from auglag.log import FIELDS, VERSION, LogError, LogReader, writer
 from auglag.log.schema import duration, plain
 
 CIRCLE = [
@@ -28,7 +28,7 @@ def rosenbrock(x):
 
 def solve(path, fun=rosenbrock, *, log=None, **options):
     settings = {"variant": "adaptive-full", **options}
-    return auglag.minimize(fun, [-1.2, 1.0], constraints=CIRCLE, callback=log or JsonLog(path), **settings)
+    return auglag.minimize(fun, [-1.2, 1.0], constraints=CIRCLE, callback=log or JsonLog(path, steps=False), **settings)
 
 
 def lines(path):
@@ -79,10 +79,43 @@ def test_lines_are_in_the_file_when_the_iteration_is_over_and_the_callback_is_ca
     seen = []
 
     def look(intermediate_result):
-        seen.append((intermediate_result.nit, len(lines(path))))
+        if intermediate_result.kind == "outer":
+            seen.append((intermediate_result.nit, len(lines(path))))
 
-    result = solve(path, log=JsonLog(path, callback=look))
+    result = solve(path, log=JsonLog(path, callback=look, steps=False))
     assert seen == [(k, k + 1) for k in range(1, result.nit + 1)]
+
+
+@pytest.mark.parametrize("variant", [None, "adaptive-full"])
+def test_every_step_is_logged_before_the_outer_iteration_that_it_is_a_part_of(path, variant):
+    result = solve(path, log=JsonLog(path), variant=variant)
+    rows = lines(path)[1:-1]
+    assert [row["residual"] for row in rows if row["event"] == "iteration"] == [r["residual"] for r in result.history]
+    steps = [row for row in rows if row["event"] == "step"]
+    assert [row["step"] for row in steps] == list(range(1, len(steps) + 1))
+    assert [(s["kind"], s["k"]) for s in steps] == [(s.kind, s.k) for s in result.steps if s.kind != "outer"]
+    assert {"newton", "inner"} >= {row["kind"] for row in steps} >= {"inner"}
+    for step in steps:
+        following = next(row for row in rows[rows.index(step) :] if row["event"] == "iteration")
+        assert following["k"] == step["k"]
+        assert following["seconds"] >= step["seconds"]
+    reader = read(path)
+    assert len(reader.run.course) == len(rows)
+    assert len(reader.run.iterations) == result.nit
+
+
+def test_steps_wait_for_each_other_but_not_longer_than_a_moment(path, monkeypatch):
+    counts = []
+
+    def look(intermediate_result):
+        counts.append(len(lines(path)))
+
+    solve(path, log=JsonLog(path, callback=look), budget=Budget(outer=1))
+    assert len(set(counts)) < len(counts)
+    counts.clear()
+    monkeypatch.setattr(writer, "PAUSE", 0.0)
+    solve(path, log=JsonLog(path, callback=look), budget=Budget(outer=1))
+    assert counts == list(range(2, len(counts) + 2))
 
 
 def test_the_accelerated_default_and_problems_without_constraints_are_logged_too(path):
@@ -118,7 +151,7 @@ def test_numbers_that_are_none_are_null():
 
 
 def test_many_multipliers_are_left_out_but_not_their_norm(path):
-    solve(path, log=JsonLog(path, multipliers=1))
+    solve(path, log=JsonLog(path, multipliers=1, steps=False))
     start, first = lines(path)[:2]
     assert start["rows"] == []
     assert first["multipliers"] is None
@@ -131,7 +164,7 @@ def test_a_resumed_run_goes_on_in_the_same_log_as_if_it_had_never_stopped(path, 
     solve(path, checkpoint=state, budget=Budget(evaluations=90))
     with path.open("a") as file:
         file.write('{"event":"iter')  # killed while it wrote
-    solve(path, log=JsonLog(path, append=True), resume=state)
+    solve(path, log=JsonLog(path, append=True, steps=False), resume=state)
     reader = read(path)
     assert reader.bad == 1
     assert reader.run.start["resumed"]

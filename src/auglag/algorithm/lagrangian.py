@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -39,6 +41,7 @@ class AugmentedLagrangian:
         memory: Memory | None = None,
         gradients_left: float = math.inf,
         projected: bool = False,
+        seen: Callable[[AugmentedLagrangian, Vector, float], None] | None = None,
     ) -> None:
         self.form, self.y, self.beta = form, y, beta
         self.memory = Memory() if memory is None else memory  #: what solvers by models hand on to the next subproblem
@@ -46,6 +49,8 @@ class AugmentedLagrangian:
         self.unbounded = tuning.TUNING.unbounded if unbounded is None else unbounded
         self.gradients_left = gradients_left  #: gradients that the budget of the run allows
         self.projected = projected  #: tolerances are met by the largest entry of the projected gradient
+        #: Called with every accepted iteration of the inner solver: x, and its residual.
+        self.seen = None if seen is None else partial(seen, self)
         self.g = form.g
         self._y_squared = float(y.dot(y))
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from auglag.log import LoggedRun, LogReader
 from auglag.log.schema import duration
-from auglag.report.progress import HEADER, line, number
+from auglag.report.progress import HEADER, number, table_line
 
 STYLES = {"waiting": "yellow", "running": "cyan", "finished": "green", "failed": "red", "gone": "red"}
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -21,19 +21,19 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 
 
-def view(reader: LogReader, *, width: int, height: int) -> RenderableType:
-    """The run as it is now, in so many columns and rows."""
+def view(reader: LogReader, *, width: int, height: int, outer: bool = False) -> RenderableType:
+    """The run as it is now, in so many columns and rows; `outer`: outer iterations only."""
     run = reader.run
     if run is None:
         return Text(f"waiting for {reader.path}", style=STYLES["waiting"])
     headline = Text.assemble((run.name, "bold"), (f"  {words(reader)}", STYLES[_state(reader)]))
     parts: list[RenderableType] = [headline, Text(_facts(run), style="dim")]
-    rows = run.rows
+    rows = run.tests or run.shown(outer=outer)
     if rows:
         parts += [Text(), *_chart(rows, number(run.start.get("tol")), min(width, 110) - 22, 8 if height >= 30 else 4)]
-        parts += [Text(), _strips(run, min(width, 110))]
+        parts += [Text(), _strips(run, rows, min(width, 110))]
         room = max(3, height - len(parts) - (18 if height >= 30 else 14))
-        parts += [Text(), *_last(run, room)]
+        parts += [Text(), *_last(run.shown(outer=outer), room)]
     if run.end is not None:
         parts += [Text(), Text(str(run.end.get("message", "")), style=STYLES[_state(reader)])]
         parts += [Text(f"Try: {advice}") for advice in run.end.get("advice") or ()]
@@ -114,15 +114,14 @@ def _dot(cells: list[list[int]], x: int, y: int) -> None:
     cells[len(cells) - 1 - y // 4][x // 2] |= DOTS[x % 2][y % 4]
 
 
-def _strips(run: LoggedRun, width: int) -> Table:
+def _strips(run: LoggedRun, rows: Sequence[dict[str, Any]], width: int) -> Table:
     """One line of blocks for each of the other quantities."""
     table = Table.grid(padding=(0, 1))
     room = max(8, width - 46)
-    rows = run.rows
     outer = run.iterations
     for name, column, source in (
         ("violation", "violation", rows),
-        ("stationarity", "stationarity", rows),
+        ("stationarity", "stationarity", run.tests or outer),
         ("penalty", "beta", outer),
         ("|y|", "multiplier_norm", outer),
         ("inner work", "evaluations", outer),
@@ -154,10 +153,10 @@ def _strip(values: Sequence[Any], *, logarithmic: bool) -> str:
     return "".join(map(block, numbers))
 
 
-def _last(run: LoggedRun, room: int) -> list[Text]:
-    """The last iterations, as `solve` prints them."""
-    shown = run.iterations[-room:]
-    return [Text(HEADER, style="bold")] + [Text(line(row)) for row in shown] if shown else []
+def _last(rows: Sequence[dict[str, Any]], room: int) -> list[Text]:
+    """The last rows, as `solve` prints them."""
+    shown = rows[-room:]
+    return [Text(HEADER, style="bold")] + [Text(table_line(row)) for row in shown] if shown else []
 
 
 def _log(value: Any) -> float | None:

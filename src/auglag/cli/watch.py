@@ -12,7 +12,7 @@ from rich.live import Live
 from auglag.cli.base import INTERRUPTED, app, err, out
 from auglag.errors import InputError
 from auglag.log import LoggedRun, LogReader
-from auglag.report.progress import HEADER, line
+from auglag.report.progress import HEADER, table_line
 
 #: Seconds between two looks at the file.
 PAUSE = 0.25
@@ -24,10 +24,11 @@ def watch(
     once: Annotated[bool, typer.Option("--once", help="Show the run as it is now, and end.")] = False,
     web: Annotated[bool, typer.Option("--web", help="Show it in a browser: a page of this machine only.")] = False,
     port: Annotated[int, typer.Option(help="Port of the page; 0 takes a free one.")] = 0,
+    outer: Annotated[bool, typer.Option("--outer", help="Outer iterations only, not the steps between them.")] = False,
 ) -> None:
     """Watch a run that is going on, or look at one that has ended. The log may not be there yet.
 
-    In a terminal, a view that changes as the run goes; in a pipe, a line per iteration. Ends with the run, or with
+    In a terminal, a view that changes as the run goes; in a pipe, a line per step and per iteration. Ends with the run, or with
     Ctrl-C; the page of --web is served until Ctrl-C.
     """
     reader = LogReader(chosen(log))
@@ -36,11 +37,11 @@ def watch(
         if web:
             _serve(reader, port)
         elif once:
-            _show(reader)
+            _show(reader, outer)
         elif out.is_terminal:
-            _follow(reader)
+            _follow(reader, outer)
         else:
-            _print(reader)
+            _print(reader, outer)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
 
@@ -55,38 +56,38 @@ def chosen(path: Path) -> Path:
     return logs[-1]
 
 
-def _show(reader: LogReader) -> None:
+def _show(reader: LogReader, outer: bool) -> None:
     from auglag.cli import live
 
     run = reader.run
     if run is None:
         raise InputError(f"there is no run in {reader.path} yet")
     if out.is_terminal:
-        out.print(live.view(reader, width=out.width, height=out.height))
+        out.print(live.view(reader, width=out.width, height=out.height, outer=outer))
         return
     out.print(f"{run.name}: {live.words(reader)}", markup=False)
-    for i, row in enumerate(run.iterations):
+    for i, row in enumerate(run.shown(outer=outer)):
         if i % 20 == 0:
             out.print(HEADER, markup=False)
-        out.print(line(row), markup=False)
+        out.print(table_line(row), markup=False)
     _last_word(run, live.words(reader))
 
 
-def _follow(reader: LogReader) -> None:
+def _follow(reader: LogReader, outer: bool) -> None:
     """In a terminal: the view, again and again."""
     from auglag.cli import live
 
     with Live(console=out, auto_refresh=False, vertical_overflow="crop") as shown:
         while True:
-            shown.update(live.view(reader, width=out.width, height=out.height - 1), refresh=True)
+            shown.update(live.view(reader, width=out.width, height=out.height - 1, outer=outer), refresh=True)
             if reader.state in ("finished", "gone"):
                 break
             time.sleep(PAUSE)
             reader.poll()
 
 
-def _print(reader: LogReader) -> None:
-    """In a pipe: each iteration once, as it comes."""
+def _print(reader: LogReader, outer: bool) -> None:
+    """In a pipe: each row once, as it comes."""
     from auglag.cli import live
 
     generation, printed = -1, 0
@@ -98,10 +99,10 @@ def _print(reader: LogReader) -> None:
             if generation != reader.generation:
                 generation, printed = reader.generation, 0
                 print(f"{run.name}: {live.words(reader)}")
-            for row in run.iterations[printed:]:
+            for row in run.shown(outer=outer)[printed:]:
                 if printed % 20 == 0:
                     print(HEADER)
-                print(line(row), flush=True)
+                print(table_line(row), flush=True)
                 printed += 1
             if reader.state in ("finished", "gone"):
                 _last_word(run, live.words(reader))

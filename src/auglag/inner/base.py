@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Protocol, final
@@ -123,12 +124,31 @@ class Oracle:
         self.evaluations = 0
         self.singular = 0  #: points below the start with a gradient as large as beside a singularity
         self.undefined = 0  #: evaluations at which phi was not finite
-        self.iterations = 0
+        #: Told of every accepted iteration, x and its residual, if the subproblem wants to know.
+        self.seen: Callable[[Vector, float], None] | None = getattr(subproblem, "seen", None)
+        self.fresh: tuple[Vector, float] | None = None  #: the point considered last, if it was not told of
+        self._iterations = 0
         self.start_value = math.inf  #: phi + g at the starting point
         #: (x, phi + g, residual) with the smallest residual / the smallest value among the points considered that
         #: meet the monotone condition.
         self.best: tuple[Vector, float, float] | None = None
         self.lowest: tuple[Vector, float, float] | None = None
+
+    @property
+    def iterations(self) -> int:
+        """Iterations so far. A solver that sets it has accepted the point that it showed to `consider` last."""
+        return self._iterations
+
+    @iterations.setter
+    def iterations(self, count: int) -> None:
+        self.tell()
+        self._iterations = count
+
+    def tell(self) -> None:
+        """Tell of the point that was considered last, once."""
+        if self.fresh is not None and self.seen is not None:
+            (x, residual), self.fresh = self.fresh, None
+            self.seen(x, residual)
 
     def value(self, x: Vector) -> float:
         """phi(x), +inf where it is not defined."""
@@ -169,6 +189,7 @@ class Oracle:
             self.floor = -math.inf if compact else -level * max(1.0, abs(self.start_value))
             self.ceiling = math.inf
             self.ceiling = t.singular_growth * max(1.0, self.consider(x, value, gradient))
+            self.fresh = None  # the start is no step
         return value, gradient
 
     def bounds(self) -> tuple[Vector, Vector]:
@@ -181,6 +202,7 @@ class Oracle:
         """Measure the residual at x in dom g (value and gradient of phi known there); return it, or end the solve."""
         total = value if self.box is not None else value + self.g.value(x)
         residual = self.g.subdiff_distance(x, -gradient)
+        self.fresh = (x, residual)
         if residual > self.ceiling and total < self.start_value:
             self.singular += 1  # a single trial point beside a singularity proves nothing
         if total < self.floor or self.singular > tuning.TUNING.singular_points:
@@ -278,6 +300,8 @@ class InnerSolver(ABC):
             with contextlib.suppress(Exception):
                 error.reached = oracle.lowest[0] if oracle.lowest is not None else None  # type: ignore[attr-defined]
             raise
+        if status in (InnerStatus.CONVERGED, InnerStatus.STALLED, InnerStatus.LIMIT):
+            oracle.tell()
         # A solve cut short hands back the lowest point, which has come furthest; any other the most stationary one,
         # unless that is near the start: where large numbers cancel, rounding makes the lowest one look worse.
         cut_short = status in (InnerStatus.LIMIT, InnerStatus.BUDGET, InnerStatus.INTERRUPTED)

@@ -185,6 +185,19 @@ class Tuning:
     #: restoration before the line search fails: steps are short then, and multipliers grow. On grids.
     slow_rows: int = 12
 
+    # Curvature from first derivatives, for large problems (`limited_memory`)
+
+    #: Pairs kept (IPOPT's limited_memory_max_history is 6; with one solve a pair and a half, 10 cost little more).
+    pairs: int = 10
+    #: The curvature along a step is at least this part of what was known (Powell 1978; Nocedal and Wright, Numerical
+    #: Optimization, 2nd ed., Procedure 18.2: 0.2).
+    damped: float = 0.2
+    #: The multiple of the identity lies between these (IPOPT's limited_memory_init_val_min and _max).
+    least_sigma: float = 1e-8
+    largest_sigma: float = 1e8
+    #: Terms whose eigenvalue is below this, relative to the largest, are rounding errors.
+    negligible_term: float = 1e-14
+
     # Restoration (`restoration`)
 
     #: Restoration is not tried for a violation below this multiple of the run's target. By trial.

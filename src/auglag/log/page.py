@@ -10,7 +10,9 @@ from auglag.log.reader import LogReader
 from auglag.report.pages import filled
 
 
-def snapshot(reader: LogReader, *, generation: int = -1, iterations: int = 0, tests: int = 0) -> dict[str, Any]:
+def snapshot(
+    reader: LogReader, *, generation: int = -1, iterations: int = 0, tests: int = 0, course: int = 0
+) -> dict[str, Any]:
     """What is new to someone who knows so many rows of a generation; everything, if that is not the current one."""
     run = reader.run
     same = generation == reader.generation
@@ -27,6 +29,7 @@ def snapshot(reader: LogReader, *, generation: int = -1, iterations: int = 0, te
         "start": None if run is None else run.start,
         "end": None if run is None else run.end,
         "iterations": [] if run is None else run.iterations[iterations if same else 0 :],
+        "course": [] if run is None else run.course[course if same else 0 :],
         "tests": [] if run is None else run.tests[tests if same else 0 :],
     }
 

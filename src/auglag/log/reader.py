@@ -29,6 +29,7 @@ class LoggedRun:
     start: Row
     iterations: list[Row] = field(default_factory=list)
     tests: list[Row] = field(default_factory=list)
+    course: list[Row] = field(default_factory=list)  #: steps and outer iterations, in their order
     end: Row | None = None
 
     @property
@@ -36,10 +37,14 @@ class LoggedRun:
         """The problem's name, or a word for it."""
         return str(self.start.get("problem") or "a problem without a name")
 
+    def shown(self, *, outer: bool) -> list[Row]:
+        """Steps and outer iterations, or these alone."""
+        return self.iterations if outer else self.course
+
     @property
     def rows(self) -> list[Row]:
-        """What is drawn: the tests of a run on sampled data, otherwise the outer iterations."""
-        return self.tests or self.iterations
+        """What is drawn: the tests of a run on sampled data, otherwise steps and outer iterations."""
+        return self.tests or self.course
 
     @property
     def seconds(self) -> float:
@@ -55,7 +60,11 @@ class LoggedRun:
         """
         if row["event"] == "iteration":
             place = _place(row)
-            return _replace(self.iterations, row, lambda known: _place(known) >= place)
+            again = _replace(self.iterations, row, lambda known: _place(known) >= place)
+            return _replace(self.course, row, lambda known: _later(known, row)) or again
+        if row["event"] == "step":
+            int(row["k"]), str(row["kind"])
+            return _replace(self.course, row, lambda known: _later(known, row))
         if row["event"] == "test":
             epochs = _epochs(row)
             return _replace(self.tests, row, lambda known: _epochs(known) > epochs)
@@ -161,7 +170,7 @@ class LogReader:
             raise LogError(f"{self.path} was written by a newer auglag (version {version} of the format)")
         self.generation += self.run is not None
         if row.get("resumed") and self.run is not None:
-            self.run = LoggedRun(row, self.run.iterations, self.run.tests)
+            self.run = LoggedRun(row, self.run.iterations, self.run.tests, self.run.course)
         else:
             self.run = LoggedRun(row)
 
@@ -182,6 +191,14 @@ def _replace(rows: list[Row], row: Row, superseded: Callable[[Row], bool]) -> bo
         rows.pop()
     rows.append(row)
     return len(rows) <= before
+
+
+def _later(known: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Whether a known row belongs to what a resumed run goes through once more."""
+    if known["event"] == row["event"] == "iteration" and _place(known) >= _place(row):
+        return True
+    then, now = known.get("seconds"), row.get("seconds")
+    return isinstance(then, int | float) and isinstance(now, int | float) and then > now
 
 
 def _epochs(row: Mapping[str, Any]) -> float:

@@ -1,7 +1,7 @@
 """The format of a log, version 1: which lines there are, and what each field holds.
 
-A line is a JSON object with an `event`: first "start", then "iteration" (one per outer iteration) and, for sampled
-data, "test" (one per full-batch test), last "end". A number that is not finite, or not known, is null. Readers ignore
+A line is a JSON object with an `event`: first "start", then "iteration" (one per outer iteration), before each of them
+"step" (one per accepted step) and, for sampled data, "test" (one per full-batch test), last "end". A number that is not finite, or not known, is null. Readers ignore
 fields and events they do not know; a change that they could not ignore raises `VERSION`.
 """
 
@@ -52,6 +52,18 @@ FIELDS: dict[str, dict[str, str]] = {
         "inner_iterations": "of this outer iteration",
         "evaluations": "gradients of the augmented Lagrangian in this outer iteration",
         "work": "an object of totals so far: nfev, njev, ... or, for sampled data, epochs and gradients",
+    },
+    "step": {
+        "event": '"step"',
+        "kind": '"inner", "newton" or "interior": a step of the inner solver, of Newton\'s method, of interior points',
+        "step": "steps of all kinds so far, in this run",
+        "k": "the outer iteration that the step is a part of",
+        "attempt": "0 from x0, then the number of the restart",
+        "seconds": "since the run began, time before a resume included",
+        "objective": "f + g",
+        "residual": "inner: stationarity of the subproblem + violation; newton, interior: the largest KKT error",
+        "violation": "of the constraints, 2-norm, in the user's units",
+        "beta": "the penalty of the subproblem, or of the last one",
     },
     "test": {
         "event": '"test"',

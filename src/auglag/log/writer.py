@@ -23,6 +23,8 @@ from auglag.log.schema import FIELDS, FORMAT, VERSION, plain
 
 #: The end of a run holds x and y up to this size.
 LONGEST = 1000
+#: Seconds that steps may wait for each other.
+PAUSE = 0.1
 R = TypeVar("R")
 
 
@@ -31,7 +33,8 @@ class JsonLog:
     """A log of runs in the file `path`: pass it as `callback=`, or call `start`, `iteration`, `end` in your own loop.
 
     `append` keeps what is in the file, as a resumed run needs it. `callback` is called as well, as if it had
-    been given itself. Up to `multipliers` rows each line has their multipliers. A line that cannot be written (the disk
+    been given itself. Up to `multipliers` rows each line has their multipliers. `steps=False` leaves out the steps
+    between outer iterations; with them, lines are written ten times a second at most. A line that cannot be written (the disk
     is full) is a warning, and the last one; the run goes on. A symbolic link, which could lead to any file, is refused.
     """
 
@@ -42,11 +45,17 @@ class JsonLog:
         append: bool = False,
         callback: Callable[..., Any] | None = None,
         multipliers: int = 50,
+        steps: bool = True,
     ) -> None:
         if not isinstance(path, str | os.PathLike):
             raise InputError(f"JsonLog.path must be a path, got {path!r:.80}")
         if not isinstance(multipliers, int) or multipliers < 0:
             raise InputError(f"JsonLog.multipliers must be a whole number, got {multipliers!r}")
+        if not isinstance(steps, bool):
+            raise InputError(f"JsonLog.steps must be True or False, got {steps!r:.80}")
+        self.steps = steps
+        self._waiting: list[tuple[Any, ...]] = []
+        self._written = 0.0
         self.path, self.append, self.callback, self.multipliers = Path(path), append, callback, multipliers
         if not self.path.parent.is_dir() or self.path.is_dir():
             raise InputError(f"JsonLog.path must name a file in an existing folder, got {str(self.path)!r}")
@@ -125,6 +134,27 @@ class JsonLog:
             evaluations=evaluations,
             work=dict(work or {}),
         )
+
+    def step(
+        self,
+        kind: str,
+        *,
+        step: int,
+        k: int,
+        attempt: int = 0,
+        seconds: float,
+        objective: float,
+        residual: float,
+        violation: float,
+        beta: float = math.nan,
+    ) -> None:
+        """One accepted step of this kind. It is written with the next line, or after a tenth of a second."""
+        if not self.steps:
+            return
+        self._waiting.append((kind, step, k, attempt, seconds, objective, residual, violation, beta))
+        if seconds - self._written > PAUSE:
+            self._written = seconds
+            self._flush()
 
     def end(
         self,
@@ -240,20 +270,36 @@ class JsonLog:
                 file.write("\n" if torn else "")  # the run before was killed while it wrote
         except OSError as error:
             raise InputError(f"JsonLog.path must be writable, got {str(self.path)!r} ({error.strerror})") from None
-        self._going = True
+        self._going, self._written, self._waiting = True, 0.0, []
 
     def _write(self, event: str, **content: Any) -> None:
         """One line, at once. The file is opened for each: a run that ends in any way leaves nothing open."""
         assert FIELDS[event].keys() == {"event", *content}
+        self._append([*self._steps(), _line({"event": event, **content})])
+
+    def _flush(self) -> None:
+        """Write the steps that wait."""
+        self._append(self._steps())
+
+    def _steps(self) -> list[str]:
+        names, waiting = list(FIELDS["step"]), self._waiting
+        self._waiting = []
+        return [_line(dict(zip(names, ("step", *values), strict=True))) for values in waiting]
+
+    def _append(self, lines: Sequence[str]) -> None:
+        """These lines, at once."""
         if not self._going:
             return
-        line = json.dumps(plain({"event": event, **content}), separators=(",", ":"), allow_nan=False)
         try:
             with open(self.path, "a", encoding="utf-8", opener=_no_link) as file:
-                file.write(line + "\n")
+                file.write("".join(lines))
         except OSError as error:
             self._going = False
             warnings.warn(f"the log {self.path} ends here: {error.strerror}", stacklevel=2)
+
+
+def _line(content: Mapping[str, Any]) -> str:
+    return json.dumps(plain(dict(content)), separators=(",", ":"), allow_nan=False) + "\n"
 
 
 def _no_link(path: str, flags: int) -> int:

@@ -69,7 +69,7 @@ _SAMPLED = _levels(1.78, 1.75)
 WAYS = {
     way.name: way
     for way in (
-        Way("proximal gradient", "pg", False, _levels(1.78, 2.75)),
+        Way("proximal gradient", "pg", False, _levels(1.78, 2.5)),
         Way("SGD, deterministic c", "spg", False, _SAMPLED),
         Way("SGD, stochastic c", "spg", True, _SAMPLED),
         Way("PStorm, deterministic c", "pstorm", False, _SAMPLED),

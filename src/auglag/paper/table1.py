@@ -20,7 +20,7 @@ import numpy as np
 from auglag.bench.rendering import Cell, Table
 from auglag.bench.summary import write_tables
 from auglag.paper import complexity, neyman_pearson
-from auglag.paper.complexity import TRIALS, problem_of, start
+from auglag.paper.complexity import problem_of, start
 from auglag.paper.jobs import Record, Runnable, Watch, complete, load, unfinished
 from auglag.paper.neyman_pearson import CHATS, PASSES, Config
 from auglag.paper.neyman_pearson import Job as NeymanPearson
@@ -31,8 +31,10 @@ HS_EPS = 1e-3
 FULL_EPS = (1e-1, 1e-2, 1e-3)
 SAMPLED_EPS = (0.317, 0.1, 0.0317)
 PASSES_EPS = (1e-1, 3e-2, 1e-2)
+#: Trials on the problem of complexity.
+TRIALS = 5
 #: Limits of one run: gradients of augmented Lagrangians, outer iterations, and stochastic gradients.
-GRADIENTS, OUTER, STOCHASTIC = 10_000, 10_000, 4_000_000
+GRADIENTS, OUTER, STOCHASTIC = 5_000, 5_000, 1_000_000
 
 
 @final

@@ -17,7 +17,7 @@ from auglag.errors import InputError
 from auglag.inner.base import Traits
 from auglag.problems import units
 from auglag.problems.base import AbstractProblem, Point
-from auglag.problems.jacobians import as_csr, columns_times, dense, row_norms, with_values
+from auglag.problems.jacobians import Selection, as_csr, columns_times, dense, row_norms, with_values
 from auglag.problems.tuning import TUNING
 from auglag.prox import Box, Scaled, SeparableSum, SeparableTerm, Zero, add_bounds
 from auglag.prox.base import ProxTerm
@@ -91,6 +91,7 @@ class StandardForm:
         fixed = problem.lower == problem.upper
         keep = isinstance(g, SeparableTerm)  # with another g there are no bounds, so nothing is fixed
         self.free: NDArray[np.intp] | None = np.flatnonzero(~fixed) if keep and some(fixed) else None
+        self.free_columns, self.free_block = Selection(columns=self.free), Selection(self.free, self.free)
         self.n_x = problem.n if self.free is None else self.free.size
         self.sx = scaling.sx if scaling.sx is None or self.free is None else scaling.sx[self.free]
         self._base = np.where(fixed, problem.lower, problem.x0)
@@ -200,6 +201,11 @@ class StandardForm:
             return self.problem.at(z)
         return FormPoint(self, z, self.problem.at(self.user_x(z)))
 
+    def known(self, z: Vector) -> FormPoint | Point | None:
+        """The point z if f and c are known there; looking at it changes nothing."""
+        point = self.problem.known(self.user_x(z))
+        return point if point is None or self.identical else FormPoint(self, z, point)
+
     def user_residual(self, stationarity: float, c: Vector) -> tuple[float, float]:
         """R and its second half in the user's units, from dist and c(z) - s in the units of the form.
 
@@ -297,7 +303,7 @@ class FormPoint:
         form, jac = self.form, self.point.jac
         if sparse.issparse(jac):
             jac = _scaled(jac, form.scaling.sc) if not form.unscaled else jac
-            jac = jac if form.free is None else sparse.csr_array(jac)[:, form.free]
+            jac = jac if form.free is None else form.free_columns.of(jac)
             jac = columns_times(jac, form.sx)
             return sparse.csr_array(sparse.hstack([jac, self._slack_columns()])) if form.slack_rows.size else jac
         jac = form.scaling.sc[:, None] * dense(jac)
@@ -319,7 +325,7 @@ class FormPoint:
             with np.errstate(invalid="ignore"):
                 h = _finite(form.problem.hess(x, y) - form.problem.hess(x, 0.0 * y))
         if form.free is not None:
-            h = h[form.free][:, form.free]
+            h = form.free_block.of(h) if sparse.issparse(h) else h[form.free][:, form.free]
         if form.sx is not None:
             h = columns_times(columns_times(h, form.sx).T, form.sx)
         if form.slack_rows.size:

@@ -11,6 +11,7 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.algorithm.rules import Iteration
 from auglag.algorithm.status import Status
+from auglag.algorithm.trail import Step
 from auglag.certificate import Certificate
 from auglag.errors import DerivativeError
 from auglag.inner import SOLVERS, Traits
@@ -52,6 +53,7 @@ class Ending:
     counts: Counts
     seconds: float
     wrong: str = ""  #: which derivative is wrong at x, where one is
+    trail: Sequence[Step] = ()  #: all steps, of every kind
     second_order: str = UNCHECKED  #: what is known of the curvature at x: one of `plan.VERDICTS`
 
 
@@ -79,6 +81,7 @@ def result_of(end: Ending) -> Result:
         second_order=end.second_order,
         penalty=end.penalty,
         history=[row(it) for it in end.iterations],
+        steps=tuple(end.trail),
         seconds=end.seconds,
         tol=end.tol,
         inner=end.inner,

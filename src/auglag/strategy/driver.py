@@ -16,9 +16,10 @@ from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.algorithm.outer import Ask, iteration
 from auglag.algorithm.rules import History, Iteration
 from auglag.algorithm.status import Status
+from auglag.algorithm.trail import INNER
 from auglag.certificate import Certificate
 from auglag.certificate.incumbent import Best, objective
-from auglag.errors import OutOfBudget
+from auglag.errors import OutOfBudget, StoppedByCallback
 from auglag.inner import InnerResult, InnerStatus
 from auglag.inner import tuning as inner_tuning
 from auglag.kkt import Memory
@@ -28,7 +29,7 @@ from auglag.problems.jacobians import kind
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.report.messages import Ending, result_of
 from auglag.result import Result
-from auglag.strategy import newton, plan, restarts, restoration, second_order, unboundedness
+from auglag.strategy import following, newton, plan, restarts, restoration, second_order, unboundedness
 from auglag.strategy.hooks import give_best, note_interruption, result_of_run
 from auglag.strategy.presolve import presolved
 from auglag.strategy.restoration import Restoration
@@ -159,6 +160,7 @@ def _result(run: Run, status: Status, check: Certificate, wrong: str = "") -> Re
             traits=run.context.form.traits if run.context is not None else None,
             inner=run.context.inner.name if run.context is not None else str(task.settings.inner),
             tuning=task.tuning,
+            trail=state.trail,
             second_order=plan.reported(state.second.verdict, left=state.second.left),
         )
     )
@@ -348,6 +350,8 @@ def subproblem(context: Context, state: State, limit: int) -> None:
     posed, asked = Posed(context, state), state.between.asked
     try:
         turn = iteration(context.rules, posed, context.inner, state.x, state.y, state.history, limit=limit, asked=asked)
+    except StoppedByCallback:
+        raise
     except Exception as error:
         keep_reached(context, state, error)
         raise
@@ -597,7 +601,16 @@ class Posed:
             memory=state.memory,
             gradients_left=left,
             projected=context.task.settings.sup_norms,
+            seen=self.seen,
         )
+
+    def seen(self, subproblem: AugmentedLagrangian, z: Vector, residual: float) -> None:
+        """An inner iteration was accepted at z, with this stationarity of the subproblem."""
+        context, state = self.context, self.state
+        y = subproblem.y
+        if context.task.hooks.sees_steps and (point := context.form.known(z)) is not None:
+            y = subproblem.estimate(point.c)
+        following.step(context, state, INNER, z, y, residual / context.form.scaling.sf, subproblem.beta)
 
     def record(self, asked: Ask, found: InnerResult, c: Vector, y_hat: Vector) -> Iteration:
         """The row of the history, with R in the user's units."""
@@ -648,13 +661,7 @@ def watch(context: Context, state: State, y_hat: Vector) -> None:
         state.precision = task.original.workspace.precision
         state.memory.layout = Analyses()  # not saved; reset here too, so that a resumed run gives the same digits
         hooks.save("minimize", task.fingerprint(), state)
-    if hooks.table is not None:
-        hooks.table(state.history)
-    if hooks.log is not None:
-        every = context.user_y(state.x, y_hat)
-        hooks.log.outer(last, every, task.meter.guard.seconds, task.meter.used().as_dict())
-    if last.usable and hooks.callback is not None:
-        hooks.call(state.history, form.user_x(state.x).copy(), context.user_y(state.x, y_hat))
+    following.outer(context, state, y_hat)
 
 
 def stop(context: Context, state: State, status: InnerStatus, limit: str = "") -> Status | None:

@@ -28,7 +28,13 @@ class Hooks:
     checkpoint: str | os.PathLike[str] | None = None  #: the file that the state is saved to
     resume: str | os.PathLike[str] | None = None  #: the file of a state to go on from
     log: JsonLog | None = None
+    steps: Callable[..., None] | None = None  #: prints a row for a step between two rows of the table
     failed: list[OSError] = field(default_factory=list)  #: why the state could not be saved, the first time
+
+    @property
+    def sees_steps(self) -> bool:
+        """Whether anybody looks at single steps."""
+        return self.callback is not None or self.steps is not None or self.log is not None
 
     def call(self, *seen: Any) -> None:
         """Call the callback; raises `StoppedByCallback` if that is to be the end."""

@@ -5,14 +5,18 @@ Both hand back candidates; what becomes of them, the driver and `plan` decide.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import final
 
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm.trail import INTERIOR, NEWTON
+from auglag.errors import StoppedByCallback
 from auglag.interior import Arrival
 from auglag.problems.base import Point
+from auglag.strategy import following
 from auglag.strategy.plan import Interior, Newton
 from auglag.strategy.sqp import Candidate
 from auglag.strategy.state import Context, State
@@ -26,7 +30,7 @@ def by_newton(context: Context, state: State, phase: Newton) -> Candidate:
         before = arrival.steps
         if error is not None and arrival.error < error:
             x, y, error, state.memory.sets = arrival.x, arrival.y, None, arrival.sets
-    watch = Watch(context, state)
+    watch = Watch(context, state, NEWTON)
     try:
         found = context.sqp.run(
             context.form,
@@ -53,7 +57,7 @@ def by_interior_points(context: Context, state: State, phase: Interior) -> Arriv
         x, y = newtons.origin if newtons.origin is not None else x, np.zeros(context.form.m)
         state.memory.last = None
     newtons.inside = True
-    watch = Watch(context, state)
+    watch = Watch(context, state, INTERIOR)
     try:
         arrival = barrier.run(context.form, state.memory, x, y, target=watch.target, seen=watch)
     finally:
@@ -70,8 +74,9 @@ class Watch:
     the call is over: not at all if it ends at a solution.
     """
 
-    def __init__(self, context: Context, state: State) -> None:
-        self.context, self.state = context, state
+    def __init__(self, context: Context, state: State, kind: str) -> None:
+        self.context, self.state, self.kind = context, state, kind
+        self.begun, self.least = False, math.inf  #: a point was seen; the smallest error so far
         self.target = context.target(state)
         self.waits = not context.task.problem.differenced  # differences may become more accurate in between
         self.noted: list[tuple[Vector, Vector, float, Point]] = []
@@ -79,6 +84,7 @@ class Watch:
     def __call__(self, x: Vector, y: Vector, error: float) -> bool:
         """Whether (x, y) meets the tolerance in the user's units; of points above the target that is not asked."""
         context, state, task = self.context, self.state, self.context.task
+        self._follow(x, y, error)
         tuning, newtons, judge = task.tuning, state.newtons, task.judge
         near = error <= max(tuning.near_tol * task.tol, state.accuracy)
         if near and judge.refine(state.best, 1):  # differences just became central: measure again first
@@ -93,6 +99,23 @@ class Watch:
             return False
         self.noted.clear()
         return True
+
+    def _follow(self, x: Vector, y: Vector, error: float) -> None:
+        """Tell of a step: every point that is seen but the first.
+
+        Newton's method tries steps that make the error larger for a while; only those that make it smaller are accepted
+        ones. Interior points accept a step by their line search.
+        """
+        rows = self.state.history.iterations
+        accepted = self.begun and (self.kind == INTERIOR or error < self.least)
+        self.least = min(self.least, error)
+        try:
+            if accepted:
+                following.step(self.context, self.state, self.kind, x, y, error, rows[-1].beta if rows else math.nan)
+        except StoppedByCallback:
+            self.noted.clear()  # the run ends with the point that the callback saw
+            raise
+        self.begun = True
 
     def over(self) -> None:
         """Offer the points that were noted."""

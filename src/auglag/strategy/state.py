@@ -15,6 +15,7 @@ from auglag.algorithm.outer import Algorithm1, Ask
 from auglag.algorithm.rules import Constant, Geometric, History, Iteration, SupNorms, ToleranceRule
 from auglag.algorithm.status import Status
 from auglag.algorithm.stopping import Stopping
+from auglag.algorithm.trail import Step
 from auglag.budget import Budget, Meter
 from auglag.certificate import Certificate
 from auglag.certificate.incumbent import Best, Judge
@@ -181,6 +182,8 @@ class State:
     refined_now: bool = False  #: the last iteration raised the accuracy of differences
     counts: Counts = field(default_factory=Counts)  #: calls so far; only updated when a checkpoint is saved
     seconds: float = 0.0  #: time so far; only updated when a checkpoint is saved
+    steps: int = 0  #: steps of all kinds, outer iterations not counted
+    trail: list[Step] = field(default_factory=list, metadata={"saved": False})  #: the steps, and the outer iterations
     between: Between = field(default_factory=Between, metadata={"saved": False})
 
     @staticmethod

@@ -53,6 +53,11 @@ class Patience:
 class Tuning:
     """The constants of the strategy. Replace one by `dataclasses.replace` for an ablation."""
 
+    # What is kept of a run
+
+    #: Steps in `Result.steps`; of a longer trail every second one is forgotten. Two megabytes, more than a plot can show.
+    longest_trail: int = 20_000
+
     # What the run aims at
 
     #: Newton's method and the inner solver "qp" aim at this fraction of tol: near a solution one more step gains many

@@ -3,7 +3,7 @@
 (() => {
   const {byId, make, draw, power} = drawing;
   const EMBEDDED = JSON.parse(byId("data").textContent);
-  const store = {generation: -1, start: null, end: null, iterations: [], tests: [], state: "waiting", words: "waiting"};
+  const store = {generation: -1, start: null, end: null, iterations: [], tests: [], course: [], state: "waiting", words: "waiting"};
 
   const known = (value) => typeof value === "number" && Number.isFinite(value);
 
@@ -97,7 +97,7 @@
     if (bars) y0 = 0;
     const px = (v) => LEFT + ((v - x0) / (x1 - x0)) * (WIDTH - LEFT - RIGHT);
     const py = (v) => HEIGHT - BOTTOM - ((v - y0) / (y1 - y0)) * (HEIGHT - TOP - BOTTOM);
-    for (const [t, text] of ticks(x0, x1, false, 6, /iterations|tests/.test(xname) ? 1 : 0)) {
+    for (const [t, text] of ticks(x0, x1, false, 6, /iterations|tests|steps/.test(xname) ? 1 : 0)) {
       draw(svg, "line", {class: "grid", x1: px(t), x2: px(t), y1: TOP, y2: HEIGHT - BOTTOM});
       draw(svg, "text", {x: px(t), y: HEIGHT - BOTTOM + 15, "text-anchor": "middle"}, text);
     }
@@ -163,19 +163,22 @@
       let total = 0;
       return [rows.map((r) => (total += r.evaluations || 0)), "gradients of the subproblems"];
     }
-    return [rows.map((_, i) => i + 1), sampled ? "full-batch tests" : "outer iterations"];
+    return [rows.map((_, i) => i + 1), sampled ? "full-batch tests" : kind === "steps" && rows === store.course ? "steps" : "outer iterations"];
   }
 
   function charts() {
-    const sampled = store.tests.length > 0, rows = sampled ? store.tests : store.iterations, outer = store.iterations;
+    const sampled = store.tests.length > 0, outer = store.iterations;
+    const stepwise = ["steps", "seconds"].includes(byId("axis").value) && store.course.length > 0;
+    const rows = sampled ? store.tests : stepwise ? store.course : outer;
     const log = byId("log").checked, tol = store.start?.tol;
     const [x, xname] = axis(rows, sampled), [xo, xoname] = axis(outer, false);
-    const starts = outer.flatMap((r, i) => (i && r.attempt !== outer[i - 1].attempt ? [(xo[i] + xo[i - 1]) / 2] : []));
+    const changes = (found, at) => found.flatMap((r, i) => (i && r.attempt !== found[i - 1].attempt ? [(at[i] + at[i - 1]) / 2] : []));
+    const starts = changes(outer, xo);
     const line = (name, column, i, dash) => ({name, colour: COLOURS[i], dash, points: rows.map((r, j) => [x[j], r[column]])});
     const outerLine = (name, column, i, dash) => ({name, colour: COLOURS[i], dash, points: outer.map((r, j) => [xo[j], r[column]])});
-    const common = {log, xname, restarts: sampled ? [] : starts};
+    const common = {log, xname, restarts: sampled ? [] : changes(rows, x)};
     chart(figures.residual, {...common, title: "Residual", level: tol,
-      series: [line("R", "residual", 0), line("stationarity", "stationarity", 3, "6 4")]});
+      series: [line("R", "residual", 0), ...(stepwise && !sampled ? [] : [line("stationarity", "stationarity", 3, "6 4")])]});
     chart(figures.violation, {...common, title: "Constraint violation", level: tol, series: [line("violation", "violation", 1)]});
     const across = {xname: xoname, restarts: starts};
     chart(figures.penalty, {...across, log, title: "Penalty β", series: [outerLine("β", "beta", 2)]});
@@ -278,19 +281,20 @@
   // ------------------------------------------------------------------------------------------------------ new rows
 
   function take(news) {
-    if (news.generation !== store.generation) Object.assign(store, {generation: news.generation, iterations: [], tests: []});
+    if (news.generation !== store.generation) Object.assign(store, {generation: news.generation, iterations: [], tests: [], course: []});
     const before = JSON.stringify([store.state, store.words, store.start, store.end, store.bad]);
-    const {iterations, tests, ...rest} = news;
+    const {iterations, tests, course = [], ...rest} = news;
     Object.assign(store, rest);
     for (const row of iterations) store.iterations.push(row);
     for (const row of tests) store.tests.push(row);
-    return iterations.length + tests.length > 0 || before !== JSON.stringify([store.state, store.words, store.start, store.end, store.bad]);
+    for (const row of course) store.course.push(row);
+    return iterations.length + tests.length + course.length > 0 || before !== JSON.stringify([store.state, store.words, store.start, store.end, store.bad]);
   }
 
   async function poll() {
     let wait = 700;
     try {
-      const place = `generation=${store.generation}&iterations=${store.iterations.length}&tests=${store.tests.length}`;
+      const place = `generation=${store.generation}&iterations=${store.iterations.length}&tests=${store.tests.length}&course=${store.course.length}`;
       const answer = await fetch(`rows?${place}`, {cache: "no-store"});
       if (!answer.ok) throw new Error(String(answer.status));
       if (take(await answer.json())) render();

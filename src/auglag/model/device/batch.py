@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from auglag.algorithm.status import Status
+from auglag.errors import InputError
 from auglag.model.device.linear import Sparse, chosen
 from auglag.model.device.loop import inside
 from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Step, gaps
@@ -103,15 +104,22 @@ class Flat:
         return self._solver.solve(right.reshape(-1)).reshape(right.shape)
 
 
+def slots_for(device: Any, wanted: int | None) -> int:
+    """How many problems a batch on this device solves at a time."""
+    if wanted is not None and wanted < 1:
+        raise InputError(f"slots must be a positive integer, got {wanted!r}")
+    return wanted or (TUNING.batch_slots_cpu if device.platform == "cpu" else TUNING.batch_slots)
+
+
 @final
 class Batch:
     """The compiled parts for `slots` problems at once."""
 
     def __init__(
-        self, program: Program, slots: int, solver: Solver, *, tol: float, scaled_tol: float, steps: int
+        self, program: Program, slots: int, solver: Solver, *, tol: float, scaled_tol: float, steps: int | None = None
     ) -> None:
         self.program, self.slots, self.solver = program, slots, solver
-        self.tol, self.scaled_tol, self.most_steps = tol, scaled_tol, steps
+        self.tol, self.scaled_tol, self.most_steps = tol, scaled_tol, steps or TUNING.batch_steps
         many = (None, 0)
         jit = program.jit
         self._fresh = jit(jax.vmap(self._begin, in_axes=(*many, None, None, None)), static_argnums=4)

@@ -82,9 +82,10 @@ class Loop:
         self.mu, self.shift, self.last_shift, self.soft_factor = TUNING.first_mu, 0.0, 0.0, 1.0
         self.filter: list[tuple[float, float]] = []
         self.lengths: list[float] = []
-        self.repairs = 0
+        self.repairs, self.hopeless = 0, False
         self.largest_theta = self.small_theta = math.inf
-        self.entries, self.elastic_before, self.met_at = 0, math.inf, -1
+        self.entries, self.elastic_before = 0, math.inf
+        self.met_at = self.sharpened_at = -1
         m = program.m
         self.elastic = Elastic(jnp.zeros(()), jnp.zeros(m), jnp.ones(()))
         self.rho = TUNING.first_penalty
@@ -154,7 +155,7 @@ class Loop:
             status = self._verdict(self.count, facts, time.perf_counter() - begun)
             if status is not None:
                 return status
-            if self._outer(facts, it):
+            if self._outer(facts, it) or self._sharpened(facts):
                 continue
             self._follow(facts)
             self.count += 1
@@ -196,10 +197,10 @@ class Loop:
                 return Status.SOLVED
             if count - self.met_at >= t.extra_steps or self.least_mu <= t.least_mu:
                 return Status.SOLVED  # the certificate has the last word
-            if facts.mu <= self.least_mu:
-                self.least_mu = max(t.least_mu, t.lower_mu * self.least_mu)
         elif self.met_at >= 0 and count - self.met_at >= t.extra_steps:
             return Status.STUCK
+        if self.hopeless:
+            return Status.INFEASIBLE
         if count >= self.steps:
             return Status.ITERATION_LIMIT
         if seconds >= self.seconds:
@@ -265,6 +266,15 @@ class Loop:
             z, u = (jnp.where(v > 0, jnp.ones_like(v), 0.0) for v in (it.z, it.u))
             it = it._replace(z=z, u=u)
         return it._replace(y=self._fitted(it))
+
+    def _sharpened(self, facts: Facts) -> bool:
+        """Lower mu where only the residual in the user's units is still too large; True if it was."""
+        t = TUNING
+        if self.met_at < 0 or facts.error > self.scaled_tol or self.sharpened_at == self.count:
+            return False
+        self.mu = self.least_mu = max(t.least_mu, t.lower_mu * facts.mu)
+        self.filter, self.sharpened_at = [], self.count
+        return True
 
     def _follow(self, facts: Facts) -> None:
         """What a new mu, or the first iterate, means for the filter."""
@@ -450,6 +460,7 @@ class Loop:
             return True
         if left > max(t.elastic_shrinks * self.elastic_before, self.scaled_tol):
             if not self._harder():
+                self.hopeless = True
                 return False
         else:
             self.elastic = self.elastic._replace(yk=it.y)
