@@ -54,7 +54,7 @@ class Large:
         self.curvature = curvature_for(form.traits)
         self.equations = Equations(sides, memory.layout)
         self.t = t = tuning.TUNING
-        self.count = self.tiny = self.restorations = 0
+        self.count = self.tiny = self.restorations = self.finishing = 0
         self.first = form.error(x, y)
         self.best: tuple[Vector, Vector, float, Sets] = (x, y, self.first, Sets.none(sides.n, sides.m))
         self.warm = warm = bool(y.any()) and self.first < t.first_mu
@@ -359,7 +359,11 @@ class Large:
             self.best = (self.x.copy(), self.y, error, self.sides.sets(self.at.v, self.z, self.u))
         if error <= self.target and self.seen(self.x, self.y, error):
             return True
-        return self.learnt is None and errors.worst <= self.t.handed_over
+        if self.learnt is not None or errors.worst > self.t.handed_over:
+            return False
+        self.finishing += 1
+        self.last_mu = max(self.t.least_mu, self.t.last_mu_factor * self.last_mu)
+        return self.finishing > self.t.finishing_steps
 
     def arrival(self) -> tuple[Vector, Vector, float, Sets]:
         """The best point."""

@@ -159,9 +159,11 @@ class Tuning:
     poorly_refined: float = 1e-4
     #: The KKT error as the caller measures it is looked at where the scaled one is at most this multiple of the target.
     worth_a_look: float = 1e3
-    #: Interior points end where the scaled error is at most this: what is missing then are active sets, which Newton's
-    #: method on the KKT conditions finds in a step or two, where mu would have to fall below rounding errors.
+    #: Interior points end after `finishing_steps` with a scaled error of at most `handed_over` that did not meet the
+    #: caller's tolerance: what is missing then are active sets, which Newton's method on the KKT conditions often finds
+    #: in a step or two, where mu would have to fall below rounding errors. On grids.
     handed_over: float = 1e-9
+    finishing_steps: int = 4
     #: First multipliers of sides: 1 (WB, section 3.6), or less where the product with the distance would be larger than
     #: this: sides that are very far away say nothing. On grids.
     first_product: float = 100.0
@@ -187,6 +189,9 @@ class Tuning:
 
     # Curvature from first derivatives, for large problems (`limited_memory`)
 
+    #: Up to this number of variables the structured rank-one matrix of `kkt.curvature` is used instead, which knows more
+    #: from its 60 triples than a limited memory, at a price per step that is small there. By trial (YORKNET).
+    largest_rank_one: int = 400
     #: Pairs kept (IPOPT's limited_memory_max_history is 6; with one solve a pair and a half, 10 cost little more).
     pairs: int = 10
     #: The curvature along a step is at least this part of what was known (Powell 1978; Nocedal and Wright, Numerical
