@@ -36,6 +36,7 @@ from auglag.problems.constraints import nearest
 from auglag.problems.functions import Problem
 from auglag.problems.jacobians import real_array
 from auglag.problems.units import power_of_two
+from auglag.report import logger
 from auglag.report.progress import Table
 from auglag.result import Result
 from auglag.strategy import driver
@@ -231,8 +232,9 @@ def minimize(
     settings = replace(settings, weights=row_weights(penalty_weights, problem.m))
     errors = stated_noise(noise, problem.m)
     start = _start(problem, x0, warm_start)
-    table = Table() if progress else None
-    steps = table.step if table is not None and progress is True else None
+    stream = logger.output(progress)
+    table = None if stream is None else Table(stream)
+    steps = table.step if table is not None and progress != "outer" else None
     log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
     hooks = Hooks(_wrap(callback), table, table.end if table else None, checkpoint, resume, log, steps=steps)
     if start.beta is not None:
@@ -567,7 +569,7 @@ def warm_penalty(rule: PenaltyRule, beta: float) -> PenaltyRule:
 
 
 def _wrap(callback: Callable[..., Any] | None) -> Callable[[Sight], None] | None:
-    """SciPy's callback signatures. Where only x is asked for, an outer iteration that ends at the x just seen is none."""
+    """SciPy's callback signatures. Where only x is asked for, an outer iteration is not shown if its x just was."""
     if callback is None:
         return None
     if not callable(callback):

@@ -7,7 +7,6 @@ import hashlib
 import json
 import math
 import pickle
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -24,6 +23,7 @@ from auglag.errors import CheckpointError, InputError
 from auglag.parallel import spread
 from auglag.persist.files import replacing
 from auglag.problems.arguments import check_x0
+from auglag.report import logger
 from auglag.result import Result
 from auglag.strategy.hooks import interruptions
 
@@ -248,4 +248,4 @@ class _Kept:
         except OSError as error:
             if not self.failed:
                 self.failed = True
-                warnings.warn(f"{self.path} could not be written, and the starts go on: {error.strerror}", stacklevel=2)
+                logger.warn(f"{self.path} could not be written, and the starts go on: {error.strerror}")

@@ -94,7 +94,7 @@ class Result(DocumentedResult):
         return page(self, self.multipliers_by_name)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Residual, violation, penalty and inner work of every outer iteration, as a matplotlib figure.
+        """The residual of every step; violation, penalty and inner work of every outer iteration: a matplotlib figure.
 
         With `path`, ending in .png, .svg or .pdf, it is written there, too. Needs `pip install 'auglag[plot]'`.
         """
@@ -102,7 +102,7 @@ class Result(DocumentedResult):
 
         ending = self.status.name.lower().replace("_", " ")
         title = f"{ending}, R = {self.certificate.residual:.1e}"
-        return figure.drawn(self.history, title=title, tol=self.tol, path=path)
+        return figure.drawn(self.history, title=title, tol=self.tol, path=path, steps=self.steps)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in the result as JSON takes it: see `auglag.persist.results`, whose `from_dict` is the inverse."""

@@ -10,6 +10,7 @@ import pytest
 
 import auglag
 from auglag import minimize
+from auglag.algorithm.trail import Step
 from auglag.log import figure
 from auglag.report.notebook import convergence
 from helpers.hs14 import EQ, INEQ, START, fun
@@ -52,7 +53,7 @@ def test_a_notebook_shows_status_certificate_multipliers_and_a_plot():
         assert words in text
     svg = parsed.find("{http://www.w3.org/2000/svg}svg")
     assert svg is not None
-    assert svg.findall(".//{http://www.w3.org/2000/svg}polyline")
+    assert len(svg.findall(".//{http://www.w3.org/2000/svg}circle")) > 2
 
 
 def test_a_notebook_shows_a_run_of_which_nothing_is_known():
@@ -63,10 +64,15 @@ def test_a_notebook_shows_a_run_of_which_nothing_is_known():
 
 @pytest.mark.parametrize("values", [[1.0], [0.0, 0.0], [math.nan, 1e-9], [1e300, 1e-300], [math.inf, 1.0]])
 def test_the_plot_takes_any_numbers(values):
-    svg = convergence([{"residual": value, "user_violation": 0.0} for value in values], 1e-6)
+    svg = convergence([Step("inner", 0, 1, value) for value in values], 1e-6)
     assert not svg or ElementTree.fromstring(svg) is not None
     assert "nan" not in svg
     assert "inf" not in svg
+
+
+def test_a_long_run_makes_no_long_page():
+    svg = convergence([Step("inner", 0, 1 + i // 100, 1.0 / (1 + i)) for i in range(20_000)], 1e-6)
+    assert len(svg) < 60_000
 
 
 def test_a_result_draws_itself(tmp_path):

@@ -31,9 +31,7 @@ def solve(
     evaluations: Annotated[int | None, typer.Option(help="Limit on evaluations.")] = None,
     outer: Annotated[int, typer.Option(help="Limit on outer iterations.")] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")] = False,
-    outer_rows: Annotated[
-        bool, typer.Option("--outer-rows", help="Rows for outer iterations only, not steps.")
-    ] = False,
+    outer_rows: Annotated[bool, typer.Option("--outer-rows", help="Rows for outer iterations only.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No table of iterations.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the iterations into a .png, .svg or .pdf file.")] = None,
     log: Annotated[Path | None, typer.Option(help="Write a line of JSON per iteration, for `auglag watch`.")] = None,

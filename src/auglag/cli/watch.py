@@ -28,8 +28,8 @@ def watch(
 ) -> None:
     """Watch a run that is going on, or look at one that has ended. The log may not be there yet.
 
-    In a terminal, a view that changes as the run goes; in a pipe, a line per step and per iteration. Ends with the run, or with
-    Ctrl-C; the page of --web is served until Ctrl-C.
+    In a terminal, a view that changes as the run goes; in a pipe, a line per step and per iteration. Ends with the run,
+    or with Ctrl-C; the page of --web is served until Ctrl-C.
     """
     reader = LogReader(chosen(log))
     reader.poll()

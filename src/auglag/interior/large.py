@@ -50,6 +50,7 @@ class Large:
 
     def __init__(self, form: StandardForm, memory: Memory, x: Vector, y: Vector, target: float, seen: Any) -> None:
         self.form, self.memory, self.target, self.seen = form, memory, target, seen
+        self.follow = getattr(seen, "step", lambda *point: None)  #: told of every iterate
         self.sides = sides = Sides(form)
         self.curvature = curvature_for(form.traits)
         self.equations = Equations(sides, memory.layout)
@@ -352,6 +353,7 @@ class Large:
 
     def _done(self, errors: Errors) -> bool:
         """Whether the target is met in the eyes of the caller."""
+        self.follow(self.x, self.y, errors.worst)
         if errors.worst > self.t.worth_a_look * self.target:
             return False
         error = self.form.error(self.x, self.y)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from auglag.algorithm.trail import INNER, INTERIOR, NEWTON, OUTER, Step
 from auglag.bench.style import COLOURS, RC
 from auglag.errors import InputError, MissingExtra
 
@@ -42,30 +43,38 @@ def write(path: Path, rows: Sequence[Mapping[str, Any]], *, title: str, tol: flo
 
 
 def drawn(
-    rows: Sequence[Mapping[str, Any]], *, title: str, tol: float, path: str | os.PathLike[str] | None = None
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    title: str,
+    tol: float,
+    path: str | os.PathLike[str] | None = None,
+    steps: Sequence[Step] = (),
 ) -> Figure:
-    """The rows as a figure, which is written to a file where `path` is given."""
+    """The rows as a figure, which is written to a file where `path` is given; with `steps`, the residual of each."""
     if path is not None:
         check(Path(path), "path")
     elif importlib.util.find_spec("matplotlib") is None:
         raise MissingExtra(INSTALL)
     with importlib.import_module("matplotlib").rc_context(RC):
-        figure = _draw(rows, title, tol)
+        figure = _draw(rows, title, tol, steps)
         if path is not None:
             nothing = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {"Software": None}}
             figure.savefig(path, metadata=nothing[Path(path).suffix.lower()])
     return figure
 
 
-def _draw(rows: Sequence[Mapping[str, Any]], title: str, tol: float) -> Figure:
+def _draw(rows: Sequence[Mapping[str, Any]], title: str, tol: float, steps: Sequence[Step]) -> Figure:
     figure: Figure = importlib.import_module("matplotlib.figure").Figure(figsize=(7.2, 4.6), layout="constrained")
     figure.suptitle(title, fontsize=10, parse_math=False)
     if not rows:
         figure.text(0.5, 0.45, "no outer iteration: the start already meets the tolerance, or nothing ran", ha="center")
         return figure
-    residual, violation, penalty, work = figure.subplots(2, 2, sharex=True).ravel()
+    residual, violation, penalty, work = figure.subplots(2, 2, sharex=not steps).ravel()
     at = list(range(1, len(rows) + 1))
-    _line(residual, at, _column(rows, "residual"), COLOURS[0], "residual $R$")
+    if steps:
+        _steps(residual, steps)
+    else:
+        _line(residual, at, _column(rows, "residual"), COLOURS[0], "residual $R$")
     residual.axhline(tol, color="#555555", linewidth=0.8, linestyle="--")
     residual.annotate(
         "tol", (1.0, tol), xycoords=("axes fraction", "data"), fontsize=8, va="bottom", ha="right", color="#555555"
@@ -74,7 +83,7 @@ def _draw(rows: Sequence[Mapping[str, Any]], title: str, tol: float) -> Figure:
     _line(violation, at, _column(rows, shown), COLOURS[1], "constraint violation")
     _line(penalty, at, _column(rows, "beta"), COLOURS[2], r"penalty $\beta$")
     _bars(work, at, rows)
-    for axes in (residual, violation, penalty, work):
+    for axes in (violation, penalty, work) if steps else (residual, violation, penalty, work):
         for i, row in enumerate(rows):
             if row.get("attempt") and row.get("k") == 1:
                 axes.axvline(i + 0.5, color="#AAAAAA", linewidth=0.8, linestyle=":")
@@ -83,6 +92,20 @@ def _draw(rows: Sequence[Mapping[str, Any]], title: str, tol: float) -> Figure:
     for axes in (penalty, work):
         axes.set_xlabel("outer iteration")
     return figure
+
+
+def _steps(axes: Axes, steps: Sequence[Step]) -> None:
+    """What every step measures, a colour for each kind; outer iterations as larger dots."""
+    axes.set_title("residual of every step")
+    axes.set_yscale("log")
+    looks = {INNER: (COLOURS[0], 2.0), NEWTON: (COLOURS[2], 2.0), INTERIOR: (COLOURS[3], 2.0), OUTER: (COLOURS[4], 4.0)}
+    for kind, (colour, size) in looks.items():
+        found = [(i + 1, s.residual) for i, s in enumerate(steps) if s.kind == kind and 0.0 < s.residual < math.inf]
+        if found:
+            axes.plot(*zip(*found, strict=True), "o", color=colour, markersize=size, label=kind)
+    axes.minorticks_off()
+    if axes.lines:
+        axes.legend(frameon=False, fontsize=8, loc="best")
 
 
 def _line(axes: Axes, at: Sequence[int], values: Sequence[float], colour: str, title: str) -> None:

@@ -1,8 +1,9 @@
 """The format of a log, version 1: which lines there are, and what each field holds.
 
 A line is a JSON object with an `event`: first "start", then "iteration" (one per outer iteration), before each of them
-"step" (one per accepted step) and, for sampled data, "test" (one per full-batch test), last "end". A number that is not finite, or not known, is null. Readers ignore
-fields and events they do not know; a change that they could not ignore raises `VERSION`.
+"step" (one per accepted step) and, for sampled data, "test" (one per full-batch test), last "end". A number that is not
+finite, or not known, is null. Readers ignore fields and events they do not know; a change that they could not ignore
+raises `VERSION`.
 """
 
 from __future__ import annotations

@@ -38,9 +38,8 @@ class PageServer(ThreadingHTTPServer):
 
     def rows(self, query: dict[str, list[str]]) -> bytes:
         """What is new to the page that asks, as JSON."""
-        numbers = {
-            name: int(query[name][0]) for name in ("generation", "iterations", "tests", "course") if name in query
-        }
+        names = ("generation", "iterations", "tests", "course")
+        numbers = {name: int(query[name][0]) for name in names if name in query}
         if any(value < -1 for value in numbers.values()):
             raise ValueError
         with self.lock:

@@ -6,7 +6,6 @@ import json
 import math
 import os
 import platform
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ from auglag._version import __version__
 from auglag.algorithm.rules import Iteration
 from auglag.errors import InputError
 from auglag.log.schema import FIELDS, FORMAT, VERSION, plain
+from auglag.report import logger
 
 #: The end of a run holds x and y up to this size.
 LONGEST = 1000
@@ -34,8 +34,9 @@ class JsonLog:
 
     `append` keeps what is in the file, as a resumed run needs it. `callback` is called as well, as if it had
     been given itself. Up to `multipliers` rows each line has their multipliers. `steps=False` leaves out the steps
-    between outer iterations; with them, lines are written ten times a second at most. A line that cannot be written (the disk
-    is full) is a warning, and the last one; the run goes on. A symbolic link, which could lead to any file, is refused.
+    between outer iterations; with them, lines are written ten times a second at most. A line that cannot be
+    written (the disk is full) is a warning, and the last one; the run goes on. A symbolic link, which could lead to any
+    file, is refused.
     """
 
     def __init__(
@@ -295,7 +296,7 @@ class JsonLog:
                 file.write("".join(lines))
         except OSError as error:
             self._going = False
-            warnings.warn(f"the log {self.path} ends here: {error.strerror}", stacklevel=2)
+            logger.warn(f"the log {self.path} ends here: {error.strerror}")
 
 
 def _line(content: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 from auglag._version import __version__
 from auglag.algorithm.rules import Iteration
 from auglag.algorithm.status import Status
+from auglag.algorithm.trail import Step
 from auglag.certificate import Certificate
 from auglag.errors import CheckpointError, InputError
 from auglag.multistart import Found
@@ -95,6 +96,8 @@ def _plain(value: Any, name: str) -> Any:
         return [{key: _number(entry) for key, entry in row.items()} for row in value]
     if name == "starts":
         return [_fields(found) for found in value]
+    if name == "steps":
+        return [[_number(entry) for entry in step] for step in value]
     if name == "row_violations":
         return {key: _number(entry) for key, entry in value.items()}
     if name in ("advice", "names"):
@@ -139,6 +142,9 @@ def _read(name: str, value: Any) -> Any:
         return [{key: _scalar(entry, hints[key], f"history: {key}") for key, entry in row.items()} for row in value]
     if name == "starts":
         return tuple(_dataclass(Found, found) for found in value)
+    if name == "steps":
+        kinds = get_type_hints(Step).values()
+        return tuple(Step(*(_scalar(e, k, "steps") for e, k in zip(step, kinds, strict=True))) for step in value)
     if name in ("advice", "names"):
         return tuple(_scalar(entry, str, name) for entry in value)
     if name in _KINDS:

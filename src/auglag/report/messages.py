@@ -53,7 +53,7 @@ class Ending:
     counts: Counts
     seconds: float
     wrong: str = ""  #: which derivative is wrong at x, where one is
-    trail: Sequence[Step] = ()  #: all steps, of every kind
+    trail: Sequence[tuple[str, int, int, float]] = ()  #: all steps, of every kind: the fields of `Step`
     second_order: str = UNCHECKED  #: what is known of the curvature at x: one of `plan.VERDICTS`
 
 
@@ -81,7 +81,7 @@ def result_of(end: Ending) -> Result:
         second_order=end.second_order,
         penalty=end.penalty,
         history=[row(it) for it in end.iterations],
-        steps=tuple(end.trail),
+        steps=tuple(map(Step._make, end.trail)),
         seconds=end.seconds,
         tol=end.tol,
         inner=end.inner,

@@ -7,14 +7,22 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from auglag.algorithm.trail import Step
 from auglag.report.summary import brief
 
 #: Multipliers that are listed; the rest is counted.
 LISTED = 12
 #: Pixels of the plot, and of the margins on its left, top, right and bottom.
 SIZE, MARGIN = (420, 170), (54, 12, 12, 30)
-#: What is drawn: (column of the history, how it is called, colour). The colours are Okabe and Ito's.
-CURVES = (("residual", "residual R", "#0072B2"), ("user_violation", "violation", "#D55E00"))
+#: What is drawn: kind of step -> (how it is called, colour). The colours are Okabe and Ito's.
+CURVES = {
+    "inner": ("inner", "#0072B2"),
+    "newton": ("Newton", "#009E73"),
+    "interior": ("interior points", "#CC79A7"),
+    "outer": ("residual R", "#000000"),
+}
+#: Dots of one curve at most.
+DOTS = 400
 SOLVED, FAILED = "#009E73", "#D55E00"
 
 
@@ -35,7 +43,7 @@ def page(result: Mapping[str, Any], multipliers: Mapping[str, Any]) -> str:
     ]
     return (
         f'<div><p><b style="color:{colour}">{status.name}</b> {_text(result["message"])}</p>'
-        f"{_table(rows)}{_multipliers(multipliers)}{convergence(result['history'], result['tol'])}</div>"
+        f"{_table(rows)}{_multipliers(multipliers)}{convergence(result['steps'], result['tol'])}</div>"
     )
 
 
@@ -65,33 +73,31 @@ def _text(words: Any) -> str:
 # ----------------------------------------------------------------------------------------------------------- the plot
 
 
-def convergence(history: Sequence[Mapping[str, Any]], tol: float) -> str:
-    """Residual and violation of every outer iteration on a logarithmic axis, with tol as a dashed line."""
-    drawn = [(name, colour, _positive(history, column)) for column, name, colour in CURVES]
-    drawn = [curve for curve in drawn if any(value is not None for value in curve[2])]
-    if not drawn:
+def convergence(steps: Sequence[Step], tol: float) -> str:
+    """What each step measures (`Step.residual`) on a logarithmic axis, a colour for each kind; tol as a dashed line."""
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for i, step in enumerate(steps):
+        if 0.0 < step.residual < math.inf:
+            curves.setdefault(step.kind, []).append((i, step.residual))
+    if not curves:
         return ""
-    values = [value for _, _, curve in drawn for value in curve if value is not None]
+    values = [value for curve in curves.values() for _, value in curve]
     low, high = math.floor(math.log10(min(*values, tol))), math.ceil(math.log10(max(*values, tol)))
-    axes = _Axes(len(history), low, max(high, low + 1))
-    parts = [axes.frame(), axes.level(tol)]
-    for i, (name, colour, curve) in enumerate(drawn):
-        parts.append(axes.curve(curve, colour))
-        parts.append(f'<text x="{MARGIN[0] + 8 + 90 * i}" y="{SIZE[1] - 4}" fill="{colour}">{_text(name)}</text>')
+    axes = _Axes(len(steps), low, max(high, low + 1))
+    parts, at = [axes.frame(), axes.level(tol)], MARGIN[0]
+    for kind, (name, colour) in CURVES.items():
+        if kind in curves:
+            parts.append(axes.curve(curves[kind], colour, joined=kind != "outer"))
+            parts.append(f'<text x="{at}" y="{SIZE[1] - 4}" fill="{colour}">{_text(name)}</text>')
+            at += 12 + 6 * len(name)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{SIZE[0]}" height="{SIZE[1]}" role="img" '
         f'aria-label="convergence" font-family="sans-serif" font-size="11">{"".join(parts)}</svg>'
     )
 
 
-def _positive(history: Sequence[Mapping[str, Any]], column: str) -> list[float | None]:
-    """The values of a column that a logarithmic axis has a place for."""
-    values = [row.get(column) for row in history]
-    return [v if isinstance(v, float) and 0.0 < v < math.inf else None for v in values]
-
-
 class _Axes:
-    """Outer iterations to the right, decades upwards."""
+    """Steps to the right, decades upwards."""
 
     def __init__(self, count: int, low: int, high: int) -> None:
         self.count, self.low, self.high = count, low, high
@@ -105,7 +111,7 @@ class _Axes:
         return round(MARGIN[1] + height * (self.high - math.log10(value)) / (self.high - self.low), 1)
 
     def frame(self) -> str:
-        """The left and the lower axis, with a few powers of ten and the number of iterations."""
+        """The left and the lower axis, with a few powers of ten and the number of steps."""
         left, bottom, right = MARGIN[0], SIZE[1] - MARGIN[3], SIZE[0] - MARGIN[2]
         every = max(1, math.ceil((self.high - self.low) / 5))
         marks = "".join(
@@ -113,7 +119,7 @@ class _Axes:
             f'<line x1="{left}" x2="{right}" y1="{self.y(10.0**k)}" y2="{self.y(10.0**k)}" stroke="#ddd"/>'
             for k in range(self.low, self.high + 1, every)
         )
-        label = f'<text x="{right}" y="{bottom + 14}" text-anchor="end" fill="#555">outer iteration {self.count}</text>'
+        label = f'<text x="{right}" y="{bottom + 14}" text-anchor="end" fill="#555">{self.count} steps</text>'
         axes = f'<path d="M{left} {MARGIN[1]}V{bottom}H{right}" fill="none" stroke="#555"/>'
         return marks + axes + label
 
@@ -123,9 +129,15 @@ class _Axes:
         line = f'<line x1="{MARGIN[0]}" x2="{right}" y1="{y}" y2="{y}" stroke="#555" stroke-dasharray="4 3"/>'
         return line + f'<text x="{right}" y="{y - 3}" text-anchor="end" fill="#555">tol</text>'
 
-    def curve(self, values: Sequence[float | None], colour: str) -> str:
-        """A line through the known values, with a dot at each."""
-        points = [(self.x(i), self.y(v)) for i, v in enumerate(values) if v is not None]
-        line = " ".join(f"{x},{y}" for x, y in points)
-        dots = "".join(f'<circle cx="{x}" cy="{y}" r="2.2" fill="{colour}"/>' for x, y in points[:500])
-        return f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.5"/>{dots}'
+    def curve(self, values: Sequence[tuple[int, float]], colour: str, *, joined: bool) -> str:
+        """A dot for each value, and lines between those of steps in a row."""
+        every = max(1, len(values) // DOTS)
+        shown = [*values[::every], *([values[-1]] if (len(values) - 1) % every else [])]
+        points = [(i, self.x(i), self.y(v)) for i, v in shown]
+        path = ""
+        for k, (i, x, y) in enumerate(points):
+            near = joined and k and i - points[k - 1][0] <= every
+            path += f"{'L' if near else 'M'}{x} {y}"
+        line = f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.3"/>' if joined else ""
+        size = 2.0 if joined else 3.4
+        return line + "".join(f'<circle cx="{x}" cy="{y}" r="{size}" fill="{colour}"/>' for _, x, y in points)

@@ -17,6 +17,7 @@ from auglag.log import JsonLog
 from auglag.persist.checkpoint import usable_path
 from auglag.problems.constraints import nearest
 from auglag.prox import SquaredL2, Zero
+from auglag.report import logger
 from auglag.stochastic.context import Context, structured
 from auglag.stochastic.curvature import FullBatchSolver, GaussNewton
 from auglag.stochastic.derivatives import check_derivatives as compare
@@ -147,7 +148,8 @@ def minimize(
     )
     _refuse(problem, settings)
     checkpoint = usable_path(checkpoint, "checkpoint")
-    table = Table() if progress else None
+    stream = logger.output(progress)
+    table = None if stream is None else Table(stream)
     log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
     hooks = Hooks(callback, table, table.end if table is not None else None, checkpoint, resume, log)
     sampled = isinstance(settings.method, Method)

@@ -27,6 +27,7 @@ from auglag.kkt.linear import Analyses
 from auglag.persist import checkpoint
 from auglag.problems.jacobians import kind
 from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.report import logger
 from auglag.report.messages import Ending, result_of
 from auglag.result import Result
 from auglag.strategy import following, newton, plan, restarts, restoration, second_order, unboundedness
@@ -109,6 +110,8 @@ def _said(run: Run, result: Result) -> Result:
     """The result, after its message was printed, if that is wanted."""
     if run.task.hooks.say is not None:
         run.task.hooks.say(result.message)
+    if not result.success:
+        logger.failed(result.status.name, result.message, result.advice)
     return result
 
 

@@ -16,7 +16,7 @@ from scipy.optimize import OptimizeResult
 from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.algorithm.rules import Iteration
-from auglag.algorithm.trail import INNER, OUTER, Step
+from auglag.algorithm.trail import INNER, OUTER
 from auglag.certificate.incumbent import Best
 from auglag.errors import StoppedByCallback
 from auglag.strategy.state import Context, State
@@ -68,7 +68,7 @@ class Sight:
 
 def step(context: Context, state: State, kind: str, z: Vector, y: Vector, residual: float, beta: float) -> None:
     """A step to z was accepted; `residual` as in `Step`."""
-    _keep(context, state, Step(kind, state.attempt, state.history.k, residual))
+    _keep(context, state, (kind, state.attempt, state.history.k, residual))
     state.steps += 1
     if context.task.hooks.sees_steps:
         _show_step(context, state, kind, z, y, residual, beta)
@@ -77,7 +77,7 @@ def step(context: Context, state: State, kind: str, z: Vector, y: Vector, residu
 def outer(context: Context, state: State, y_hat: Vector) -> None:
     """An outer iteration is over: the last row of the history."""
     last, hooks = state.history.last, context.task.hooks
-    _keep(context, state, Step(OUTER, last.attempt, last.k, last.residual))
+    _keep(context, state, (OUTER, last.attempt, last.k, last.residual))
     if hooks.table is not None:
         hooks.table(state.history)
     if hooks.log is not None:
@@ -87,7 +87,7 @@ def outer(context: Context, state: State, y_hat: Vector) -> None:
         _call(_of_row(context, state, y_hat, last))
 
 
-def _keep(context: Context, state: State, one: Step) -> None:
+def _keep(context: Context, state: State, one: tuple[str, int, int, float]) -> None:
     """Put it at the end of the trail; of a trail that has become long, every second step is forgotten."""
     trail = state.trail
     trail.append(one)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, final
@@ -13,6 +12,7 @@ from auglag.algorithm.status import Status
 from auglag.errors import OutOfBudget, StoppedByCallback
 from auglag.log import JsonLog
 from auglag.persist import checkpoint
+from auglag.report import logger
 
 R = TypeVar("R")
 
@@ -61,7 +61,7 @@ class Hooks:
             if not self.failed:
                 self.failed.append(error)
                 text = f"the checkpoint {self.checkpoint} could not be written, and the run goes on: {error.strerror}"
-                warnings.warn(text, stacklevel=2)
+                logger.warn(text)
 
 
 _interruptions = [0]

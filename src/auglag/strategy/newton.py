@@ -77,6 +77,7 @@ class Watch:
     def __init__(self, context: Context, state: State, kind: str) -> None:
         self.context, self.state, self.kind = context, state, kind
         self.begun, self.least = False, math.inf  #: a point was seen; the smallest error so far
+        self.apart = False  #: steps are told of by `step`, and not every one of them is shown to `__call__`
         self.target = context.target(state)
         self.waits = not context.task.problem.differenced  # differences may become more accurate in between
         self.noted: list[tuple[Vector, Vector, float, Point]] = []
@@ -84,7 +85,8 @@ class Watch:
     def __call__(self, x: Vector, y: Vector, error: float) -> bool:
         """Whether (x, y) meets the tolerance in the user's units; of points above the target that is not asked."""
         context, state, task = self.context, self.state, self.context.task
-        self._follow(x, y, error)
+        if not self.apart:
+            self._follow(x, y, error)
         tuning, newtons, judge = task.tuning, state.newtons, task.judge
         near = error <= max(tuning.near_tol * task.tol, state.accuracy)
         if near and judge.refine(state.best, 1):  # differences just became central: measure again first
@@ -99,6 +101,11 @@ class Watch:
             return False
         self.noted.clear()
         return True
+
+    def step(self, x: Vector, y: Vector, error: float) -> None:
+        """An iterate, for methods that ask only now and then whether one meets the tolerance."""
+        self.apart = True
+        self._follow(x, y, error)
 
     def _follow(self, x: Vector, y: Vector, error: float) -> None:
         """Tell of a step: every point that is seen but the first.

@@ -15,7 +15,6 @@ from auglag.algorithm.outer import Algorithm1, Ask
 from auglag.algorithm.rules import Constant, Geometric, History, Iteration, SupNorms, ToleranceRule
 from auglag.algorithm.status import Status
 from auglag.algorithm.stopping import Stopping
-from auglag.algorithm.trail import Step
 from auglag.budget import Budget, Meter
 from auglag.certificate import Certificate
 from auglag.certificate.incumbent import Best, Judge
@@ -183,7 +182,8 @@ class State:
     counts: Counts = field(default_factory=Counts)  #: calls so far; only updated when a checkpoint is saved
     seconds: float = 0.0  #: time so far; only updated when a checkpoint is saved
     steps: int = 0  #: steps of all kinds, outer iterations not counted
-    trail: list[Step] = field(default_factory=list, metadata={"saved": False})  #: the steps, and the outer iterations
+    #: All steps and outer iterations: the fields of `Step`.
+    trail: list[tuple[str, int, int, float]] = field(default_factory=list, metadata={"saved": False})
     between: Between = field(default_factory=Between, metadata={"saved": False})
 
     @staticmethod

@@ -55,7 +55,7 @@ class Tuning:
 
     # What is kept of a run
 
-    #: Steps in `Result.steps`; of a longer trail every second one is forgotten. Two megabytes, more than a plot can show.
+    #: Steps in `Result.steps`; of a longer trail every second one is forgotten. Two megabytes.
     longest_trail: int = 20_000
 
     # What the run aims at

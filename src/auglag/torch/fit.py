@@ -14,6 +14,7 @@ from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.errors import InputError, require_positive
 from auglag.log import JsonLog
 from auglag.persist.checkpoint import usable_path
+from auglag.report import logger
 from auglag.stochastic.limits import Limits
 from auglag.stochastic.progress import Table
 from auglag.stochastic.settings import controller_for, given_rules
@@ -139,7 +140,8 @@ def fit(
     base = defaults(chosen)
     controller = base.controller if epochs is None else controller_for(epochs)
     settings = replace(base, **changes, controller=controller)
-    table = Table() if progress else None
+    stream = logger.output(progress)
+    table = None if stream is None else Table(stream)
     log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
     if team.rank == 0:
         hooks = Hooks(callback, table, table.end if table is not None else None, checkpoint, resume, log)

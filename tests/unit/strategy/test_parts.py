@@ -77,7 +77,7 @@ def begun(task: Task) -> tuple[Context, State]:
 
 def test_points_above_the_target_are_measured_only_if_the_call_does_not_end_at_a_solution() -> None:
     context, state = begun(task_of(circle()))
-    watch = Watch(context, state)
+    watch = Watch(context, state, "newton")
     far, near = np.array([-0.6, -0.8]), np.array([-0.7, -0.714])
     y = context.form.own_y(MULTIPLIER)
     with patch.object(Judge, "measure", autospec=True, side_effect=Judge.measure) as measure:
