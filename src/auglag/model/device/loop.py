@@ -18,7 +18,7 @@ import numpy as np
 
 from auglag.algorithm.status import Status
 from auglag.model.device.linear import Sparse
-from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Step, gaps, soft_of
+from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Step, gaps, soft_number
 from auglag.model.device.tuning import TUNING
 
 Watch = Callable[[int, Facts], bool]
@@ -87,7 +87,7 @@ class Loop:
         self.entries, self.elastic_before = 0, math.inf
         self.met_at = self.sharpened_at = -1
         m = program.m
-        self.elastic = Elastic(jnp.zeros(()), jnp.zeros(m), jnp.ones(()))
+        self.elastic, self.is_elastic = Elastic(jnp.zeros(()), jnp.zeros(m), jnp.ones(())), False
         self.rho = TUNING.first_penalty
         self.zero = self._still()
         self.count = 0
@@ -173,7 +173,7 @@ class Loop:
 
     def _infeasible(self, facts: Facts) -> bool:
         """Whether the elastic form ended with a violation that no penalty made smaller."""
-        return bool(self.elastic.on) and facts.elastic > math.sqrt(self.scaled_tol)
+        return self.is_elastic and facts.elastic > math.sqrt(self.scaled_tol)
 
     def _advance(self, it: Iterate, step: Iterate, lengths: Any) -> Any:
         begun = time.perf_counter()
@@ -189,7 +189,7 @@ class Loop:
             return Status.STOPPED
         if not all(map(math.isfinite, (facts.f, facts.dual, facts.primal, facts.phi))):
             return Status.NON_FINITE
-        feasible = not self.elastic.on or facts.elastic <= self.scaled_tol
+        feasible = not self.is_elastic or facts.elastic <= self.scaled_tol
         if facts.error <= self.scaled_tol and facts.violation <= self.tol and feasible:
             if self.met_at < 0:
                 self.met_at, self.times.met = count, seconds
@@ -211,12 +211,12 @@ class Loop:
         """Whether the last steps were all cut short by sides: the way to the constraints leads along them."""
         t = TUNING
         self.lengths = [*self.lengths[1 - t.jammed_steps :], length]
-        may = not self.elastic.on and self.repairs < t.repairs and facts.theta > self.scaled_tol
+        may = not self.is_elastic and self.repairs < t.repairs and facts.theta > self.scaled_tol
         return may and len(self.lengths) == t.jammed_steps and max(self.lengths) < t.jammed_length
 
     def _otherwise(self, it: Iterate, at: Local, facts: Facts) -> Iterate | None:
         """An iterate to go on from where there is no step: less violated, or of the elastic form; None if none."""
-        if self.elastic.on:
+        if self.is_elastic:
             return it if self._harder() else None
         if facts.violation > self.scaled_tol and self.repairs < TUNING.repairs:
             repaired = self._restored(it, facts)
@@ -325,7 +325,7 @@ class Loop:
     def _newton(self, it: Iterate, at: Local, values: Any, right: Any, slack: Any) -> Any:
         """Factorise, with shifts until the inertia is that of a minimum: (step, rows, facts, values, shift)."""
         t, p = TUNING, self.program
-        shift, soft, factor = 0.0, float(soft_of(self.mu)) * self.soft_factor, self.soft_factor
+        shift, soft, factor = 0.0, soft_number(self.mu) * self.soft_factor, self.soft_factor
         softened = 0
         while True:
             inertia = self._factor(values)
@@ -424,7 +424,7 @@ class Loop:
     def _enter(self, it: Iterate, at: Local, facts: Facts) -> bool:
         """Go on with the elastic form, from rows that are satisfied by r; False if that was done too often."""
         t = TUNING
-        if self.elastic.on or self.entries >= t.elastic_entries or not self.program.m:
+        if self.is_elastic or self.entries >= t.elastic_entries or not self.program.m:
             return False
         self.entries += 1
         self.times.elastic += 1
@@ -434,7 +434,7 @@ class Loop:
         r = -at.c
         most = t.elastic_largest_multiplier
         yk = jnp.clip(it.y, -most, most)
-        self.elastic = Elastic(jnp.ones(()), yk, jnp.asarray(self.rho))
+        self.elastic, self.is_elastic = Elastic(jnp.ones(()), yk, jnp.asarray(self.rho)), True
         self.elastic_before = float(jnp.max(jnp.abs(r)))
         self._restart()
         self.entered = it._replace(y=yk - self.rho * r, r=r)
@@ -449,11 +449,11 @@ class Loop:
     def _outer(self, facts: Facts, it: Iterate) -> bool:
         """Lines 4 to 6 of Algorithm 1 where a barrier problem of the elastic form is solved; True if it changed."""
         t = TUNING
-        if not self.elastic.on or (facts.mu == self.mu and facts.barrier_error > t.solved_barrier * self.mu):
+        if not self.is_elastic or (facts.mu == self.mu and facts.barrier_error > t.solved_barrier * self.mu):
             return False
         left = facts.elastic
         if left <= t.elastic_ends and self.entries < t.elastic_entries:
-            self.elastic = Elastic(jnp.zeros(()), self.elastic.yk, self.elastic.rho)
+            self.elastic, self.is_elastic = self.elastic._replace(on=jnp.zeros(())), False
             self.mu = facts.mu
             self._restart()
             self.times.log.append(f"elastic ends, {left:.1e}")
