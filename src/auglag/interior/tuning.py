@@ -189,8 +189,8 @@ class Tuning:
 
     # Curvature from first derivatives, for large problems (`limited_memory`)
 
-    #: Up to this number of variables the structured rank-one matrix of `kkt.curvature` is used instead, which knows more
-    #: from its 60 triples than a limited memory, at a price per step that is small there. By trial (YORKNET).
+    #: Up to this number of variables the structured rank-one matrix of `kkt.curvature` is used instead, which knows
+    #: more from its 60 triples than a limited memory, at a price per step that is small there. By trial.
     largest_rank_one: int = 400
     #: Pairs kept (IPOPT's limited_memory_max_history is 6; with one solve a pair and a half, 10 cost little more).
     pairs: int = 10
