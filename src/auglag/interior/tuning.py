@@ -141,7 +141,7 @@ class Tuning:
     least_move: float = 1e-16
 
     # Large sparse problems (`large`, `directions`). "On grids" means: chosen by trial on AC power flow of 57 to 3,022
-    # buses (benchmarks/power_flow.py), and checked on others.
+    # buses (benchmarks/power_flow_cpu.py), and checked on others.
 
     #: Only the fixed mode: one barrier problem after another. For comparisons.
     fixed_only: bool = False
