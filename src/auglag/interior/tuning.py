@@ -141,7 +141,7 @@ class Tuning:
     least_move: float = 1e-16
 
     # Large sparse problems (`large`, `directions`). "On grids" means: chosen by trial on AC power flow of 57 to 3,022
-    # buses (benchmarks/power_flow.py), and checked on others.
+    # buses (benchmarks/power_flow_cpu.py), and checked on others.
 
     #: Only the fixed mode: one barrier problem after another. For comparisons.
     fixed_only: bool = False
@@ -189,8 +189,8 @@ class Tuning:
 
     # Curvature from first derivatives, for large problems (`limited_memory`)
 
-    #: Up to this number of variables the structured rank-one matrix of `kkt.curvature` is used instead, which knows more
-    #: from its 60 triples than a limited memory, at a price per step that is small there. By trial (YORKNET).
+    #: Up to this number of variables the structured rank-one matrix of `kkt.curvature` is used instead, which knows
+    #: more from its 60 triples than a limited memory, at a price per step that is small there. By trial.
     largest_rank_one: int = 400
     #: Pairs kept (IPOPT's limited_memory_max_history is 6; with one solve a pair and a half, 10 cost little more).
     pairs: int = 10
