@@ -226,7 +226,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--tol", type=float, default=1e-4)  # in dollars an hour; the scaled error is 1e-8 besides
+    parser.add_argument("--tol", type=float, default=1e-6)  # in the user's units; the scaled error is 1e-8 besides
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--scenarios", type=int, default=4000)
     parser.add_argument("--checked", type=int, default=5)

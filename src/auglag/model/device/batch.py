@@ -232,7 +232,10 @@ class Batch:
     def _before(self, d: Any, par: Any, s: State) -> tuple[State, Local, Any, Any, Any, Any]:
         """Move, evaluate, test, lower mu, assemble."""
         t, d = TUNING, {**d, "par": par}
-        control = (s.mu, s.least_mu, s.shift, s.soft_factor)
+        lower = jnp.maximum(t.least_mu, t.lower_mu * s.mu)  # where only the residual in the user's units is too large
+        before = jnp.where(s.extra > 0, lower, s.mu)
+        least_mu = jnp.where(s.extra > 0, lower, s.least_mu)
+        control = (before, least_mu, s.shift, s.soft_factor)
         it, at, values, right, slack, numbers = self.program._advance(
             d, s.it, s.step, s.lengths, self._plain(), control
         )
@@ -241,8 +244,6 @@ class Batch:
         met = (facts.error <= self.scaled_tol) & (facts.violation <= self.tol)
         good = met & (facts.residual <= self.tol)
         extra = s.extra + met
-        low = met & (facts.mu <= s.least_mu)
-        least_mu = jnp.where(low, jnp.maximum(t.least_mu, t.lower_mu * s.least_mu), s.least_mu)
         status = jnp.where(s.steps >= self.most_steps, int(Status.ITERATION_LIMIT), RUNNING)
         status = jnp.where(met & (extra > t.extra_steps), int(Status.UNCERTIFIED), status)
         status = jnp.where(good, int(Status.SOLVED), status)

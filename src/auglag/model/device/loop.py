@@ -86,6 +86,7 @@ class Loop:
         self.largest_theta = self.small_theta = math.inf
         self.entries, self.elastic_before = 0, math.inf
         self.met_at = self.sharpened_at = -1
+        self.last_residual = math.inf
         m = program.m
         self.elastic, self.is_elastic = Elastic(jnp.zeros(()), jnp.zeros(m), jnp.ones(())), False
         self.rho = TUNING.first_penalty
@@ -195,7 +196,10 @@ class Loop:
                 self.met_at, self.times.met = count, seconds
             if facts.residual <= self.tol:
                 return Status.SOLVED
-            if count - self.met_at >= t.extra_steps or self.least_mu <= t.least_mu:
+            slow = self.mu <= t.least_mu and facts.residual > t.extra_leaves * self.last_residual
+            again = self.sharpened_at == count  # the same iterate, with another mu
+            self.last_residual = facts.residual
+            if count - self.met_at >= t.extra_steps or (slow and not again):
                 return Status.SOLVED  # the certificate has the last word
         elif self.met_at >= 0 and count - self.met_at >= t.extra_steps:
             return Status.STUCK

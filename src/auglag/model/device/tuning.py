@@ -177,6 +177,8 @@ class Tuning:
     most_steps: int = 1000
     #: Steps after the scaled tolerance is met that may be spent on the residual in the user's units. By trial.
     extra_steps: int = 20
+    #: They end where mu is at its least and a step leaves more than this part of the residual. By trial.
+    extra_leaves: float = 0.7
 
 
 TUNING = Tuning()
