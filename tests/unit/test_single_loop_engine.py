@@ -191,6 +191,21 @@ def test_scaled_steps_are_the_same_in_any_units_of_f() -> None:
     assert paths[2] == pytest.approx(paths[0], rel=1e-9)
 
 
+def test_the_rate_follows_the_angles_between_gradients_within_limits() -> None:
+    ends = []
+    for sign in (1.0, -1.0):  # the same direction again and again, or back and forth
+        steps, g = ScaledSteps(np, np.zeros(3), 0.1), np.array([1.0, -2.0, 0.5])
+        for t in range(200):
+            steps.take(np.zeros(3), g if t == 0 or sign > 0 else g * (-1.0) ** t)
+        ends.append(float(steps.state.rate[0]))
+    assert ends[0] == pytest.approx(0.1 * TUNING.rate_range)
+    assert ends[1] == pytest.approx(0.1 / TUNING.rate_range)
+    fixed = ScaledSteps(np, np.zeros(3), 0.1, adapt=False)
+    for _ in range(5):
+        fixed.take(np.zeros(3), np.ones(3))
+    assert fixed.state.rate.tolist() == [0.1]
+
+
 def test_shared_parts_have_one_scale() -> None:
     steps = ScaledSteps(np, np.zeros(4), 0.1, [slice(1, 4)])
     steps.take(np.zeros(4), np.array([1.0, 1.0, 2.0, 3.0]))

@@ -33,8 +33,12 @@ class Tuning:
     long_batch: int = 128
 
     # --------------------------------------------------------------------------------------------------------- primal
-    #: Rate of the scaled steps (units of x). By trial; a rate that adapts replaces it where the run can tell.
+    #: Rate of the scaled steps at the start (units of x). By trial.
     rate: float = 0.03
+    #: By how much the logarithm of the rate changes in a step whose gradient points exactly where the last ones went,
+    #: and the most that the rate changes by in all. By trial: with 0.05 a bad start costs more, with 0.2 noise does.
+    rate_gain: float = 0.1
+    rate_range: float = 10.0
     #: Decay of the moments of gradients. 0.9 is Adam's; squares forget sooner than Adam's 0.999: weights change.
     momentum: float = 0.9
     squares: float = 0.99

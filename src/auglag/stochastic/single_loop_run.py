@@ -68,7 +68,7 @@ class Sampled:
         else:
             this = saved.round
         shared = [] if self.boxed else [slice(0, problem.n)]
-        self.steps = ScaledSteps(np, start.x, self.method.rate, shared)
+        self.steps = ScaledSteps(np, start.x, self.method.rate, shared, adapt=self.method.adapt)
         if problem.m:
             blocks = [block for block in problem.blocks if block.in_constraints]
             exact = np.full(problem.m, all(block.exact for block in blocks))
@@ -165,7 +165,7 @@ class Sampled:
             engine.rescale(np.where(usual, now / np.where(usual, before, 1.0), 1.0))
             state.jacobian = engine.averaged(state.jacobian, found)
         state.matrix = matrix
-        engine.limit(self.steps.rate * np.abs(state.jacobian).sum(axis=1))
+        engine.limit(self.steps.longest() * np.abs(state.jacobian).sum(axis=1))
         engine.calibrate((found * matrix) @ found.T)
 
     def _finite(self, gradient: Vector, c: Vector) -> None:
