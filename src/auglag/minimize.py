@@ -420,9 +420,11 @@ def scipy_method(
         if "budget" in options:
             raise InputError("options['budget'] already limits the run; leave out maxiter and maxfev")
         for name, value in (("maxiter", maxiter), ("maxfev", maxfev)):
-            if value is not None and not (isinstance(value, numbers.Integral) and int(value) >= 1):
+            whole = not isinstance(value, bool) and isinstance(value, numbers.Real) and value == value // 1
+            if value is not None and not (whole and value >= 1):
                 raise InputError(f"options[{name!r}] must be a positive integer, got {value!r}")
-        options["budget"] = Budget(outer=maxiter if maxiter is not None else 200, evaluations=maxfev)
+        outer, evaluations = (None if value is None else int(value) for value in (maxiter or 200, maxfev))
+        options["budget"] = Budget(outer=outer, evaluations=evaluations)
     if disp:
         options.setdefault("progress", True)
     return minimize(fun, x0, args, tol=1e-6 if tol is None else tol, **options)

@@ -138,3 +138,13 @@ def test_an_unbounded_subproblem_returns_to_its_start_and_counts_as_an_iteration
     assert abs(float(found.record.violation[1])) < 10.0
     np.testing.assert_array_equal(found.record.y[0], [0.0])
     assert int(found.outer) == 2
+
+
+@pytest.mark.parametrize("entry", [aj.solve, aj.minimize])
+def test_lists_of_numbers_are_arrays_among_the_further_arguments(entry):
+    found = entry(
+        lambda x, a, b: jnp.sum((x - a) ** 2) + jnp.sum(x @ b["m"]) * 0, [0.0, 0.0], ([1.0, 2], {"m": [[1, 2], [3, 4]]})
+    )
+    np.testing.assert_allclose(found.x, [1.0, 2.0], atol=1e-5)
+    parts = entry(lambda x, a: jnp.sum((x - a[0]) ** 2 + (x - a[1]) ** 2), [0.0, 0.0], ([jnp.zeros(2), jnp.ones(2)],))
+    np.testing.assert_allclose(parts.x, [0.5, 0.5], atol=1e-5)  # a list of arrays stays a list

@@ -247,3 +247,21 @@ def test_a_callback_that_writes_into_its_point_does_no_harm():
         xk[:] = np.nan
 
     assert_hs14(minimize(fun, START, jac=grad, constraints=[EQ, INEQ], callback=vandal))
+
+
+def test_a_list_as_args_of_a_constraint_is_unpacked_as_in_slsqp():
+    con = {"type": "eq", "fun": lambda x, a, b: a * x[0] + b * x[1] - 1, "args": [1.0, 2.0]}
+    ours = through_scipy(fun, START, constraints=con)
+    slsqp = scipy.optimize.minimize(fun, START, constraints=con, method="SLSQP")
+    np.testing.assert_allclose(ours.x, slsqp.x, atol=1e-5)
+
+
+@pytest.mark.parametrize("maxiter", [100, 100.0, np.float64(100), np.int64(100)])
+def test_whole_numbers_of_any_type_limit_the_run(maxiter):
+    assert_hs14(through_scipy(fun, START, constraints=[EQ, INEQ], options={"maxiter": maxiter, "maxfev": 1e4}))
+
+
+@pytest.mark.parametrize("maxiter", [0, 0.0, 1.5, -1, np.nan, np.inf, "3", True])
+def test_other_limits_are_refused(maxiter):
+    with pytest.raises(auglag.InputError, match=r"options\['maxiter'\] must be a positive integer"):
+        through_scipy(fun, START, options={"maxiter": maxiter})

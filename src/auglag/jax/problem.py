@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator
 from auglag._typing import Jacobian, Vector
 from auglag.errors import InputError
 from auglag.jax.statement import Statement, flat_x, state
-from auglag.jax.structure import require_dtype
+from auglag.jax.structure import arrays_of, require_dtype
 from auglag.jax.tuning import TUNING
 from auglag.problems.arguments import check_term
 from auglag.problems.base import AbstractProblem, Group, Point
@@ -42,7 +42,7 @@ class JaxProblem(AbstractProblem):
         name: str = "",
     ) -> None:
         dtype = require_dtype(None)
-        self.args = jax.tree_util.tree_map(jnp.asarray, args if isinstance(args, tuple) else (args,))
+        self.args = jax.tree_util.tree_map(jnp.asarray, arrays_of(args))
         self.statement: Statement = state(fun, x0, self.args, constraints, bounds, dtype)
         s = self.statement
         start = np.array(flat_x(x0, s.x, dtype))

@@ -19,7 +19,7 @@ from auglag.jax.program import Program
 from auglag.jax.solution import Solution
 from auglag.jax.state import Sides
 from auglag.jax.statement import Statement, flat_x, state
-from auglag.jax.structure import refuse_unknown, require_dtype, require_tol
+from auglag.jax.structure import arrays_of, refuse_unknown, require_dtype, require_tol
 from auglag.jax.vectors import Array
 
 
@@ -87,7 +87,7 @@ def solve(
     refuse_unknown(solve, unknown)
     wanted = require_dtype(dtype)
     tol = require_tol(tol, wanted)
-    args = args if isinstance(args, tuple) else (args,)
+    args = arrays_of(args)
     statement = state(fun, x0, args, constraints, bounds, wanted)
     chosen = method(
         statement, tol=tol, variant=variant, penalty=penalty, dual=dual, tolerance=tolerance, inner=inner,

@@ -17,6 +17,23 @@ from auglag.jax.tuning import TUNING
 from auglag.problems.constraints import nearest
 
 
+def arrays_of(args: Any) -> tuple[Any, ...]:
+    """Further arguments as a tuple; a list of numbers, or of lists of numbers, is an array, wherever it stands."""
+
+    def array(part: Any) -> Any:
+        numbers = isinstance(part, list) and all(
+            isinstance(leaf, int | float | np.number) for leaf in jax.tree_util.tree_leaves(part)
+        )
+        try:
+            return np.asarray(part) if numbers and part else part
+        except ValueError:  # lists of different lengths stay what they are
+            return part
+
+    whole = args if isinstance(args, tuple) else (args,)
+    found: tuple[Any, ...] = jax.tree_util.tree_map(array, whole, is_leaf=lambda part: array(part) is not part)
+    return found
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Shape:

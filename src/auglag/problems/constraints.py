@@ -216,7 +216,7 @@ def _from_dict(constraint: Mapping[str, Any], name: str, i: int, x0: Vector, box
     if not callable(fun):
         raise InputError(f"constraints[{i}]['fun'] must be callable, got {fun!r:.80}")
     args = constraint.get("args", ())
-    args = args if isinstance(args, tuple) else (args,)
+    args = tuple(args) if isinstance(args, tuple | list) else (args,)  # SLSQP unpacks lists as well
     jac = _scheme_or_callable(constraint.get("jac"), f"constraints[{i}]['jac']")
     hess = parse_hess(constraint.get("hess"), f"constraints[{i}]['hess']")
     upper = 0.0 if kind.lower() == "eq" else math.inf

@@ -27,6 +27,9 @@ class ProxTerm(ABC):
         term.subdiff_distance(p, (x - p) / step) == 0      # p = prox(x)  <=>  (x - p) / step in dg(p)
     """
 
+    #: NumPy's numbers leave `number * term` to the term.
+    __array_ufunc__ = None
+
     #: Whether `subdiff_distance` is the exact distance; False for a user's term that only has value and prox.
     exact: bool = True
 
@@ -60,6 +63,20 @@ class ProxTerm(ABC):
     def check(self, n: int) -> None:
         """Raise `InputError` if the term cannot act on n variables."""
         return
+
+    def __mul__(self, factor: float) -> ProxTerm:
+        """factor * g(x), for a factor > 0: `Scaled`."""
+        from auglag.prox.algebra import product
+
+        return product(self, factor)
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: ProxTerm) -> ProxTerm:
+        """g(x) + h(x), where the prox of the sum is known: of a separable g and bounds, of L1 and SquaredL2, ..."""
+        from auglag.prox.algebra import total
+
+        return total(self, other)
 
 
 class Indicator(ProxTerm):

@@ -213,6 +213,8 @@ def _require_overlap(term: SeparableTerm, bounds: Box) -> None:
     """Raise if the bounds do not fit the length of the term, or miss its domain."""
     domain = term.domain()
     n = max(_least_length(bounds), _least_length(term), _least_length(domain))
+    if n == 1:  # weights, one for each variable, say how many there are if nothing else does
+        n = np.size(getattr(term, "weight", 1.0))
     for part in (bounds, term, domain):
         part.check(n)
     own, (lower, upper) = domain.box(n), bounds.box(n)

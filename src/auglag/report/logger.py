@@ -10,7 +10,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterable
-from typing import TextIO, final
+from typing import TextIO, cast, final
 
 LOGGER = logging.getLogger("auglag")
 LOGGER.addHandler(logging.NullHandler())  # without a handler, Python prints warnings to stderr
@@ -19,7 +19,7 @@ LOGGER.addHandler(logging.NullHandler())  # without a handler, Python prints war
 def output(progress: bool | str) -> TextIO | None:
     """Where the rows of a run go: to the screen, to the logger, to both; None where nobody wants them."""
     if LOGGER.isEnabledFor(logging.INFO):
-        return _Lines(sys.stdout if progress else None)
+        return cast(TextIO, _Lines(sys.stdout if progress else None))
     return sys.stdout if progress else None
 
 
