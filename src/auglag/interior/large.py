@@ -56,6 +56,7 @@ class Large:
         self.equations = Equations(sides, memory.layout)
         self.t = t = tuning.TUNING
         self.count = self.tiny = self.restorations = self.finishing = 0
+        self.next_fall, self.fallen_at = math.inf, 0  #: the error to be reached next, and when it last was
         self.first = form.error(x, y)
         self.best: tuple[Vector, Vector, float, Sets] = (x, y, self.first, Sets.none(sides.n, sides.m))
         self.warm = warm = bool(y.any()) and self.first < t.first_mu
@@ -354,6 +355,11 @@ class Large:
     def _done(self, errors: Errors) -> bool:
         """Whether the target is met in the eyes of the caller."""
         self.follow(self.x, self.y, errors.worst)
+        if errors.worst <= self.next_fall:
+            self.next_fall, self.fallen_at = self.t.slow_factor * errors.worst, self.count
+        nearest = self.next_fall / self.t.slow_factor
+        if nearest <= self.t.close and self.count - self.fallen_at > self.t.slow_steps:
+            return True  # no longer Newton's method: there are no multipliers, as it seems
         if errors.worst > self.t.worth_a_look * self.target:
             return False
         error = self.form.error(self.x, self.y)
