@@ -367,7 +367,7 @@ class Large:
             self.best = (self.x.copy(), self.y, error, self.sides.sets(self.at.v, self.z, self.u))
         if error <= self.target and self.seen(self.x, self.y, error):
             return True
-        if self.learnt is not None or errors.worst > self.t.handed_over:
+        if self.learnt is not None or errors.worst > max(self.t.handed_over, self._rounding()):
             return False
         self.finishing += 1
         self.last_mu = max(self.t.least_mu, self.t.last_mu_factor * self.last_mu)
