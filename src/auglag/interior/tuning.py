@@ -153,9 +153,10 @@ class Tuning:
     soft_of_mu: float = 1e3
     soft_least: float = 1e-10
     soft_largest: float = 1e-8
-    #: Solutions are refined until their residual, relative to the right side and the solution, is `enough_refined`; one
-    #: above `poorly_refined` means that the factors are not those of the matrix. On grids.
-    enough_refined: float = 1e-9
+    #: Solutions are refined until their residual, relative to the right side, is `enough_refined`: it is what Newton's
+    #: method leaves of the residuals. One above `poorly_refined`, relative to right side and solution, means that the
+    #: factors are not those of the matrix. On grids.
+    enough_refined: float = 1e-7
     poorly_refined: float = 1e-4
     #: The KKT error as the caller measures it is looked at where the scaled one is at most this multiple of the target.
     worth_a_look: float = 1e3
