@@ -182,7 +182,7 @@ def draw(cells: Cells, options: Any, path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--first", type=int, default=500, help="the first seed; on 100-102 and 200-202 things were chosen")
+    parser.add_argument("--first", type=int, default=500, help="the first seed (things were chosen on 100 to 202)")
     parser.add_argument("--levels", type=float, nargs="+", default=list(LEVELS), help="passes")
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--only", nargs="+", default=list(RIVALS), choices=list(RIVALS), help="these rivals")
