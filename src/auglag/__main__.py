@@ -1,7 +1,8 @@
-"""`auglag`: AMPL's calls go to `auglag.ampl`, which needs NumPy and SciPy only; commands go to `auglag.cli`."""
+"""`auglag`: AMPL's calls go to `auglag.ampl`, commands to `auglag.cli`, without typer to `auglag.commands`."""
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 
 from auglag import ampl
@@ -11,6 +12,10 @@ def main() -> None:
     """Run the command line."""
     if ampl.is_call(sys.argv[1:]):
         sys.exit(ampl.main())
+    if any(importlib.util.find_spec(name) is None for name in ("typer", "rich")):
+        from auglag.commands import plain
+
+        sys.exit(plain.main())
     from auglag import cli
 
     cli.main()

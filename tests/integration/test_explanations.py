@@ -48,3 +48,14 @@ def test_every_status_carries_a_message_that_is_a_sentence(status):
     assert status.message[0].isupper()
     assert status.message.endswith(".")
     assert isinstance(status, int)
+
+
+def test_a_limit_spent_on_dense_differences_advises_derivatives_or_sparsity():
+    rows = {"type": "eq", "fun": lambda x: x[1:] ** 2 - x[:-1]}
+    long = minimize(lambda x: x @ x, np.full(30, 2.0), constraints=rows, budget=Budget(evaluations=200))
+    assert long.status is Status.EVALUATION_LIMIT
+    assert "jac=" in long.explain()
+    assert "finite_diff_jac_sparsity" in long.explain()
+    alone = minimize(lambda x: ((x[1:] - x[:-1] ** 2) ** 2).sum(), np.full(30, 2.0), budget=Budget(evaluations=50))
+    assert "jac=" in alone.explain()
+    assert "sparsity" not in alone.explain()

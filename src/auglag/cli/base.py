@@ -13,21 +13,12 @@ except ImportError as error:  # pragma: no cover - seen only without the extra
     sys.exit(f"the command line needs {error.name}: pip install 'auglag[cli]'")
 
 from auglag._version import __version__
-from auglag.algorithm.status import Status
+from auglag.commands import BAD_USAGE, EXIT_CODES, FAILED, PROBLEM
 
-#: Exit codes of `auglag solve`: 0 solved, and one for each kind of failure.
-EXIT_CODES = {
-    Status.SOLVED: 0,
-    Status.INFEASIBLE: 3,
-    Status.UNBOUNDED: 4,
-    Status.ITERATION_LIMIT: 5,
-    Status.EVALUATION_LIMIT: 5,
-    Status.TIME_LIMIT: 5,
-    Status.INTERRUPTED: 130,
-}
-BAD_USAGE = 2
-FAILED = 6
+#: Ctrl-C.
 INTERRUPTED = 130
+
+__all__ = ["BAD_USAGE", "EXIT_CODES", "FAILED", "PROBLEM"]
 
 app = typer.Typer(
     help="The adaptive augmented Lagrangian method for constrained nonconvex optimisation.",
@@ -55,7 +46,6 @@ Solvers = Annotated[
 Gradients = Annotated[int, typer.Option(help="Limit on gradients of one run.")]
 Seconds = Annotated[float, typer.Option(help="Limit on CPU seconds of one run.")]
 Memory = Annotated[float, typer.Option(help="Limit on the memory of one run, MiB.")]
-PROBLEM = "A CUTEst problem (HS71), an AMPL file (model.nl), or file.py:object, an auglag.Problem."
 
 
 def _version(value: bool) -> None:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import typer
 
-from auglag.algorithm.status import Status
-from auglag.cli.base import EXIT_CODES, FAILED, PROBLEM, Params, Source, app, err
-from auglag.cli.params import numbers
-from auglag.errors import InputError
-from auglag.log import JsonLog
-from auglag.log.schema import plain
-from auglag.problems.named import load
+from auglag.cli.base import Params, Source, app
+from auglag.commands import PROBLEM
 
 
 @app.command()
@@ -42,48 +35,28 @@ def solve(
 
     Exit status: 0 solved, 2 bad usage, 3 infeasible, 4 unbounded, 5 a limit, 6 any other failure, 130 interrupted.
     """
-    from auglag.budget import Budget
-    from auglag.log import figure
-    from auglag.minimize import minimize
+    from auglag.commands import actions
 
-    if log is not None and not log.parent.is_dir():
-        raise InputError(f"--log must lie in an existing folder, got {str(log)!r}")
-    if plot is not None:
-        figure.check(plot)
-    shown = not (as_json or quiet)
-    problem = load(name, source, numbers(param))
-    if shown:
-        print(f"{problem.name or name}: {problem.n} variables, {problem.m} constraint rows", flush=True)
-    result = minimize(
-        problem,
-        variant=variant or None,
+    code = actions.solve(
+        name,
+        variant=variant,
         preset=preset,
         tol=tol,
-        inner=inner or None,
-        budget=Budget(seconds=seconds, evaluations=evaluations, outer=outer),
-        callback=None if log is None else JsonLog(log, append=resume is not None),
-        progress="outer" if shown and outer_rows else shown,
-        checkpoint=save,
+        inner=inner,
+        param=param,
+        source=source,
+        seconds=seconds,
+        evaluations=evaluations,
+        outer=outer,
+        as_json=as_json,
+        outer_rows=outer_rows,
+        quiet=quiet,
+        plot=plot,
+        log=log,
+        save=save,
         resume=resume,
     )
-    if plot is not None:
-        ending = result.status.name.lower().replace("_", " ")
-        title = f"{problem.name or name}: {ending}, R = {result.certificate.residual:.1e}"
-        figure.write(plot, result.history, title=title, tol=tol)
-    if as_json:
-        print(json.dumps(plain(_summary(problem, result)), indent=2))
-    else:
-        words = result.explain().splitlines()
-        print("\n".join(words[1:] if shown else words))  # the table ends with the message
-        print(f"x = {np.array2string(result.x, threshold=20, max_line_width=120)}")
-        for what, path in (("Plot", plot), ("Log", log), ("State", save)):
-            if path is not None and path.exists():
-                print(f"{what}: {path}")
-    if result.status is Status.INTERRUPTED:
-        state = f"the state is kept in {save}" if save else "nothing was saved (--save FILE does that)"
-        further = f"; to go on, give the same options and --resume {save}" if save else ""
-        err.print(f"interrupted: {state}{further}", markup=False)
-    raise typer.Exit(EXIT_CODES.get(result.status, FAILED))
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -95,41 +68,6 @@ def certify(
     source: Source = "s2mpj",
 ) -> None:
     """Check a point of any solver: KKT residuals in the units of the problem; exit status 0 if it meets them."""
-    from auglag.minimize import certify as check
+    from auglag.commands import actions
 
-    try:
-        point = json.loads(solution.read_text(encoding="utf-8"))
-        x = point["x"]
-    except OSError as error:
-        raise InputError(f"certify: {solution} cannot be read ({error.strerror})") from None
-    except (ValueError, KeyError, TypeError):
-        raise InputError(f"certify: {solution} must be a JSON object with an entry 'x'") from None
-    found = check(load(name, source, numbers(param)), x, point.get("multipliers"))
-    print(found)
-    raise typer.Exit(0 if found.meets(tol) else FAILED)
-
-
-def _summary(problem: Any, result: Any) -> dict[str, Any]:
-    certificate = result.certificate
-    return {
-        "problem": problem.name,
-        "n": problem.n,
-        "m": problem.m,
-        "status": result.status.name,
-        "success": result.success,
-        "message": result.message,
-        "objective": result.fun,
-        "residual": certificate.residual,
-        "violation": certificate.violation,
-        "stationarity": certificate.stationarity,
-        "penalty": result.penalty,
-        "outer": result.nit,
-        "inner_iterations": result.nit_inner,
-        "inner": result.inner,
-        "nfev": result.nfev,
-        "njev": result.njev,
-        "seconds": result.seconds,
-        "x": result.x.tolist(),
-        "multipliers": result.y.tolist(),
-        "bound_multipliers": result.bound_multipliers.tolist(),
-    }
+    raise typer.Exit(actions.certify(name, solution, tol=tol, param=param, source=source))

@@ -190,6 +190,18 @@ def _about_scale(end: Ending) -> list[str]:
     ]
 
 
+def _about_differences(end: Ending) -> list[str]:
+    """What to do where most of a budget went into finite differences."""
+    problem = end.problem
+    spent = end.status in (Status.TIME_LIMIT, Status.EVALUATION_LIMIT)
+    if not (spent and problem.differenced and problem.n >= end.tuning.advise_derivatives):
+        return []
+    text = f"derivatives (jac=): finite differences take {problem.n} calls for one Jacobian"
+    if problem.m and isinstance(problem.at(end.x).jac, np.ndarray):
+        text += "; or finite_diff_jac_sparsity= of NonlinearConstraint, where each row depends on few variables"
+    return [text + "."]
+
+
 def advice(end: Ending) -> tuple[str, ...]:
     """One to three things to try, for an end that is not success."""
     status, check = end.status, end.check
@@ -202,6 +214,7 @@ def advice(end: Ending) -> tuple[str, ...]:
         tips.append("check the sign of fun, or add the bounds or constraints that keep it from falling.")
     elif status in (Status.ITERATION_LIMIT, Status.EVALUATION_LIMIT, Status.TIME_LIMIT):
         tips.append("a larger Budget, going on with warm_start=result.")
+        tips += _about_differences(end)
     elif status is Status.NON_FINITE:
         tips.append("an x0 at which fun and all constraints are finite.")
     elif status is Status.UNCERTIFIED and end.problem.coarse:

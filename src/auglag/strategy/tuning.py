@@ -53,6 +53,12 @@ class Patience:
 class Tuning:
     """The constants of the strategy. Replace one by `dataclasses.replace` for an ablation."""
 
+    # What is said of a run
+
+    #: Variables from which on derivatives are advised where a limit ended a run on finite differences: they take n of
+    #: every n + 1 calls, so that from ten on nine tenths of the budget went there.
+    advise_derivatives: int = 10
+
     # What is kept of a run
 
     #: Steps in `Result.steps`; of a longer trail every second one is forgotten. Two megabytes.
