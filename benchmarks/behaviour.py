@@ -6,7 +6,8 @@
 
 A record has one line per run: the status, the objective, digests of the bits of x and of the multipliers, and every
 count. Limits are evaluations and passes over the data, never seconds, so that two runs of the same code on the same
-machine give the same file. `compare` names each run that differs and what differs in it, and exits with 1 if any does.
+machine give the same file, but for the CPU seconds of each run. `compare` names each run that differs and what differs
+in it, exits with 1 if any does, and adds the seconds up.
 """
 # ruff: noqa: E402 - the number of BLAS threads has to be set before NumPy is imported
 
@@ -20,7 +21,10 @@ for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 import argparse
 import hashlib
 import json
+import math
+import statistics
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -246,10 +250,12 @@ def record(path, sets, every):
                 name = f"{kind}: {name}"
                 if name in done or index % every:
                     continue
+                start = time.process_time()
                 try:
                     line = run()
                 except Exception as error:
                     line = {"error": f"{type(error).__name__}: {error}"[:200]}
+                line["cpu"] = round(time.process_time() - start, 4)
                 file.write(json.dumps({"name": name, **line}) + "\n")
                 file.flush()
             print(kind, "recorded", file=sys.stderr, flush=True)
@@ -258,11 +264,16 @@ def record(path, sets, every):
 def compare(before, after):
     old, new = read(before), read(after)
     common = [name for name in old if name in new]
+    seconds = [[record[name].pop("cpu", math.nan) for name in common] for record in (old, new)]
     different = [name for name in common if old[name] != new[name]]
     for name in different:
         keys = [k for k in {**old[name], **new[name]} if old[name].get(k) != new[name].get(k)]
         print(f"{name}: " + "; ".join(f"{k} {old[name].get(k)} -> {new[name].get(k)}" for k in keys))
     print(f"{len(common)} runs compared, {len(different)} differ")
+    both = [(a, b) for a, b in zip(*seconds, strict=True) if a > 0.0 and b > 0.0]
+    if both:
+        mean = statistics.geometric_mean(b / a for a, b in both)
+        print(f"CPU seconds {sum(a for a, _ in both):.1f} -> {sum(b for _, b in both):.1f}, mean ratio {mean:.2f}")
     return bool(different) or not common
 
 

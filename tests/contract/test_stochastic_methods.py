@@ -14,7 +14,7 @@ from auglag.stochastic import METHODS, AdaptiveEpochs, FixedEpochs, PStorm, Stoc
 from auglag.stochastic.settings import NAMES
 
 #: Reachable with a few hundred passes.
-TOLERANCE = {"sgd": 0.05, "pstorm": 0.05, "svrg": 1e-3, "gauss-newton": 1e-8, "lbfgs": 1e-6}
+TOLERANCE = {"sgd": 0.05, "pstorm": 0.05, "svrg": 1e-3, "gauss-newton": 1e-8, "lbfgs": 1e-6, "single-loop": 1e-6}
 X0 = np.linspace(-1, 1, 6)
 
 

@@ -147,7 +147,7 @@ PROMISES: dict[str, tuple[int, Callable[[Reader], None]]] = {
     "docs/jax.md": (1, jax),
     "docs/prox.md": (1, prox),
     "docs/stochastic.md": (3, stochastic),
-    "docs/torch.md": (4, torch),
+    "docs/torch.md": (5, torch),
     "docs/sklearn.md": (3, sklearn),
     "docs/cli.md": (3, cli),
 }

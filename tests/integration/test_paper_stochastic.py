@@ -99,7 +99,7 @@ def test_slopes_of_complexity_are_fitted_and_those_above_the_bound_are_named(
     assert "| proximal gradient | eps^-3 | 2.50 | [2.50, 2.50] |" in text
     assert "| SGD, stochastic c | eps^-7 | 2.50 | [2.50, 2.50] | 1.78 to 0.0563 | 1.50 |" in text
     assert "Over the whole range PStorm, deterministic c is above the bound." in text
-    assert "PStorm, deterministic c from eps = 1.78 to 0.563 (4.5 against 4, [4.50, 4.50])" in text
+    assert "PStorm, deterministic c from eps = 0.563 to 0.178 (4.5 against 4, [4.50, 4.50])" in text
     assert "limit" in text
     assert all((tmp_path / f"complexity.{kind}").exists() for kind in ("png", "pdf", "svg"))
 

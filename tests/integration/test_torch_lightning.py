@@ -74,6 +74,29 @@ def test_it_trains_until_r_is_small_and_resumes(tmp_path: Path) -> None:
     assert second.al.steps == first.al.steps + 4
 
 
+def test_the_single_loop_moves_with_every_step_and_resumes(tmp_path: Path) -> None:
+    def single(epochs: int, **options: Any) -> tuple[Constrained, Any]:
+        callback = Constrained({"false alarms": at_most(0.6)}, NP.both, method="single-loop")
+        trainer = lightning.Trainer(
+            max_epochs=epochs, accelerator="cpu", callbacks=[callback], enable_progress_bar=False, logger=False,
+            enable_model_summary=False, default_root_dir=tmp_path, enable_checkpointing=False,
+        )  # fmt: skip
+        trainer.fit(Module(), ckpt_path=options.get("resume"))
+        return callback, trainer
+
+    callback, trainer = single(40)
+    assert callback.al is not None
+    assert callback.al.steps == 160
+    assert callback.al.certificate(NP.both, (X, T)).violation < 0.05
+    assert {"auglag/violation", "auglag/beta", "auglag/multiplier/false alarms"} <= trainer.callback_metrics.keys()
+    trainer.save_checkpoint(tmp_path / "forty.ckpt")
+    more, _ = single(41, resume=tmp_path / "forty.ckpt")
+    assert more.al is not None
+    assert more.al.steps == 164
+    with pytest.raises(InputError, match="method must be 'double-loop' or 'single-loop'"):
+        Constrained({"false alarms": at_most(0.6)}, NP.both, method="triple-loop")
+
+
 def test_accumulated_batches_are_one_step(tmp_path: Path) -> None:
     _, callback, trainer = train(tmp_path, 3, accumulate_grad_batches=2)
     assert callback.al is not None

@@ -91,6 +91,17 @@ def test_an_unbounded_subproblem_raises_the_papers_penalty_by_gamma_alone():
     assert res.success
 
 
+@pytest.mark.parametrize("preset", ["paper", "ialm", "ippm", "algencan"])
+def test_presets_of_papers_switch_off_all_that_is_not_in_them(preset):
+    settings = auglag.PRESETS[preset]
+    assert settings.acceleration is None
+    assert not any((settings.presolve, settings.units, settings.restoration, settings.gives_up, settings.restarts))
+    assert settings.aim == 1.0
+    assert settings.scaling == (preset == "algencan")
+    assert settings.slacks == ("closed" if preset == "algencan" else "explicit")
+    assert getattr(settings.penalty, "leap", 1.0) == 1.0
+
+
 def test_a_budget_of_gradients_is_kept_to_the_last_one():
     problem = {"fun": fun, "x0": START, "jac": grad, "constraints": [EQ, INEQ]}
     for limit in (1, 17, 40):

@@ -52,7 +52,7 @@ class AugmentedLagrangian:
         #: Called with every accepted iteration of the inner solver: x, and its residual.
         self.seen = None if seen is None else partial(seen, self)
         self.g = form.g
-        self._y_squared = float(y @ y)
+        self._y_squared = float(y.dot(y))
 
     def estimate(self, c: Vector) -> Vector:
         """yhat(x) from the values of the constraint functions."""

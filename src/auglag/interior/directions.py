@@ -72,7 +72,7 @@ class Equations:
         self.last = 0.0  #: the last multiple of the identity that was needed
         self.factorisations = 0
         self._analyses = analyses
-        self._blank: Hessian | None = None  #: zeros in the pattern of the Hessians
+        self._last_h: Hessian | None = None
 
     def newton(
         self, h: Hessian, j: Any, weights: Vector, soft: float, residuals: tuple[Vector, Vector]
@@ -107,17 +107,22 @@ class Equations:
 
     def remember(self, h: Hessian) -> None:
         """The pattern of the Hessians to come: one analysis then serves systems with and without them."""
-        matrix = h.matrix
-        zeros = np.zeros(matrix.data.size)
-        self._blank = Hessian(sparse.csc_array((zeros, matrix.indices, matrix.indptr), shape=matrix.shape))
+        self._last_h = h
+
+    def _blank(self) -> Hessian:
+        """Zeros in the pattern of the last Hessian."""
+        sides, last = self.sides, self._last_h
+        if last is None:
+            return Hessian(sparse.csc_array((sides.n, sides.n)))
+        matrix = last.matrix
+        return Hessian(sparse.csc_array((0.0 * matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape))
 
     def without_hessian(self, j: Any, first: Vector, soft: float) -> Newton | None:
         """The system with `first` on the diagonal in place of a Hessian: for least squares in v."""
         sides = self.sides
         second = np.full(sides.m, soft)
         second[sides.rows] += 1.0 / first[sides.n :]
-        blank = Hessian(sparse.csc_array((sides.n, sides.n))) if self._blank is None else self._blank
-        factor = linear.system(blank, j, self._analyses).factor(first[: sides.n], second, 0.0)
+        factor = linear.system(self._blank(), j, self._analyses).factor(first[: sides.n], second, 0.0)
         self.factorisations += 1
         return Newton(sides, factor, first[sides.n :], 0.0) if factor.negative == sides.m else None
 

@@ -19,10 +19,11 @@ from auglag.inner.qp import curvature_for
 from auglag.interior import tuning
 from auglag.interior.directions import Direction, Equations, Newton
 from auglag.interior.filter import Filter, Test
+from auglag.interior.limited_memory import LimitedMemory
 from auglag.interior.return_to_rows import return_to_rows
 from auglag.interior.sides import Sides, reach
 from auglag.interior.values import Values
-from auglag.kkt import Memory, Sets
+from auglag.kkt import Hessian, Memory, Sets
 from auglag.kkt.sides import QUIET, largest
 from auglag.problems.standard_form import StandardForm
 
@@ -54,7 +55,8 @@ class Large:
         self.curvature = curvature_for(form.traits)
         self.equations = Equations(sides, memory.layout)
         self.t = t = tuning.TUNING
-        self.count = self.tiny = self.restorations = 0
+        self.count = self.tiny = self.restorations = self.finishing = 0
+        self.next_fall, self.fallen_at = math.inf, 0  #: the error to be reached next, and when it last was
         self.first = form.error(x, y)
         self.best: tuple[Vector, Vector, float, Sets] = (x, y, self.first, Sets.none(sides.n, sides.m))
         self.warm = warm = bool(y.any()) and self.first < t.first_mu
@@ -70,10 +72,11 @@ class Large:
         else:
             self.z, self.u = np.minimum(1.0, t.first_product / self.at.p), np.minimum(1.0, t.first_product / self.at.q)
         self._derive()
+        self.learnt = None if self.curvature.exact else LimitedMemory(sides.n)
         if not warm and sides.m:
-            self.equations.remember(self.curvature.hessian(self.at.point, self.x, y, memory))
+            self.equations.remember(self._hessian())
             self.y = self.equations.least_squares(self.gradient, self.j, self.z, self.u)
-        self.fixed = warm or t.fixed_only
+        self.fixed = warm or t.fixed_only or self.learnt is not None
         self.free_points: list[tuple[float, float]] = []
         self.filter = Filter(t.largest_violation * max(1.0, self.at.theta))
         self.fallen = (self.at.theta, 0)  #: the violation when it last fell clearly, and when that was
@@ -88,6 +91,12 @@ class Large:
         """First derivatives at the iterate."""
         self.gradient: Vector = self.at.point.grad
         self.j: Any = self.curvature.jacobian(self.at.point)
+
+    def _hessian(self) -> Hessian:
+        """Of the Lagrangian: the user's, or what was learnt."""
+        if self.learnt is not None:
+            return self.learnt.hessian()
+        return self.curvature.hessian(self.at.point, self.x, self.y, self.memory)
 
     def _lagrangian(self) -> Vector:
         """The gradient of f + y'(c - s) in v."""
@@ -126,7 +135,7 @@ class Large:
         self.count += 1
         if self._slow() and self._restore():
             return True
-        h = self.curvature.hessian(at.point, self.x, self.y, self.memory)
+        h = self._hessian()
         if not h.finite():
             return False
         weights = sides.spread(self.z / at.p, self.u / at.q)
@@ -192,7 +201,7 @@ class Large:
     def _choose_mode(self, errors: Errors, lagrangian: Vector) -> None:
         """In the free mode: is there progress? In the fixed mode: on to the next barrier problem, or free again."""
         t = self.t
-        if not (t.fixed_only or self.warm) and self._progress(errors):
+        if not (t.fixed_only or self.warm or self.learnt is not None) and self._progress(errors):
             self.fixed = False
             self.free_points.append((self.at.f, errors.rows))
             if errors.worst <= max(t.solved_barrier * self.last_mu, self._rounding()) and self.last_mu > t.least_mu:
@@ -285,13 +294,19 @@ class Large:
         if not test.lowered:
             self.filter.add(test.theta, test.phi)
         a = min(reach(self.z, d.z, fraction), reach(self.u, d.u, fraction))
-        self.at, self.y = values, self.y + length * d.y
+        before, self.at, self.y = self.at, values, self.y + length * d.y
         z, u = self.z + a * d.z, self.u + a * d.u
         factor, mu = self.t.side_multiplier_factor, self.mu
         self.z = np.clip(z, mu / (factor * values.p), factor * mu / values.p)
         self.u = np.clip(u, mu / (factor * values.q), factor * mu / values.q)
         self.tiny = 0
+        gradient, j = self.gradient, self.j
         self._derive()
+        if self.learnt is not None:
+            n = self.sides.n
+            change = self.gradient - gradient
+            change = change + self.j.T @ self.y - j.T @ self.y if self.sides.m else change
+            self.learnt.learn(values.v[:n] - before.v[:n], change)
 
     # ------------------------------------------------------------------------------------------------- ends and stops
 
@@ -340,6 +355,11 @@ class Large:
     def _done(self, errors: Errors) -> bool:
         """Whether the target is met in the eyes of the caller."""
         self.follow(self.x, self.y, errors.worst)
+        if errors.worst <= self.next_fall:
+            self.next_fall, self.fallen_at = self.t.slow_factor * errors.worst, self.count
+        nearest = self.next_fall / self.t.slow_factor
+        if nearest <= self.t.close and self.count - self.fallen_at > self.t.slow_steps:
+            return True  # no longer Newton's method: there are no multipliers, as it seems
         if errors.worst > self.t.worth_a_look * self.target:
             return False
         error = self.form.error(self.x, self.y)
@@ -347,7 +367,11 @@ class Large:
             self.best = (self.x.copy(), self.y, error, self.sides.sets(self.at.v, self.z, self.u))
         if error <= self.target and self.seen(self.x, self.y, error):
             return True
-        return errors.worst <= self.t.handed_over
+        if self.learnt is not None or errors.worst > max(self.t.handed_over, self._rounding()):
+            return False
+        self.finishing += 1
+        self.last_mu = max(self.t.least_mu, self.t.last_mu_factor * self.last_mu)
+        return self.finishing > self.t.finishing_steps
 
     def arrival(self) -> tuple[Vector, Vector, float, Sets]:
         """The best point."""

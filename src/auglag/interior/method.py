@@ -61,7 +61,7 @@ class Barrier:
         `seen(x, y, error)` is called with every iterate, and says whether it is good enough in the caller's eyes.
         """
         curvature = curvature_for(form.traits)
-        if curvature.exact and not curvature.dense:
+        if not curvature.dense and (curvature.exact or form.n > tuning.TUNING.largest_rank_one):
             large = Large(form, memory, x, y, target, seen)
             while large.count < self.steps and large.step():
                 pass

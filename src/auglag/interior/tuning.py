@@ -141,7 +141,7 @@ class Tuning:
     least_move: float = 1e-16
 
     # Large sparse problems (`large`, `directions`). "On grids" means: chosen by trial on AC power flow of 57 to 3,022
-    # buses (benchmarks/power_flow.py), and checked on others.
+    # buses (benchmarks/power_flow_cpu.py), and checked on others.
 
     #: Only the fixed mode: one barrier problem after another. For comparisons.
     fixed_only: bool = False
@@ -153,15 +153,18 @@ class Tuning:
     soft_of_mu: float = 1e3
     soft_least: float = 1e-10
     soft_largest: float = 1e-8
-    #: Solutions are refined until their residual, relative to the right side and the solution, is `enough_refined`; one
-    #: above `poorly_refined` means that the factors are not those of the matrix. On grids.
-    enough_refined: float = 1e-9
+    #: Solutions are refined until their residual, relative to the right side, is `enough_refined`: it is what Newton's
+    #: method leaves of the residuals. One above `poorly_refined`, relative to right side and solution, means that the
+    #: factors are not those of the matrix. On grids.
+    enough_refined: float = 1e-7
     poorly_refined: float = 1e-4
     #: The KKT error as the caller measures it is looked at where the scaled one is at most this multiple of the target.
     worth_a_look: float = 1e3
-    #: Interior points end where the scaled error is at most this: what is missing then are active sets, which Newton's
-    #: method on the KKT conditions finds in a step or two, where mu would have to fall below rounding errors.
+    #: Interior points end after `finishing_steps` with a scaled error of at most `handed_over` that did not meet the
+    #: caller's tolerance: what is missing then are active sets, which Newton's method on the KKT conditions often finds
+    #: in a step or two, where mu would have to fall below rounding errors. On grids.
     handed_over: float = 1e-9
+    finishing_steps: int = 4
     #: First multipliers of sides: 1 (WB, section 3.6), or less where the product with the distance would be larger than
     #: this: sides that are very far away say nothing. On grids.
     first_product: float = 100.0
@@ -184,6 +187,22 @@ class Tuning:
     #: So many steps without a violation below `restoration_leaves` of what it was, while it is not small, call for a
     #: restoration before the line search fails: steps are short then, and multipliers grow. On grids.
     slow_rows: int = 12
+
+    # Curvature from first derivatives, for large problems (`limited_memory`)
+
+    #: Up to this number of variables the structured rank-one matrix of `kkt.curvature` is used instead, which knows
+    #: more from its 60 triples than a limited memory, at a price per step that is small there. By trial.
+    largest_rank_one: int = 400
+    #: Pairs kept (IPOPT's limited_memory_max_history is 6; with one solve a pair and a half, 10 cost little more).
+    pairs: int = 10
+    #: The curvature along a step is at least this part of what was known (Powell 1978; Nocedal and Wright, Numerical
+    #: Optimization, 2nd ed., Procedure 18.2: 0.2).
+    damped: float = 0.2
+    #: The multiple of the identity lies between these (IPOPT's limited_memory_init_val_min and _max).
+    least_sigma: float = 1e-8
+    largest_sigma: float = 1e8
+    #: Terms whose eigenvalue is below this, relative to the largest, are rounding errors.
+    negligible_term: float = 1e-14
 
     # Restoration (`restoration`)
 

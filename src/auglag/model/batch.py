@@ -21,7 +21,6 @@ from auglag.model.device.linear import require_device
 from auglag.model.device.program import Program
 from auglag.model.device.solve import Prepared, prepared
 from auglag.model.device.solve import solve as solve_one
-from auglag.model.device.tuning import TUNING
 from auglag.model.handles import Handle, Rows
 from auglag.model.precision import double
 from auglag.model.problem import ModelProblem
@@ -79,7 +78,7 @@ class Batches:
         self, program: Program, slots: int, options: tuple[Any, ...], linear_solver: str | None
     ) -> device_batch.Batch:
         """The batch of so many slots; the one of before if it fits."""
-        tol, scaled_tol, steps, deterministic = options
+        tol, scaled_tol, deterministic = options
         key = (id(program), slots, options, linear_solver)
         if self._known is None or self._known[0] != key:
             solver: device_batch.Solver
@@ -87,7 +86,7 @@ class Batches:
                 solver = device_batch.OneByOne(program.pattern, slots, linear_solver)
             else:
                 solver = device_batch.Flat(program.pattern, slots, deterministic=deterministic)
-            made = device_batch.Batch(program, slots, solver, tol=tol, scaled_tol=scaled_tol, steps=steps)
+            made = device_batch.Batch(program, slots, solver, tol=tol, scaled_tol=scaled_tol)
             self._known = (key, made)
         return self._known[1]
 
@@ -104,7 +103,6 @@ def solve(
     tol: Any = 1e-6,
     scaled_tol: float = 1e-8,
     slots: int | None = None,
-    steps: int = TUNING.batch_steps,
     linear_solver: str | None = None,
     deterministic: bool = False,
 ) -> tuple[BatchSolution, Prepared]:
@@ -112,11 +110,11 @@ def solve(
     residual = Tolerance.of(tol).residual
     begun = time.perf_counter()
     place = require_device(device)
-    most = slots or (TUNING.batch_slots_cpu if place.platform == "cpu" else TUNING.batch_slots)
+    most = device_batch.slots_for(place, slots)
     with double(), jax.default_device(place):
         ready = prepared(problem, before, place, linear_solver, deterministic=deterministic)
         problem.data = ready.program.constant["model"]
-        options = (residual, scaled_tol, steps, deterministic)
+        options = (residual, scaled_tol, deterministic)
         batch = batches.of(ready.program, min(most, len(par)), options, linear_solver)
         data = ready.program.data(problem)
         x, y = (problem.x0, None) if start is None else start

@@ -32,10 +32,12 @@ N, ROWS, ROWS_OF_C = 10, 2000, 3
 #: Trials: each has its own data, start and seed.
 TRIALS = 10
 #: A sampled run ends after so many stochastic gradients.
-LIMIT = 4_000_000
+LIMIT = 1_000_000
 #: A deterministic one after so many gradients.
 DETERMINISTIC_LIMIT = 100_000
 QUICK_LIMIT = 100_000
+#: Slopes are fitted where this share of the trials got there: the median is a number then, whatever the rest does.
+ENOUGH = 0.5
 
 
 @final
@@ -69,7 +71,7 @@ _SAMPLED = _levels(1.78, 1.75)
 WAYS = {
     way.name: way
     for way in (
-        Way("proximal gradient", "pg", False, _levels(1.78, 2.75)),
+        Way("proximal gradient", "pg", False, _levels(1.78, 2.5)),
         Way("SGD, deterministic c", "spg", False, _SAMPLED),
         Way("SGD, stochastic c", "spg", True, _SAMPLED),
         Way("PStorm, deterministic c", "pstorm", False, _SAMPLED),
@@ -217,7 +219,7 @@ class Fit:
     eps: Vector
     steps: Matrix  #: (trials, eps), inf where the limit came first
     full: Matrix  #: full evaluations until then; inf likewise
-    used: int  #: so many levels, the largest: three quarters of the trials reached each of them
+    used: int  #: so many levels, the largest: `ENOUGH` of the trials reached each of them
     whole: Slope
     local: tuple[Slope, ...]
 
@@ -235,7 +237,7 @@ def fits(records: Mapping[str, Record], *, quick: bool = False) -> dict[str, Fit
 def _fit(way: Way, found: Iterable[Record]) -> Fit:
     records = list(found)
     steps, full = (np.array([_numbers(record[name]) for record in records]) for name in ("steps", "full"))
-    enough = np.mean(np.isfinite(steps), axis=0) >= 0.75
+    enough = np.mean(np.isfinite(steps), axis=0) >= ENOUGH
     used, eps = int(np.sum(np.cumprod(enough))), np.array(way.levels)
     span = 3  # levels in half a decade: two steps of a quarter
     whole = _slope(eps[:used], steps[:, :used])

@@ -66,7 +66,8 @@ def _work(axes: Any, fit: Fit, look: Look) -> None:
         return
     x, (low, middle, high) = 1.0 / fit.eps[: fit.used], fit.quantiles(0.25, 0.5, 0.75)
     axes.plot(x, middle, color=look.colour, linestyle=look.line, marker="o", markersize=2.5)
-    axes.fill_between(x, low, high, color=look.colour, alpha=0.18, linewidth=0)
+    top = np.where(np.isfinite(high), high, np.max(fit.steps, where=np.isfinite(fit.steps), initial=1.0))
+    axes.fill_between(x, low, top, color=look.colour, alpha=0.18, linewidth=0)
 
 
 def _slopes(axes: Any, fit: Fit, look: Look) -> None:
@@ -148,7 +149,7 @@ def above(fits: Mapping[str, Fit]) -> list[str]:
 
 _HOW = (
     'Every run has `preset="paper"`; Algorithm 2 restarts from x_k as printed, PStorm has the stepsize 1/sqrt(T), too. '
-    "Medians and quartiles over the trials. A slope is fitted over the levels of eps that three quarters of the trials "
+    "Medians and quartiles over the trials. A slope is fitted over the levels of eps that at least half of the trials "
     "reach, with a 95 % bootstrap interval over the trials.\n"
 )
 

@@ -11,7 +11,7 @@ the returned point, R in the units of the problem, agrees. `READINGS` are other 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 from auglag.bench.profiles import residual_below
@@ -33,6 +33,18 @@ TABLE = PAPER_SETTINGS[1]  #: the setting of the table of penalties
 FULL = ("adaptive-full", "always-full")
 
 
+#: Words of titles in the mathematics of TeX.
+_TEX = {
+    "eta'_k = 1/k^2": r"$\eta'_k = 1/k^2$",
+    "eta'_k = 1/sqrt(k)": r"$\eta'_k = 1/\sqrt{k}$",
+    "eta'_k = 0.5^k": r"$\eta'_k = 0.5^k$",
+    "gtol = eta_k": r"gtol = $\eta_k$",
+    "beta_1": r"$\beta_1$",
+    "beta grows": r"$\beta$ grows",
+    "eps = 1e-6": r"$\varepsilon = 10^{-6}$",
+}
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -40,6 +52,7 @@ class Reading:
 
     title: str
     changes: tuple[tuple[str, Any], ...] = ()
+    eps: float = TABLE.eps
 
     @property
     def options(self) -> dict[str, Any]:
@@ -50,19 +63,18 @@ class Reading:
     def tex(self) -> str:
         """The title in the mathematics of TeX and matplotlib."""
         title = self.title
-        for plain, letter in (("eta'_k = 1/k^2", r"\eta'_k = 1/k^2"), ("eta'_k = 1/sqrt(k)", r"\eta'_k = 1/\sqrt{k}"),
-                              ("eta'_k = 0.5^k", r"\eta'_k = 0.5^k"), ("eta_k", r"\eta_k"), ("beta_1", r"\beta_1"),
-                              ("beta grows", r"\beta")):  # fmt: skip
-            title = title.replace(plain, f"${letter}$" + (" grows" if "grows" in plain else ""))
+        for plain, letters in _TEX.items():
+            title = title.replace(plain, letters)
         return title
 
     def made(self, run: Run) -> bool:
         """Whether the run was made with this reading."""
-        return {name: value for name, value in run.options.items() if name in _VARIED} == self.options
+        changed = {name: value for name, value in run.options.items() if name in _VARIED}
+        return changed == self.options and run.options.get("tol") == self.eps
 
 
-def _reading(title: str, **changes: Any) -> Reading:
-    return Reading(title, tuple(sorted(changes.items())))
+def _reading(title: str, eps: float = TABLE.eps, **changes: Any) -> Reading:
+    return Reading(title, tuple(sorted(changes.items())), eps)
 
 
 #: What is varied, one thing at a time, and the combinations that a plain script would have. The first one is that of
@@ -85,6 +97,8 @@ READINGS = (
     _reading("20 pairs", memory=20),
     _reading("slacks minimised out", slacks="closed"),
     _reading("dual step only where beta grows", dual_waits=True),
+    _reading("eps = 1e-6", eps=1e-6),
+    _reading("eps = 1e-6, L-BFGS-B begun again", eps=1e-6, plain=False),
 )
 _VARIED = {name for reading in READINGS for name in reading.options}
 
@@ -121,9 +135,13 @@ def figure_runs(names: Sequence[str], limits: Limits) -> dict[Setting, list[Run]
 
 
 def variant_runs(names: Sequence[str], limits: Limits) -> dict[Reading, list[Run]]:
-    """Reading -> runs of the two Full variants at the table's setting."""
+    """Reading -> runs of the two Full variants at the table's setting (with the reading's eps)."""
     return {
-        reading: [run_of(name, variant, TABLE, limits, reading) for name in names for variant in FULL]
+        reading: [
+            run_of(name, variant, replace(TABLE, eps=reading.eps), limits, reading)
+            for name in names
+            for variant in FULL
+        ]
         for reading in READINGS
     }
 

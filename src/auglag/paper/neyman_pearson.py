@@ -38,6 +38,11 @@ COLUMNS = ("epochs", "gradients", "seconds", "residual", "c_norm", "violation", 
 
 #: Other papers' methods: Stoc-iALM with the stepsize of the paper's fixed strategy, and with that of its own theory.
 RIVALS = {"stoc-ialm": "Stoc-iALM", "stoc-ialm-theory": "Stoc-iALM, stepsize of its theory"}
+#: Other lengths of the inner solves: epochs of every subproblem, and T_{1,1} of Algorithm 2 (100 and 1 in the paper).
+LENGTHS = {
+    **{f"fixed-{n}": f"fixed, {n} epochs" for n in (10, 30, 300)},
+    **{f"adaptive-{n}": f"Algorithm 2, T = {n}" for n in (16, 256)},
+}
 
 
 @final
@@ -47,7 +52,7 @@ class Config:
 
     method: str  #: "sgd", "pstorm", "svrg"
     variant: str
-    inner: str  #: "adaptive" (Algorithm 2), "fixed", "default" (our settings for the method), or one of `RIVALS`
+    inner: str  #: "adaptive" (Algorithm 2), "fixed", "default" (our settings), or one of `RIVALS` or `LENGTHS`
 
     @property
     def key(self) -> str:
@@ -58,7 +63,7 @@ class Config:
     def label(self) -> str:
         """The legend's entry."""
         outer = VARIANTS[self.variant]
-        known = {"adaptive": outer, "fixed": f"{outer}, fixed", "default": f"{self.method.upper()}"} | RIVALS
+        known = {"adaptive": outer, "fixed": f"{outer}, fixed", "default": f"{self.method.upper()}"} | RIVALS | LENGTHS
         return known[self.inner]
 
 
@@ -78,6 +83,8 @@ FIGURES["rivals"] = (
     Config("pstorm", "adaptive-full", "fixed"),
     *(Config("pstorm", "always-short", name) for name in RIVALS),
 )
+#: Nor this: how much the length of the inner solves matters.
+FIGURES["lengths"] = tuple(Config("sgd", "adaptive-full", inner) for inner in ("adaptive", "fixed", *LENGTHS))
 
 
 @final
@@ -161,14 +168,19 @@ def start() -> Any:
 
 def settings(config: Config) -> dict[str, Any]:
     """What `auglag.stochastic.minimize` is told of a curve."""
-    from auglag.stochastic import PStorm
+    from auglag.stochastic import AdaptiveEpochs, FixedEpochs, PStorm
 
+    if config.inner in LENGTHS:
+        kind, _, length = config.inner.partition("-")
+        epochs = FixedEpochs(int(length)) if kind == "fixed" else AdaptiveEpochs(initial=int(length))
+        preset = "paper-fixed" if kind == "fixed" else "paper"
+        return {"method": config.method, "preset": preset, "variant": config.variant, "epochs": epochs}
     if config.inner == "stoc-ialm-theory":
         return {"preset": "stoc-ialm", "method": PStorm(schedule="cube-root", first="enlarged", finish=True)}
     if config.inner in RIVALS:
         return {"preset": config.inner}
-    preset = {"adaptive": "paper", "fixed": "paper-fixed", "default": None}[config.inner]
-    return {"method": config.method, "preset": preset, "variant": config.variant}
+    own = {"adaptive": "paper", "fixed": "paper-fixed", "default": None}[config.inner]
+    return {"method": config.method, "preset": own, "variant": config.variant}
 
 
 def solve(job: Job) -> Record:

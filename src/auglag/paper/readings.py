@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from statistics import median
 
 from auglag.bench import plots, tables
 from auglag.bench.comparison import compare
@@ -107,29 +108,27 @@ def _table(title: str, groups: dict[str, tuple[list[Record], Cost]], head: str) 
         values = [profile.value(title, alpha) for alpha in (1.0, 5.0, 99.0) for title in _TITLES]
         ahead = "Adaptive" if pair.wins_a > pair.wins_b else "Always" if pair.wins_b > pair.wins_a else "neither"
         only = (len(pair.only_a), len(pair.only_b))
-        lines.append(
-            (
-                name,
-                len({record.run.problem for record in group}),
-                *solved,
-                *only,
-                *values,
-                pair.median_ratio,
-                pair.wins_a,
-                pair.wins_b,
-                ahead,
-                pair.p_value,
-            )
-        )
+        count = len({record.run.problem for record in group})
+        wins = (pair.median_ratio, pair.wins_a, pair.wins_b, ahead, pair.p_value)
+        lines.append((name, count, *solved, *only, *values, *wins, *_where_both(group, pair.both)))
     columns = [head, "problems", "Adaptive solves", "Always solves", "only Adaptive", "only Always"]
     columns += [f"{who} rho({alpha})" for alpha in (1, 5, 99) for who in ("Adaptive", "Always")]
     columns += ["median ratio", "Adaptive wins", "Always wins", "ahead", "p"]
+    columns += [f"{who} {what}" for what in ("last beta", "outer iterations") for who in ("Adaptive", "Always")]
     notes = (
         "Adaptive and Always: Adaptive-Full and Always-Full. Median ratio: gradients of Adaptive over those of Always "
         "where both succeed. A win: the only one to succeed, or both and fewer gradients.",
-        "p: exact two-sided sign test on the wins.",
+        "p: exact two-sided sign test on the wins. Last betas and outer iterations: medians where both succeed.",
     )
     return Table(title, tuple(columns), tuple(lines), notes, digits=3)
+
+
+def _where_both(group: Sequence[Record], both: Sequence[str]) -> list[Cell]:
+    """Median last penalties and outer iterations of the two variants where both succeed."""
+    held = [[r for r in group if r.title == title and r.run.problem in both] for title in _TITLES]
+    betas = [[beta for r in records if (beta := tables.last_beta(r)) is not None] for records in held]
+    outer = [[float(len(r.history or ())) for r in records] for records in held]
+    return [median(values) if values else None for values in (*betas, *outer)]
 
 
 def what_was_run(records: Sequence[Record]) -> str:

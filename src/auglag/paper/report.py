@@ -71,10 +71,12 @@ SECTIONS = (
     ),
     Section("Which PStorm?", (), (), (Part("stochastic/pstorm.md"),)),
     Section("Stoc-iALM", (), ("rivals",), (Part("stochastic/stochastic.md", "rivals"),)),
+    Section("How long the inner solves are", ("Figure 3, epochs",), ("lengths",),
+            (Part("stochastic/stochastic.md", "lengths"),)),
     Section("Our own settings", (), ("more",), (Part("stochastic/stochastic.md", "more"),)),
     Section("Complexity, measured", ("Theorem complexity_inner_deter", "Theorem overall-epochs",
                                      "Corollary pstorm_Overall"), ("complexity",), (Part("complexity/complexity.md"),)),
-    Section("Lemmas", ("Lemma 5.8", "Lemma pstorm_inner_stochastic")),
+    Section("Bounds and lemmas", ("Outer bounds", "Lemma 5.8", "Lemma pstorm_inner_stochastic")),
 )  # fmt: skip
 
 

@@ -115,11 +115,15 @@ def figure(study: Study, name: str, configs: Sequence[Config]) -> Figure:
         page.supxlabel(AXES[study.work], fontsize=9.0)
         page.supylabel(f"mean of {study.trials} trials", fontsize=9.0)
         lines = [plots.sample(label, look[label]) for label in labels]
-        page.legend(handles=lines, ncols=len(lines), frameon=False, loc="outside upper center", columnspacing=1.4)
+        page.legend(
+            handles=lines, ncols=min(len(lines), 4), frameon=False, loc="outside upper center", columnspacing=1.4
+        )
         return page
 
 
 def _label(name: str, config: Config) -> str:
+    if name == "lengths":
+        return {"adaptive": "Algorithm 2, T = 1", "fixed": "fixed, 100 epochs"}.get(config.inner, config.label)
     return f"{METHODS[config.method]} (default settings)" if name == "more" else config.label
 
 

@@ -13,6 +13,7 @@ from scipy import sparse
 from scipy.optimize import Bounds, HessianUpdateStrategy, LinearConstraint, NonlinearConstraint
 from scipy.sparse.linalg import LinearOperator
 
+from auglag._norms import some
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import differences
 from auglag.derivatives.colouring import colour
@@ -323,16 +324,16 @@ def interval(lb: Any, ub: Any, size: int, what: str) -> tuple[Vector, Vector]:
     for side, label in ((lb, "lb"), (ub, "ub")):
         array = real_array(side, f"{what}.{label}")
         try:
-            array = np.broadcast_to(array, (size,)).copy()
+            array = array.copy() if array.shape == (size,) else np.broadcast_to(array, (size,)).copy()
         except ValueError:
             raise InputError(f"{what}.{label} must be a number or have {size} entries, got {array.size}") from None
-        if np.isnan(array).any():
+        if some(np.isnan(array)):
             raise InputError(f"{what}.{label} must not contain NaN, got {side!r:.80}")
         sides.append(array)
     lower, upper = sides
-    bad = np.flatnonzero((lower > upper) | (lower == np.inf) | (upper == -np.inf))
-    if bad.size:
-        j = bad[0]
+    bad = (lower > upper) | (lower == np.inf) | (upper == -np.inf)
+    if some(bad):
+        j = int(bad.argmax())
         raise InputError(
             f"{what}: lb must be at most ub and both sides reachable, got {lower[j]} > {upper[j]} in entry {j}"
         )

@@ -131,6 +131,27 @@ def columns_times(jac: Jacobian, factors: Vector | None) -> Jacobian:
     )
 
 
+@final
+class Selection:
+    """Some rows and columns of sparse matrices: where their entries are is found once for each pattern."""
+
+    def __init__(self, rows: Any = None, columns: Any = None) -> None:
+        self._rows, self._columns = rows, columns  #: None: all
+        self._known: tuple[Any, ...] = ()  #: indptr and indices of the last matrix
+
+    def of(self, matrix: Any) -> Any:
+        """The part of this matrix, as csr."""
+        csr = matrix if matrix.format == "csr" else _Matrix(matrix)
+        pattern = (csr.indptr, csr.indices)
+        if not (self._known and all(a is b or np.array_equal(a, b) for a, b in zip(self._known, pattern, strict=True))):
+            numbered = _Matrix((np.arange(csr.data.size), csr.indices, csr.indptr), shape=csr.shape)
+            numbered = numbered if self._rows is None else numbered[self._rows]
+            self._part = numbered if self._columns is None else numbered[:, self._columns]
+            self._known = pattern
+        part = self._part
+        return _Matrix((csr.data[part.data], part.indices, part.indptr), shape=part.shape)
+
+
 def stack(parts: list[Jacobian], n: int) -> Jacobian:
     """Several Jacobians as one: dense if all are dense, sparse if some are sparse, else an operator."""
     if not parts:

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives.noise import Precision
 from auglag.problems.base import AbstractProblem, Counts, Point, PointwiseProblem
-from auglag.problems.jacobians import transposed_product
+from auglag.problems.jacobians import Selection, transposed_product
 from auglag.problems.presolve import Reduction
 from auglag.prox import SeparableTerm, Zero
 
@@ -30,6 +30,7 @@ class Presolved(PointwiseProblem):
         )
         self.name, self.repeatable = original.name, original.repeatable
         self._singletons = bool(narrowed_low.any() or narrowed_high.any())
+        self._rows = Selection(rows=self.keep)
         self._last: tuple[Any, Any] = (None, None)  #: the last Jacobian, and its rows that are kept
 
     @property
@@ -120,7 +121,7 @@ class Presolved(PointwiseProblem):
                 rmatvec=lambda w: transposed_product(jac, self._spread(w.ravel())),
                 dtype=np.float64,
             )
-        kept: Jacobian = sparse.csr_array(jac)[self.keep] if sparse.issparse(jac) else jac[self.keep]
+        kept: Jacobian = self._rows.of(jac) if sparse.issparse(jac) else jac[self.keep]
         return kept
 
     def _spread(self, w: Vector) -> Vector:

@@ -17,7 +17,7 @@ from auglag.errors import InputError
 from auglag.inner.base import Traits
 from auglag.problems import units
 from auglag.problems.base import AbstractProblem, Point
-from auglag.problems.jacobians import as_csr, columns_times, dense, row_norms, with_values
+from auglag.problems.jacobians import Selection, as_csr, columns_times, dense, row_norms, with_values
 from auglag.problems.tuning import TUNING
 from auglag.prox import Box, Scaled, SeparableSum, SeparableTerm, Zero, add_bounds
 from auglag.prox.base import ProxTerm
@@ -90,7 +90,8 @@ class StandardForm:
         g = problem.g if problem.g is not None else Zero()
         fixed = problem.lower == problem.upper
         keep = isinstance(g, SeparableTerm)  # with another g there are no bounds, so nothing is fixed
-        self.free: NDArray[np.intp] | None = np.flatnonzero(~fixed) if keep and fixed.any() else None
+        self.free: NDArray[np.intp] | None = np.flatnonzero(~fixed) if keep and some(fixed) else None
+        self.free_columns, self.free_block = Selection(columns=self.free), Selection(self.free, self.free)
         self.n_x = problem.n if self.free is None else self.free.size
         self.sx = scaling.sx if scaling.sx is None or self.free is None else scaling.sx[self.free]
         self._base = np.where(fixed, problem.lower, problem.x0)
@@ -104,15 +105,15 @@ class StandardForm:
             self.g = SeparableSum([(x_part, self.g), slacks_term]) if self.n_x else self._box_of_slacks
             self.cl, self.cu = self.cl.copy(), self.cu.copy()
             self.cl[self.slack_rows] = self.cu[self.slack_rows] = 0.0
-        self.unscaled = scaling.sf == 1.0 and bool((scaling.sc == 1.0).all()) and self.sx is None
+        self.unscaled = scaling.sf == 1.0 and not some(scaling.sc != 1.0) and self.sx is None
         #: Some unit of the form is smaller than the user's: then errors in the units of the form count as well.
-        self.magnified = scaling.sf > 1.0 or bool((scaling.sc > 1.0).any()) or self.sx is not None
+        self.magnified = scaling.sf > 1.0 or some(scaling.sc > 1.0) or self.sx is not None
         self.identical = self.unscaled and self.free is None and not self.slack_rows.size
         self.box = self.g.box(self.n)  #: (lower, upper) if g is just bounds
         self.jacobian = "dense"  #: or "sparse" or "operator": what the problem returns
         self.equal = self.cl == self.cu
-        self.equalities = bool((self.cl == self.cu).all())
-        self.has_lower, self.has_upper = bool(np.isfinite(self.cl).any()), bool(np.isfinite(self.cu).any())
+        self.equalities = not some(self.cl != self.cu)
+        self.has_lower, self.has_upper = some(np.isfinite(self.cl)), some(np.isfinite(self.cu))
 
     def _prox_term(self, g: ProxTerm) -> ProxTerm:
         """sf * g + the indicator of the bounds, on the free variables."""
@@ -126,7 +127,7 @@ class StandardForm:
             lower, upper = lower / self.sx, upper / self.sx
         if g.box(self.n_x) is None and self.scaling.sf != 1.0:
             g = Scaled(g, self.scaling.sf)
-        if np.isneginf(lower).all() and np.isposinf(upper).all():
+        if not (some(lower > -math.inf) or some(upper < math.inf)):
             return g
         return add_bounds(g, lower, upper)
 
@@ -302,7 +303,7 @@ class FormPoint:
         form, jac = self.form, self.point.jac
         if sparse.issparse(jac):
             jac = _scaled(jac, form.scaling.sc) if not form.unscaled else jac
-            jac = jac if form.free is None else sparse.csr_array(jac)[:, form.free]
+            jac = jac if form.free is None else form.free_columns.of(jac)
             jac = columns_times(jac, form.sx)
             return sparse.csr_array(sparse.hstack([jac, self._slack_columns()])) if form.slack_rows.size else jac
         jac = form.scaling.sc[:, None] * dense(jac)
@@ -324,7 +325,7 @@ class FormPoint:
             with np.errstate(invalid="ignore"):
                 h = _finite(form.problem.hess(x, y) - form.problem.hess(x, 0.0 * y))
         if form.free is not None:
-            h = h[form.free][:, form.free]
+            h = form.free_block.of(h) if sparse.issparse(h) else h[form.free][:, form.free]
         if form.sx is not None:
             h = columns_times(columns_times(h, form.sx).T, form.sx)
         if form.slack_rows.size:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
+from auglag._norms import some
 from auglag._typing import Vector
 from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.jacobians import dense
@@ -29,7 +30,7 @@ def typical(point: Point, *, closely: bool = False) -> Vector:
     x = np.where(x < TUNING.zero, 0.0, x)
     small = (x < TUNING.small_variable) & (width > 0.0)
     found = np.where(width > 0.0, x, 1.0)
-    if small.any():
+    if some(small):
         # Long steps come from weak dependence more often than from large variables.
         most = TUNING.farthest if closely else TUNING.far
         first = _natural_steps(point, x, most)
@@ -54,8 +55,8 @@ def factors(typical: Vector, *, closely: bool = False) -> Vector | None:
     """
     known = np.where(np.isfinite(typical), typical, 1.0)
     far = TUNING.far_closely if closely else TUNING.far
-    usual = (known >= 1.0 / far) & (known <= far)
-    return None if usual.all() else power_of_two(known)
+    unusual = (known < 1.0 / far) | (known > far)
+    return power_of_two(known) if some(unusual) else None
 
 
 def own_sizes(point: Point) -> Vector:

@@ -61,7 +61,7 @@ def real(name: str, value: ArrayLike, *, ndim: int = 1) -> Vector:
 
 def demand(name: str, what: str, array: Vector, ok: NDArray[np.bool_] | np.bool_) -> None:
     """Raise, quoting the first entry that is not ok."""
-    if not np.all(ok):
+    if np.count_nonzero(ok) < np.size(ok):
         at = np.unravel_index(int(np.argmin(ok)), array.shape)
         where = f" at index {', '.join(str(int(i)) for i in at)}" if array.ndim else ""
         raise InputError(f"{name} must be {what}, got {show(array[at])}{where}")

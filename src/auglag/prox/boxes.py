@@ -9,6 +9,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from auglag._norms import some
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.prox._validate import EPS, compact, demand, finite, real, same_length, scalar, show, store
@@ -37,8 +38,8 @@ class Box(SeparableTerm):
         demand("Box.lower", "below +inf", lower, lower < INF)
         demand("Box.upper", "above -inf", upper, upper > -INF)
         same_length("Box.lower", lower, "Box.upper", upper)
-        low, high = np.broadcast_arrays(lower, upper)
-        if not np.all(low <= high):
+        if some(lower > upper):
+            low, high = np.broadcast_arrays(lower, upper)
             at = int(np.argmin(low <= high))
             raise InputError(f"Box.lower must not exceed Box.upper, got {show(low.flat[at])} > {show(high.flat[at])}")
         store(self, lower=compact(lower), upper=compact(upper), _lower=lower, _upper=upper)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import lsq_linear
+from scipy.optimize import nnls
 
 from auglag._typing import Matrix, Vector
 
@@ -30,7 +30,10 @@ def fitted(gram: Matrix, slope: Vector, y: Vector, c: Vector, lower: Vector, upp
     index, sign, gap = (np.array(part) for part in zip(*sides, strict=True))
     columns = root[:, index.astype(int)] * sign
     matrix = np.vstack([columns, np.diag(0.5 * gap)])
-    found = lsq_linear(matrix, np.concatenate([root @ y - target, np.zeros(len(sides))]), (0.0, math.inf)).x
+    try:
+        found = nnls(matrix, np.concatenate([root @ y - target, np.zeros(len(sides))]))[0]
+    except RuntimeError:  # too many steps: what is known already will do
+        return y
     result = np.zeros(m)
     np.add.at(result, index.astype(int), sign * found)
     return result

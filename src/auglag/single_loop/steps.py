@@ -20,6 +20,7 @@ class ScaledState:
 
     mean: Array
     squares: Array
+    rate: Array  #: one number, where the gradients are
     steps: int = 0
 
 
@@ -31,14 +32,18 @@ class ScaledSteps:
     taken after the step, has the right fixed points.
     """
 
-    def __init__(self, xp: Any, x: Array, rate: float, shared: Sequence[slice] = (), tiny: float = 1e-300) -> None:
-        self.xp, self.rate, self.shared, self.tiny = xp, rate, list(shared), tiny
+    def __init__(
+        self, xp: Any, x: Array, rate: float, shared: Sequence[slice] = (), *, adapt: bool = True, tiny: float = 1e-300
+    ) -> None:
+        self.xp, self.first, self.shared, self.adapt, self.tiny = xp, rate, list(shared), adapt, tiny
         self.factor = 1.0  #: of the rate, falling
-        self.state = ScaledState(xp.zeros_like(x), xp.zeros_like(x))
+        self.state = ScaledState(xp.zeros_like(x), xp.zeros_like(x), xp.zeros_like(x[:1]) + rate)
 
     def take(self, x: Array, gradient: Array) -> Array:
         """The next x."""
         s = self.state
+        if self.adapt and s.steps:
+            self._adapt(gradient)
         s.steps += 1
         square = gradient * gradient
         for part in self.shared:
@@ -47,6 +52,19 @@ class ScaledSteps:
         s.squares = s.squares + max(1.0 - TUNING.squares, 1.0 / s.steps) * (square - s.squares)
         return x - (self.matrix() / (1.0 - TUNING.momentum**s.steps)) * s.mean
 
+    def _adapt(self, gradient: Array) -> None:
+        """The rate grows while gradients point where the last steps went, and shrinks where they point back.
+
+        It is multiplied by exp(gain cos), cos that of the angle between the gradient and the mean of those before, in
+        the metric of the steps (a hypergradient as in Baydin et al. 2018, made free of units).
+        """
+        s, scales = self.state, self.scales()
+        along = (gradient * scales * s.mean).sum()
+        size = self.xp.sqrt((gradient * scales * gradient).sum() * (s.mean * scales * s.mean).sum())
+        cos = along / (size + self.tiny)
+        rate = s.rate * self.xp.exp(TUNING.rate_gain * self.xp.where(self.xp.isfinite(cos), cos, 0.0 * size))
+        s.rate = self.xp.clip(rate, self.first / TUNING.rate_range, self.first * TUNING.rate_range)
+
     def scales(self) -> Array:
         """1 / root mean square of every entry of the gradient."""
         root = self.xp.sqrt(self.state.squares)
@@ -54,11 +72,11 @@ class ScaledSteps:
 
     def matrix(self) -> Array:
         """The diagonal of A in x - A d, at the present rate."""
-        return (self.rate * self.factor) * self.scales()
+        return (self.state.rate * self.factor) * self.scales()
 
-    def longest(self) -> float | None:
+    def longest(self) -> Array:
         """The most that a step changes an entry of x by, at the full rate."""
-        return self.rate
+        return self.state.rate
 
     def momentum(self) -> float:
         """The decay of the moving average of gradients."""

@@ -17,6 +17,7 @@ from auglag.stochastic.neyman_pearson import neyman_pearson
 from auglag.stochastic.problem import StochasticProblem
 from auglag.stochastic.result import StochasticResult
 from auglag.stochastic.settings import PRESETS, Tracking
+from auglag.stochastic.single_loop import SingleLoop
 from auglag.stochastic.steps import (
     ConstantStep,
     DistanceOverGradients,
@@ -56,6 +57,7 @@ __all__ = [
     "PStorm",
     "Scaled",
     "Sigmoid",
+    "SingleLoop",
     "Squared",
     "StepRule",
     "StochasticProblem",

@@ -11,6 +11,7 @@ import numpy as np
 
 from auglag.log import headers
 from auglag.persist.checkpoint import described, digest
+from auglag.prox import SquaredL2, Zero
 from auglag.stochastic.algorithm2 import Algorithm2
 from auglag.stochastic.course import UNSAVED, Frame, RunState
 from auglag.stochastic.curvature import FullBatchSolver, GaussNewton
@@ -27,6 +28,8 @@ from auglag.stochastic.nested import Start
 from auglag.stochastic.problem import StochasticProblem
 from auglag.stochastic.sampling import Sampling
 from auglag.stochastic.settings import Settings
+from auglag.stochastic.single_loop import SingleLoop
+from auglag.stochastic.single_loop_run import SampledState
 from auglag.stochastic.stage import InnerLoop
 from auglag.stochastic.tuning import TUNING
 from auglag.strategy.hooks import Hooks
@@ -74,6 +77,8 @@ class Context:
     def inner(self, state: State, meter: Meter) -> InnerLoop[StochasticLagrangian]:
         """The inner loop for the method; L-BFGS where Gauss-Newton got stuck, as on a loss that is flat far out."""
         method = self.settings.method if not state.attempt else FullBatchSolver()
+        if isinstance(method, SingleLoop):  # what follows the sampled steps
+            method = GaussNewton() if structured(self.problem) else FullBatchSolver()
         if isinstance(method, GaussNewton):
             return GaussNewtonInner(method, meter, self.seed)
         if isinstance(method, FullBatchSolver):
@@ -127,10 +132,17 @@ class State(RunState):
 
     pass_rows: int  #: rows of one pass over the data; of the first sample, where they have no end
     start: Start  #: of Algorithm 1 on the present rows
+    sampled: SampledState | None = None  #: the steps of a single loop, while they last
     times: int = 1  #: size of the sample that tests are made on, relative to the first one
     look_at: float = math.inf  #: R on the fixed sample at which the next certificate is tried
     certified: EstimatedCertificate | None = field(default=None, metadata=UNSAVED)  #: that ends a run on sampled data
     refuted: EstimatedCertificate | None = field(default=None, metadata=UNSAVED)  #: that ends the work on one sample
+
+
+def structured(problem: StochasticProblem) -> bool:
+    """Whether Gauss-Newton can be used, and its dense systems are small enough."""
+    known = all(block.has_curvature for block in problem.blocks) and isinstance(problem.g, Zero | SquaredL2)
+    return known and problem.n <= TUNING.gauss_newton_variables and problem.finite_data
 
 
 def digest_of(problem: StochasticProblem) -> str:

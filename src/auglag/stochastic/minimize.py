@@ -18,7 +18,7 @@ from auglag.persist.checkpoint import usable_path
 from auglag.problems.constraints import nearest
 from auglag.prox import SquaredL2, Zero
 from auglag.report import logger
-from auglag.stochastic.context import Context
+from auglag.stochastic.context import Context, structured
 from auglag.stochastic.curvature import FullBatchSolver, GaussNewton
 from auglag.stochastic.derivatives import check_derivatives as compare
 from auglag.stochastic.fused import Backend
@@ -30,7 +30,7 @@ from auglag.stochastic.progress import Table
 from auglag.stochastic.result import StochasticResult
 from auglag.stochastic.run import Run
 from auglag.stochastic.settings import Settings, resolve
-from auglag.stochastic.tuning import TUNING
+from auglag.stochastic.single_loop import SingleLoop
 from auglag.strategy.hooks import Hooks
 
 
@@ -38,7 +38,7 @@ def minimize(
     problem: StochasticProblem,
     x0: Any = None,
     *,
-    method: str | Method | GaussNewton | FullBatchSolver = "auto",
+    method: str | Method | GaussNewton | FullBatchSolver | SingleLoop = "auto",
     variant: str | None = None,
     preset: str | None = None,
     epochs: Any = None,
@@ -75,7 +75,8 @@ def minimize(
         structure and up to 1500 variables (should that get stuck, "lbfgs" begins again at x0), "lbfgs" for more
         variables or no structure (both evaluate full batches, and start on samples where there are many more rows than
         variables), "lbfgs" on larger and larger samples for samplers, "pstorm" for iterators of batches. "sgd",
-        "pstorm", "svrg" are sampled methods under Algorithm 2; an object such as `SGD(step=InverseSqrt(3.0),
+        "pstorm", "svrg" are sampled methods under Algorithm 2; "single-loop" makes up to 20 passes of sampled steps
+        in which multipliers move too, and then goes on with full batches; an object such as `SGD(step=InverseSqrt(3.0),
         batch=64)`, or one of your own class, does as well.
     variant : str
         "adaptive-full" (Algorithm 1, the default), "always-full", "adaptive-short", "always-short".
@@ -198,8 +199,7 @@ def choose(problem: StochasticProblem) -> str:
     """The name of the method with the fewest passes that the problem allows."""
     if not problem.finite_data:
         return "pstorm" if _iterated(problem) else "lbfgs"
-    structured = all(block.has_curvature for block in problem.blocks) and isinstance(problem.g, Zero | SquaredL2)
-    return "gauss-newton" if structured and problem.n <= TUNING.gauss_newton_variables else "lbfgs"
+    return "gauss-newton" if structured(problem) else "lbfgs"
 
 
 def _refuse(problem: StochasticProblem, settings: Settings) -> None:
@@ -213,8 +213,10 @@ def _refuse(problem: StochasticProblem, settings: Settings) -> None:
             raise InputError(
                 f"method='gauss-newton' needs g = 0 or SquaredL2, got {problem.g!r:.60}; 'lbfgs' takes any g"
             )
-    if isinstance(method, FullBatchSolver) and _iterated(problem):
-        raise InputError("method='lbfgs' needs data= or sampler=; an iterator of batches takes 'sgd' or 'pstorm'")
+    if isinstance(method, FullBatchSolver | SingleLoop) and _iterated(problem):
+        raise InputError(
+            f"method={method.name!r} needs data= or sampler=; an iterator of batches takes 'sgd' or 'pstorm'"
+        )
 
 
 def _iterated(problem: StochasticProblem) -> bool:

@@ -15,6 +15,9 @@ from auglag.algorithm.rules import History
 from auglag.algorithm.status import Status
 from auglag.certificate import Certificate, certificate
 from auglag.errors import CheckpointError, InputError
+from auglag.single_loop.engine import EngineState
+from auglag.single_loop.schedule import Round
+from auglag.single_loop.steps import ScaledState
 from auglag.stochastic.algorithm2 import InnerState
 from auglag.stochastic.context import Context, State
 from auglag.stochastic.course import Best, Driver
@@ -28,6 +31,8 @@ from auglag.stochastic.nested import Start, begin_at, go_on, nested_start
 from auglag.stochastic.problem import Evaluation, StochasticProblem
 from auglag.stochastic.reporting import Ending, advice, message
 from auglag.stochastic.result import StochasticResult
+from auglag.stochastic.single_loop import SingleLoop
+from auglag.stochastic.single_loop_run import Sampled, SampledState
 from auglag.stochastic.stage import Stage
 from auglag.stochastic.tuning import TUNING
 from auglag.strategy.hooks import give_best, result_of_run
@@ -46,7 +51,9 @@ class Run(Driver[StochasticLagrangian, FullTest]):
                 raise CheckpointError(
                     "a run on an iterator of batches cannot be resumed: the iterator cannot be wound back"
                 )
-            state = frame.load(context.hooks.resume, State, Start, InnerState, Memory)
+            state = frame.load(
+                context.hooks.resume, State, Start, InnerState, Memory, SampledState, EngineState, ScaledState, Round
+            )
             tests_on = context.sample(state.times)
         else:
             tests_on, start = context.sample(1), context.start
@@ -71,6 +78,8 @@ class Run(Driver[StochasticLagrangian, FullTest]):
     def _go_on(self) -> None:
         """Where a saved state stood; the values that the interrupted run knew are not counted again."""
         state = self.state
+        if state.sampled is not None:
+            return
         if state.inner is not None:
             self.inner.memory = state.inner
         inside = state.inner.v if isinstance(state.inner, InnerState) else None
@@ -90,7 +99,7 @@ class Run(Driver[StochasticLagrangian, FullTest]):
 
     def _course(self) -> Status:
         context, state = self.context, self.state
-        if context.hooks.resume is None:
+        if context.hooks.resume is None or state.sampled is not None:
             self._begin()
         status = self._algorithm1()
         if status is Status.STUCK and context.rescue and not state.attempt:
@@ -117,6 +126,8 @@ class Run(Driver[StochasticLagrangian, FullTest]):
                 context.hooks.say,
             )  # fmt: skip
             self.inner.forget()
+        if isinstance(settings.method, SingleLoop) and not state.attempt and state.times == 1:
+            self._single_loop(settings.method)
         start, first = state.start, self.full.at(state.start.x)
         if not first.finite:
             raise InputError("f, c and their gradients must be finite at x0, got NaN or inf")
@@ -126,6 +137,14 @@ class Run(Driver[StochasticLagrangian, FullTest]):
         violation = float(np.linalg.norm(test.c if start.beta is not None else context.problem.violation(first.c)))
         state.history = History(first.f, violation, settings.negligible * context.tol)
         self.tested(test, p=0, steps=0, accepted=False, k=0)
+
+    def _single_loop(self, method: SingleLoop) -> None:
+        """Sampled steps; they lead to another start."""
+        context, state = self.context, self.state
+        steps = Sampled(method, context.problem, self.meter, lambda i: context.rng(f"single loop {i}"), self.save)
+        state.sampled = steps.begin(state.start, state.sampled)
+        steps.run()
+        state.start, state.sampled = steps.end(self.full), None
 
     def _algorithm1(self) -> Status:
         context, settings, start = self.context, self.context.settings, self.state.start

@@ -22,11 +22,12 @@ from auglag.errors import InputError, OptionError, require_positive
 from auglag.stochastic.controllers import AdaptiveEpochs, Controller, FixedEpochs
 from auglag.stochastic.curvature import FullBatchSolver, GaussNewton
 from auglag.stochastic.methods import METHODS, SGD, SVRG, Method, PStorm
+from auglag.stochastic.single_loop import SingleLoop
 from auglag.stochastic.steps import ConstantStep, InverseSqrt
 from auglag.strategy.settings import VARIANTS
 
 #: What `method=` may be by name, beside "auto".
-NAMES = (*METHODS, "gauss-newton", "lbfgs")
+NAMES = (*METHODS, "single-loop", "gauss-newton", "lbfgs")
 
 
 @final
@@ -52,7 +53,7 @@ class Tracking(ToleranceRule):
         return max(eta, 1e-300)
 
 
-Solver = Method | GaussNewton | FullBatchSolver
+Solver = Method | GaussNewton | FullBatchSolver | SingleLoop
 
 
 @final
@@ -114,6 +115,7 @@ DEFAULTS: dict[str, Settings] = {
     "svrg": Settings(method=SVRG()),
     "gauss-newton": Settings(method=GaussNewton(), slacks="closed"),
     "lbfgs": Settings(method=FullBatchSolver(), slacks="closed"),
+    "single-loop": Settings(method=SingleLoop(), slacks="closed"),
 }
 
 
@@ -192,7 +194,7 @@ def _hint(name: object, known: Iterable[str]) -> str:
 
 
 def _object(method: Any) -> Solver:
-    if isinstance(method, Method | GaussNewton | FullBatchSolver):
+    if isinstance(method, Solver):
         return method
     written = f"the class {method.__name__}: write {method.__name__}()" if isinstance(method, type) else repr(method)
     raise InputError(f"method must be a name or a Method object, got {written:.80}")

@@ -60,6 +60,11 @@ class Tuning:
     #: Step of the differences in it, in units of 1 + ||v||: near eps^(1/3), where rounding and curvature balance.
     lipschitz_step: float = 1e-5
 
+    # ----------------------------------------------------------------------------------------------------- single loop
+    #: Where nothing follows the sampled steps, their point is tested with so small a share of the penalty that y + beta
+    #: c is y, which was fitted.
+    last_penalty: float = 1e-6
+
     # ---------------------------------------------------------------------------------------- full batches: L-BFGS
     #: Pairs that L-BFGS remembers: rows are dear here and vectors cheap. By trial.
     lbfgs_pairs: int = 60

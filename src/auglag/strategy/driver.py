@@ -253,7 +253,8 @@ class Run:
             y = context.form.own_y(given) if given is not None else np.zeros(context.form.m)
             solved = meets_tolerance(context, state, z, y)
             begin(context, state, z, y)
-            if not solved or given is not None or not math.isfinite(task.scale_free):
+            looks = task.settings.units and math.isfinite(task.scale_free)  # whether variables have another size
+            if not solved or given is not None or not looks:
                 return solved
             y = context.form.own_y(task.judge.measure(x, None).multipliers) if context.form.m else y
             beta = context.rules.penalty.next(state.history)

@@ -33,7 +33,7 @@ class Settings:
     presolve: bool = True  #: rows that are empty, bounds, or multiples of others are taken off during the run
     weights: tuple[float, ...] = ()  #: the penalty of row i is beta times its weight; empty: 1 for all
     acceleration: SQP | None = field(default_factory=SQP)  #: None: Algorithm 1 alone
-    units: bool = True  #: with scaling, variables of unusual size get units of their own
+    units: bool = True  #: sizes of variables, f and rows that are unusual are looked for, and with scaling get units
     restoration: bool = True  #: look for a feasible point when the violation does not fall
     gives_up: bool = True  #: end a run with constraints that gets nowhere, or whose objective seems to have no bound
     restarts: int = 7  #: most other starts, with acceleration, if no solution is found from x0

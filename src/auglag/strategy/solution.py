@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from auglag._norms import highest, largest, some
 from auglag._typing import Vector
 from auglag.kkt import Curvature, Memory, Tangent
 from auglag.kkt.linear.base import Indices
@@ -31,10 +32,12 @@ class Sides:
     @property
     def any_weak(self) -> bool:
         """Whether something is touched that no multiplier holds."""
-        return bool(self.weak.any() or self.weak_rows.size)
+        return some(self.weak) or self.weak_rows.size > 0
 
     def all_held(self) -> Sides:
         """The same, with everything held that is touched."""
+        if not self.any_weak:
+            return self
         free = self.free[self.weak[self.free] == 0]
         rows = np.union1d(self.rows, self.weak_rows).astype(np.intp)
         return Sides(free, rows, np.zeros_like(self.weak), self.weak_rows[:0])
@@ -64,11 +67,12 @@ class Solution:
     @property
     def size(self) -> float:
         """The unit of lengths: max(1, |z|)."""
-        return max(1.0, float(np.max(np.abs(self.z), initial=0.0)))
+        return max(1.0, largest(self.z))
 
     def inside(self, z: Vector) -> Vector:
         """z within the bounds."""
-        return np.clip(z, *self.form.bounds)
+        inside: Vector = z.clip(*self.form.bounds)
+        return inside
 
     def reflected(self, z: Vector) -> Vector:
         """z within the bounds, thrown back where it is beyond them."""
@@ -92,8 +96,8 @@ class Solution:
         near = math.sqrt(min(max(self.residual, tuning.activity_least), tuning.activity_largest))
         slope, c = point.lagrangian_gradient(self.y), point.c
         pulls = np.abs(self.y) * row_norms(jacobian) if form.m else np.zeros(0)
-        largest = max(float(np.max(np.abs(point.grad), initial=0.0)), float(np.max(pulls, initial=0.0)))
-        least = max(near * largest, form.scaling.sf * self.tol)
+        strongest = max(largest(point.grad), highest(pulls))
+        least = max(near * strongest, form.scaling.sf * self.tol)
         lower, upper = form.bounds
         reach = near * np.maximum(1.0, np.abs(z))
         low, high = z - lower <= reach, upper - z <= reach

@@ -60,7 +60,7 @@ def fit(
     checkpoint: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
 ) -> TrainingResult:
-    """Train a model under constraints: Algorithm 1 outside, Algorithm 2 (or full-batch L-BFGS) inside.
+    """Train a model under constraints: Algorithm 1 outside, Algorithm 2 or full-batch L-BFGS inside; or a single loop.
 
     Parameters
     ----------
@@ -80,8 +80,9 @@ def fit(
     method : str, object or factory
         "auto": "lbfgs" where full batches are affordable and the model has no dropout or batch norm in training mode
         (with many rows after a few passes of sampled Adam, and `result.method` says so), else "adam"; with norms as
-        prox terms "svrg" or "sgd"; `batch` and `epochs` ask for a sampled method. "lbfgs" evaluates full batches and is
-        no stochastic method; "svrg", "sgd", "pstorm" and "adam" are sampled. A factory such as
+        prox terms "svrg" or "sgd"; `batch` and `epochs` ask for a sampled method. "single-loop" moves multipliers with
+        every sampled step, for budgets of a few passes; full batches follow where 15 or more are allowed. "lbfgs"
+        evaluates full batches and draws no samples; "svrg", "sgd", "pstorm" and "adam" are sampled. A factory such as
         `lambda params: torch.optim.AdamW(params, lr=1e-3)` makes any optimiser the method.
     tol : float
         Success means certificate.residual <= tol.

@@ -20,6 +20,7 @@ import torch
 from auglag.errors import InputError
 from auglag.torch.constraints import Constraint
 from auglag.torch.loop import AugmentedLagrangian
+from auglag.torch.single_loop_own import SingleLoop
 
 try:
     from lightning.pytorch.callbacks import Callback
@@ -35,7 +36,9 @@ class Constrained(Callback):
     """Runs `AugmentedLagrangian` inside a Lightning training: the module uses `self.al.loss(loss, values)`.
 
     Tests stream through `data`, by default the trainer's training dataloader. Scalars are logged under "auglag/", and
-    training stops when R <= tol. The state goes into Lightning's checkpoints.
+    training stops when R <= tol. The state goes into Lightning's checkpoints. With method="single-loop", `SingleLoop`
+    takes its place: multipliers move with every step, there are no tests, and training ends as the trainer says, at the
+    average of the last iterates.
     """
 
     def __init__(
@@ -46,13 +49,16 @@ class Constrained(Callback):
         data: Any = None,
         tol: float = 1e-3,
         epochs: Any = None,
+        method: str = "double-loop",
     ) -> None:
         super().__init__()
+        if method not in ("double-loop", "single-loop"):
+            raise InputError(f"method must be 'double-loop' or 'single-loop', got {method!r}")
         if not callable(evaluate):
             raise InputError(f"evaluate must be a function of (module, batch), got {type(evaluate).__name__}")
         self.constraints, self.evaluate, self.data = dict(constraints), evaluate, data
-        self.tol, self.epochs = tol, epochs
-        self.al: AugmentedLagrangian | None = None
+        self.tol, self.epochs, self.method = tol, epochs, method
+        self.al: AugmentedLagrangian | SingleLoop | None = None
         self._saved: dict[str, Any] | None = None
         self._seen = 0  #: steps of the optimiser, as Lightning counts them
 
@@ -60,9 +66,14 @@ class Constrained(Callback):
         """The module is on its device and has its optimiser now."""
         if len(trainer.optimizers) != 1:
             raise InputError(f"Constrained needs exactly one optimiser, got {len(trainer.optimizers)}")
-        self.al = AugmentedLagrangian(
-            pl_module, self.constraints, optimizer=trainer.optimizers[0], tol=self.tol, epochs=self.epochs
-        )
+        if self.method == "single-loop":
+            self.al = SingleLoop(
+                pl_module, self.constraints, optimizer=trainer.optimizers[0], per_pass=_steps_per_pass(trainer)
+            )
+        else:
+            self.al = AugmentedLagrangian(
+                pl_module, self.constraints, optimizer=trainer.optimizers[0], tol=self.tol, epochs=self.epochs
+            )
         # Kept out of the module's own attributes, which would make a cycle of modules of it.
         object.__setattr__(pl_module, "al", self.al)
         self._seen = trainer.global_step
@@ -76,14 +87,27 @@ class Constrained(Callback):
             return
         self._seen = trainer.global_step
         self.al.step()
+        if isinstance(self.al, SingleLoop):
+            if self.al.steps and self.al.steps % (self.al.per_pass or trainer.log_every_n_steps) == 0:
+                self._log(trainer, self.al)
+            return
         if self.al.due:
             self.al.test(self.evaluate, self.data if self.data is not None else trainer.train_dataloader)
-            scalars = {f"auglag/{name}": value for name, value in self.al.scalars().items()}
-            if trainer.logger is not None:
-                trainer.logger.log_metrics(scalars, step=trainer.global_step)
-            trainer.callback_metrics.update({name: torch.tensor(value) for name, value in scalars.items()})
+            self._log(trainer, self.al)
         if self.al.done:
             trainer.should_stop = True
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """A single loop ends at the average of its last iterates."""
+        if isinstance(self.al, SingleLoop):
+            self.al.settle()
+
+    @staticmethod
+    def _log(trainer: Any, al: AugmentedLagrangian | SingleLoop) -> None:
+        scalars = {f"auglag/{name}": value for name, value in al.scalars().items()}
+        if trainer.logger is not None:
+            trainer.logger.log_metrics(scalars, step=trainer.global_step)
+        trainer.callback_metrics.update({name: torch.tensor(value) for name, value in scalars.items()})
 
     def state_dict(self) -> dict[str, Any]:
         return {} if self.al is None else self.al.state_dict()
@@ -91,3 +115,11 @@ class Constrained(Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """From Lightning's checkpoints; taken up when the fit starts."""
         self._saved = state_dict or None
+
+
+def _steps_per_pass(trainer: Any) -> int | None:
+    """Steps of the optimiser in which every row is seen once; None if not known."""
+    batches = trainer.num_training_batches
+    if not (isinstance(batches, int) and batches >= 1):
+        return None
+    return max(1, batches // int(trainer.accumulate_grad_batches))

@@ -34,18 +34,18 @@ class Metric(Protocol):
         """The present rate, relative to the largest one so far."""
         ...
 
-    def longest(self) -> float | None:
+    def longest(self) -> Any:
         """The most that a step changes a parameter by, at the largest rate; None: as much as the gradient says."""
         ...
 
 
-def scaled_steps(variables: Variables, prox: ProxMap, rate: float) -> ScaledSteps:
+def scaled_steps(variables: Variables, prox: ProxMap, rate: float, adapt: bool) -> ScaledSteps:
     """The steps of `fit`; tensors with a norm as prox term have one scale each."""
     ends = list(itertools.accumulate(variables.sizes))
     norms = [i for i, term in enumerate(prox.terms) if term is not None and not term.scale_free]
     x = torch.zeros(variables.n, dtype=variables.dtype, device=variables.device)
     shared = [slice(ends[i] - variables.sizes[i], ends[i]) for i in norms]
-    return ScaledSteps(torch, x, rate, shared, float(torch.finfo(variables.dtype).tiny))
+    return ScaledSteps(torch, x, rate, shared, adapt=adapt, tiny=float(torch.finfo(variables.dtype).tiny))
 
 
 def prox_(steps: ScaledSteps, prox: ProxMap, x: Tensor) -> None:

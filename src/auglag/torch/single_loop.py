@@ -155,7 +155,7 @@ class Core:
         state.averaged += 1
         state.average = averaged(state.average, x, state.averaged)
 
-    def _calibrate(self, found: Tensor, rows: Sequence[int], matrix: Tensor, longest: float | None) -> None:
+    def _calibrate(self, found: Tensor, rows: Sequence[int], matrix: Tensor, longest: Any) -> None:
         """New rows of the Jacobian join the average, and the penalties follow."""
         state, engine, wide = self.state, self.engine, self.variables.wide
         assert engine is not None

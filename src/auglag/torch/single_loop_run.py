@@ -31,7 +31,9 @@ Tensor = Any
 class SingleLoopMethod:
     """method="single-loop" of `fit`: multipliers and penalties move with every step, then full batches to `tol`.
 
-    `rate` is that of the scaled steps at the start, in units of the parameters; it falls linearly to zero over a round.
+    `rate` is that of the scaled steps at the start, in units of the parameters. With `adapt` it grows while gradients
+    point where the last steps went and shrinks where they point back, by a factor of 10 at most; and it falls linearly
+    to zero over a round.
     `batch` None: chosen so that a round has about 250 steps. `full` says whether full-batch L-BFGS follows (None: where
     a pass is affordable, the model has no dropout or batch norm in training mode, and at least 15 passes are allowed);
     without it, rounds of sampled steps follow each other, each twice as long. `rule` moves the common factor of the
@@ -41,6 +43,7 @@ class SingleLoopMethod:
 
     name: ClassVar[str] = "single-loop"
     rate: float = RATE
+    adapt: bool = True
     batch: int | None = None
     full: bool | None = None
     rule: PenaltyRule | None = None
@@ -90,7 +93,7 @@ class Sampled:
         self.method, self.full, self.source, self.prox = method, full, source, prox
         self.ledger, self.seed, self.exhausted, self.save = ledger, seed, exhausted, save
         self.functions, self.variables, self.team = full.functions, full.variables, full.team
-        self.steps = scaled_steps(self.variables, prox, method.rate)
+        self.steps = scaled_steps(self.variables, prox, method.rate, method.adapt)
 
     def begin(self, passes: float, y: Vector) -> SampledState:
         """The state before the first step."""
@@ -236,7 +239,7 @@ class Sampled:
 
     def scales(self) -> Tensor:
         """The step matrix at its full rate: the first metric of full batches."""
-        return self.steps.scales() * self.method.rate
+        return self.steps.scales() * self.steps.state.rate
 
     def finish(self) -> None:
         """No step follows: what only steps need is dropped."""

@@ -59,7 +59,8 @@ class Factor(ABC):
         """
 
     def roughly(self, b: Vector, enough: float) -> tuple[Vector, float]:
-        """x with K x = b, refined only until its residual, relative to |b| + |x|, is `enough`; and that residual.
+        """x with K x = b, refined only until its residual, relative to |b|, is `enough`; and the residual relative to
+        |b| + |x|.
 
         What `solve` does beyond that may cost several times as much. Solvers without refinement report 0.
         """

@@ -34,21 +34,21 @@ def refined(b: Vector, solve: Callable[[Vector], Vector], product: Callable[[Vec
 def refined_roughly(
     b: Vector, solve: Callable[[Vector], Vector], product: Callable[[Vector], Vector], enough: float
 ) -> tuple[Vector, float]:
-    """The solution by an approximate inverse, refined until its residual relative to |b| + |x| is `enough` or does not
-    fall; and that residual."""
+    """The solution by an approximate inverse, refined until its residual relative to |b| is `enough` or does not fall;
+    and its residual relative to |b| + |x|."""
     size = float(np.max(np.abs(b), initial=0.0))
     best, error, residual, x = b, np.inf, b, np.zeros(b.size)
     for _ in range(tuning.TUNING.refinements):
         x = x + solve(residual)
         residual = b - product(x)
-        scale = size + float(np.max(np.abs(x), initial=0.0))
-        now = float(np.max(np.abs(residual), initial=0.0)) / scale if scale else 0.0
+        now = float(np.max(np.abs(residual), initial=0.0))
         if not now < error:
             break
         best, error = x, now
-        if now <= enough:
+        if now <= enough * size:
             break
-    return best, error
+    scale = size + float(np.max(np.abs(best), initial=0.0))
+    return best, error / scale if scale else 0.0
 
 
 def probe(size: int) -> Vector:

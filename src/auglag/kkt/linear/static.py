@@ -129,26 +129,24 @@ class StaticFactor(PlainFactor):
     again: nobody has to know in which order factors are used.
     """
 
-    __slots__ = ("_data", "_engine", "_exchanged", "_lower", "_regular", "_triangle", "_upper")
+    __slots__ = ("_data", "_engine", "_exchanged", "_regular", "_triangle")
 
     def __init__(self, engine: Engine, triangle: Triangle, data: Vector, n: int, soft: float | None) -> None:
         self._engine, self._triangle, self._data = engine, triangle, data
         self._exchanged: Any = None
-        self._upper = triangle.matrix(data)
-        self._lower = self._upper.T
-        self._regular = self._upper
+        self._regular = data  #: the entries of the matrix that is factorised
         if soft != 0.0:
             least = tuning.TUNING.regularisation
             added = np.full(triangle.size, least)
             added[n:] = -np.maximum((least if soft is None else soft) + data[triangle.diagonal[n:]], 0.0)
             changed = data.copy()
             changed[triangle.diagonal] += added
-            self._regular = triangle.matrix(changed)
+            self._regular = changed
         self.negative = self._factorise()
 
     def _factorise(self) -> int | None:
         self._engine.owner = self
-        return self._engine.factor(self._regular) if np.isfinite(self._data).all() else None
+        return self._engine.factor(self._triangle.lent(self._regular)) if np.isfinite(self._data).all() else None
 
     def once(self, b: Vector) -> Vector:
         """By the factors as they are."""
@@ -170,9 +168,8 @@ class StaticFactor(PlainFactor):
         """Whether the factors are those of the matrix, so that the inertia is: with tiny pivots they need not be."""
         if self.negative is None:
             return False
-        b, of = probe(self.size), self._regular
-        x = self.once(b)
-        residual = of @ x + of.T @ x - of.data[self._triangle.diagonal] * x - b
+        b = probe(self.size)
+        residual = self._triangle.product(self._regular, self.once(b)) - b
         return bool(np.max(np.abs(residual), initial=0.0) <= tuning.TUNING.trusted_residual)
 
     def solve(self, b: Vector) -> Vector:
@@ -181,7 +178,7 @@ class StaticFactor(PlainFactor):
             return np.full(b.size, np.nan)
         x, error = refined(b, self.once, self.product)
         poor = tuning.TUNING.poor_residual * float(np.max(np.abs(b), initial=0.0))
-        return x if error <= poor or self._regular is self._upper else self._better(b, x, error)
+        return x if error <= poor or self._regular is self._data else self._better(b, x, error)
 
     def _better(self, b: Vector, x: Vector, error: float) -> Vector:
         """The solution by SuperLU's factors with row exchanges, if it is better than x."""
@@ -204,4 +201,4 @@ class StaticFactor(PlainFactor):
         return out
 
     def product(self, x: Vector) -> Vector:
-        return np.asarray(self._upper @ x + self._lower @ x - self._data[self._triangle.diagonal] * x)
+        return self._triangle.product(self._data, x)

@@ -44,6 +44,8 @@ class Triangle:
         counts = np.bincount(unique // self.size, minlength=self.size)
         self.indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
         self.indices = (unique % self.size).astype(np.int32)
+        self._column = self.matrix(np.zeros(self.indices.size))  # its entries are exchanged: making one takes longer
+        self._row = self._column.T
 
     def values(self, h: Vector, j: Vector) -> Vector:
         """The entries of the triangle for the entries of H and J, zeros on the diagonal where H has none."""
@@ -55,6 +57,16 @@ class Triangle:
     def matrix(self, data: Vector) -> Any:
         """The triangle with these entries, as csc."""
         return sparse.csc_array((data, self.indices, self.indptr), shape=(self.size, self.size))
+
+    def product(self, data: Vector, x: Vector) -> Vector:
+        """The whole symmetric matrix with these entries times x."""
+        self._column.data = self._row.data = data
+        return np.asarray(self._column @ x + self._row @ x - data[self.diagonal] * x)
+
+    def lent(self, data: Vector) -> Any:
+        """The triangle with these entries, as csc, until the next call."""
+        self._column.data = data
+        return self._column
 
     def whole(self, data: Vector) -> Any:
         """Both triangles, as csc."""

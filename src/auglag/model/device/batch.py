@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from auglag.algorithm.status import Status
+from auglag.errors import InputError
 from auglag.model.device.linear import Sparse, chosen
 from auglag.model.device.loop import inside
 from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Step, gaps
@@ -103,15 +104,22 @@ class Flat:
         return self._solver.solve(right.reshape(-1)).reshape(right.shape)
 
 
+def slots_for(device: Any, wanted: int | None) -> int:
+    """How many problems a batch on this device solves at a time."""
+    if wanted is not None and wanted < 1:
+        raise InputError(f"slots must be a positive integer, got {wanted!r}")
+    return wanted or (TUNING.batch_slots_cpu if device.platform == "cpu" else TUNING.batch_slots)
+
+
 @final
 class Batch:
     """The compiled parts for `slots` problems at once."""
 
     def __init__(
-        self, program: Program, slots: int, solver: Solver, *, tol: float, scaled_tol: float, steps: int
+        self, program: Program, slots: int, solver: Solver, *, tol: float, scaled_tol: float, steps: int | None = None
     ) -> None:
         self.program, self.slots, self.solver = program, slots, solver
-        self.tol, self.scaled_tol, self.most_steps = tol, scaled_tol, steps
+        self.tol, self.scaled_tol, self.most_steps = tol, scaled_tol, steps or TUNING.batch_steps
         many = (None, 0)
         jit = program.jit
         self._fresh = jit(jax.vmap(self._begin, in_axes=(*many, None, None, None)), static_argnums=4)
@@ -224,7 +232,10 @@ class Batch:
     def _before(self, d: Any, par: Any, s: State) -> tuple[State, Local, Any, Any, Any, Any]:
         """Move, evaluate, test, lower mu, assemble."""
         t, d = TUNING, {**d, "par": par}
-        control = (s.mu, s.least_mu, s.shift, s.soft_factor)
+        lower = jnp.maximum(t.least_mu, t.lower_mu * s.mu)  # where only the residual in the user's units is too large
+        before = jnp.where(s.extra > 0, lower, s.mu)
+        least_mu = jnp.where(s.extra > 0, lower, s.least_mu)
+        control = (before, least_mu, s.shift, s.soft_factor)
         it, at, values, right, slack, numbers = self.program._advance(
             d, s.it, s.step, s.lengths, self._plain(), control
         )
@@ -233,8 +244,6 @@ class Batch:
         met = (facts.error <= self.scaled_tol) & (facts.violation <= self.tol)
         good = met & (facts.residual <= self.tol)
         extra = s.extra + met
-        low = met & (facts.mu <= s.least_mu)
-        least_mu = jnp.where(low, jnp.maximum(t.least_mu, t.lower_mu * s.least_mu), s.least_mu)
         status = jnp.where(s.steps >= self.most_steps, int(Status.ITERATION_LIMIT), RUNNING)
         status = jnp.where(met & (extra > t.extra_steps), int(Status.UNCERTIFIED), status)
         status = jnp.where(good, int(Status.SOLVED), status)

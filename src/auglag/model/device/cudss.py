@@ -7,6 +7,7 @@ their own, so that the device is synchronised before and after every phase.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import time
@@ -63,6 +64,9 @@ class Library:
         """The library, loaded once; `MissingExtra` where it is not installed."""
         if cls._loaded is None:
             folders = _folders()
+            for name in ("libcublasLt.so.13", "libcublas.so.13", "libcublasLt.so.12", "libcublas.so.12"):
+                with contextlib.suppress(MissingExtra):  # cuDSS finds it by itself where pip put both
+                    _open(name, [folder / name for folder in folders], [])
             solver = _open("cuDSS", [folder / "libcudss.so.0" for folder in folders], ["libcudss.so.0"])
             names = ["libcudart.so.13", "libcudart.so.12", "libcudart.so"]
             runtime = _open("the CUDA runtime", [folder / name for name in names for folder in folders], names)
@@ -99,6 +103,7 @@ def _folders() -> list[Path]:
 
 
 def _open(what: str, paths: list[Path], names: list[str]) -> Any:
+    reason: Exception | str = "not found"
     for path in [*(str(path) for path in paths if path.exists()), *names]:
         try:
             return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)

@@ -18,7 +18,7 @@ import numpy as np
 
 from auglag.algorithm.status import Status
 from auglag.model.device.linear import Sparse
-from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Step, gaps, soft_of
+from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Step, gaps, soft_number
 from auglag.model.device.tuning import TUNING
 
 Watch = Callable[[int, Facts], bool]
@@ -82,11 +82,13 @@ class Loop:
         self.mu, self.shift, self.last_shift, self.soft_factor = TUNING.first_mu, 0.0, 0.0, 1.0
         self.filter: list[tuple[float, float]] = []
         self.lengths: list[float] = []
-        self.repairs = 0
+        self.repairs, self.hopeless = 0, False
         self.largest_theta = self.small_theta = math.inf
-        self.entries, self.elastic_before, self.met_at = 0, math.inf, -1
+        self.entries, self.elastic_before = 0, math.inf
+        self.met_at = self.sharpened_at = -1
+        self.last_residual = math.inf
         m = program.m
-        self.elastic = Elastic(jnp.zeros(()), jnp.zeros(m), jnp.ones(()))
+        self.elastic, self.is_elastic = Elastic(jnp.zeros(()), jnp.zeros(m), jnp.ones(())), False
         self.rho = TUNING.first_penalty
         self.zero = self._still()
         self.count = 0
@@ -154,7 +156,7 @@ class Loop:
             status = self._verdict(self.count, facts, time.perf_counter() - begun)
             if status is not None:
                 return status
-            if self._outer(facts, it):
+            if self._outer(facts, it) or self._sharpened(facts):
                 continue
             self._follow(facts)
             self.count += 1
@@ -172,7 +174,7 @@ class Loop:
 
     def _infeasible(self, facts: Facts) -> bool:
         """Whether the elastic form ended with a violation that no penalty made smaller."""
-        return bool(self.elastic.on) and facts.elastic > math.sqrt(self.scaled_tol)
+        return self.is_elastic and facts.elastic > math.sqrt(self.scaled_tol)
 
     def _advance(self, it: Iterate, step: Iterate, lengths: Any) -> Any:
         begun = time.perf_counter()
@@ -188,18 +190,21 @@ class Loop:
             return Status.STOPPED
         if not all(map(math.isfinite, (facts.f, facts.dual, facts.primal, facts.phi))):
             return Status.NON_FINITE
-        feasible = not self.elastic.on or facts.elastic <= self.scaled_tol
+        feasible = not self.is_elastic or facts.elastic <= self.scaled_tol
         if facts.error <= self.scaled_tol and facts.violation <= self.tol and feasible:
             if self.met_at < 0:
                 self.met_at, self.times.met = count, seconds
             if facts.residual <= self.tol:
                 return Status.SOLVED
-            if count - self.met_at >= t.extra_steps or self.least_mu <= t.least_mu:
+            slow = self.mu <= t.least_mu and facts.residual > t.extra_leaves * self.last_residual
+            again = self.sharpened_at == count  # the same iterate, with another mu
+            self.last_residual = facts.residual
+            if count - self.met_at >= t.extra_steps or (slow and not again):
                 return Status.SOLVED  # the certificate has the last word
-            if facts.mu <= self.least_mu:
-                self.least_mu = max(t.least_mu, t.lower_mu * self.least_mu)
         elif self.met_at >= 0 and count - self.met_at >= t.extra_steps:
             return Status.STUCK
+        if self.hopeless:
+            return Status.INFEASIBLE
         if count >= self.steps:
             return Status.ITERATION_LIMIT
         if seconds >= self.seconds:
@@ -210,12 +215,12 @@ class Loop:
         """Whether the last steps were all cut short by sides: the way to the constraints leads along them."""
         t = TUNING
         self.lengths = [*self.lengths[1 - t.jammed_steps :], length]
-        may = not self.elastic.on and self.repairs < t.repairs and facts.theta > self.scaled_tol
+        may = not self.is_elastic and self.repairs < t.repairs and facts.theta > self.scaled_tol
         return may and len(self.lengths) == t.jammed_steps and max(self.lengths) < t.jammed_length
 
     def _otherwise(self, it: Iterate, at: Local, facts: Facts) -> Iterate | None:
         """An iterate to go on from where there is no step: less violated, or of the elastic form; None if none."""
-        if self.elastic.on:
+        if self.is_elastic:
             return it if self._harder() else None
         if facts.violation > self.scaled_tol and self.repairs < TUNING.repairs:
             repaired = self._restored(it, facts)
@@ -266,6 +271,15 @@ class Loop:
             it = it._replace(z=z, u=u)
         return it._replace(y=self._fitted(it))
 
+    def _sharpened(self, facts: Facts) -> bool:
+        """Lower mu where only the residual in the user's units is still too large; True if it was."""
+        t = TUNING
+        if self.met_at < 0 or facts.error > self.scaled_tol or self.sharpened_at == self.count:
+            return False
+        self.mu = self.least_mu = max(t.least_mu, t.lower_mu * facts.mu)
+        self.filter, self.sharpened_at = [], self.count
+        return True
+
     def _follow(self, facts: Facts) -> None:
         """What a new mu, or the first iterate, means for the filter."""
         t = TUNING
@@ -315,7 +329,7 @@ class Loop:
     def _newton(self, it: Iterate, at: Local, values: Any, right: Any, slack: Any) -> Any:
         """Factorise, with shifts until the inertia is that of a minimum: (step, rows, facts, values, shift)."""
         t, p = TUNING, self.program
-        shift, soft, factor = 0.0, float(soft_of(self.mu)) * self.soft_factor, self.soft_factor
+        shift, soft, factor = 0.0, soft_number(self.mu) * self.soft_factor, self.soft_factor
         softened = 0
         while True:
             inertia = self._factor(values)
@@ -414,7 +428,7 @@ class Loop:
     def _enter(self, it: Iterate, at: Local, facts: Facts) -> bool:
         """Go on with the elastic form, from rows that are satisfied by r; False if that was done too often."""
         t = TUNING
-        if self.elastic.on or self.entries >= t.elastic_entries or not self.program.m:
+        if self.is_elastic or self.entries >= t.elastic_entries or not self.program.m:
             return False
         self.entries += 1
         self.times.elastic += 1
@@ -424,7 +438,7 @@ class Loop:
         r = -at.c
         most = t.elastic_largest_multiplier
         yk = jnp.clip(it.y, -most, most)
-        self.elastic = Elastic(jnp.ones(()), yk, jnp.asarray(self.rho))
+        self.elastic, self.is_elastic = Elastic(jnp.ones(()), yk, jnp.asarray(self.rho)), True
         self.elastic_before = float(jnp.max(jnp.abs(r)))
         self._restart()
         self.entered = it._replace(y=yk - self.rho * r, r=r)
@@ -439,17 +453,18 @@ class Loop:
     def _outer(self, facts: Facts, it: Iterate) -> bool:
         """Lines 4 to 6 of Algorithm 1 where a barrier problem of the elastic form is solved; True if it changed."""
         t = TUNING
-        if not self.elastic.on or (facts.mu == self.mu and facts.barrier_error > t.solved_barrier * self.mu):
+        if not self.is_elastic or (facts.mu == self.mu and facts.barrier_error > t.solved_barrier * self.mu):
             return False
         left = facts.elastic
         if left <= t.elastic_ends and self.entries < t.elastic_entries:
-            self.elastic = Elastic(jnp.zeros(()), self.elastic.yk, self.elastic.rho)
+            self.elastic, self.is_elastic = self.elastic._replace(on=jnp.zeros(())), False
             self.mu = facts.mu
             self._restart()
             self.times.log.append(f"elastic ends, {left:.1e}")
             return True
         if left > max(t.elastic_shrinks * self.elastic_before, self.scaled_tol):
             if not self._harder():
+                self.hopeless = True
                 return False
         else:
             self.elastic = self.elastic._replace(yk=it.y)

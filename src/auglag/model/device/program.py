@@ -451,6 +451,11 @@ def soft_of(mu: Any) -> Any:
     return jnp.clip(TUNING.soft_mu * mu, TUNING.soft_least, TUNING.soft_most)
 
 
+def soft_number(mu: float) -> float:
+    """The same on the host."""
+    return min(max(TUNING.soft_mu * mu, TUNING.soft_least), TUNING.soft_most)
+
+
 def kkt_pattern(structure: Structure, fixed: NDArray[np.bool_]) -> tuple[Pattern, Any]:
     """The upper triangle of the KKT matrix without fixed variables, and the place of every contribution in it.
 

@@ -103,7 +103,7 @@ def solve(
         x, y, _ = (np.asarray(part) for part in ready.program.last(data, ended.it))
     x = np.clip(np.where(ready.program.fixed, problem.lower, x), problem.lower, problem.upper)
     check = certificate(problem, x, y)
-    status = ended.status.certified(check.meets(tolerance))
+    status = ended.status.certified(check.meets(tolerance), limited=check.limited(tolerance))
     times = ended.times
     details = {
         "device": device,

@@ -40,8 +40,8 @@ class Tuning:
     falls: int = 4
     #: The last mu is the scaled tolerance divided by this (WB (7): epsilon_tol / 10, and a little less).
     last_mu: float = 11.0
-    #: Where the residual in the user's units is above its tolerance although the scaled error is met, mu goes on by
-    #: `lower_mu` down to `least_mu`. By trial.
+    #: Where the residual in the user's units is above its tolerance although the scaled error is met, mu falls by
+    #: `lower_mu` with every step, down to `least_mu`. By trial.
     lower_mu: float = 0.1
     least_mu: float = 1e-14
     #: Steps go at least this part of the way to the sides, 1 - mu of it for smaller mu (WB (8): tau_min).
@@ -177,6 +177,8 @@ class Tuning:
     most_steps: int = 1000
     #: Steps after the scaled tolerance is met that may be spent on the residual in the user's units. By trial.
     extra_steps: int = 20
+    #: They end where mu is at its least and a step leaves more than this part of the residual. By trial.
+    extra_leaves: float = 0.7
 
 
 TUNING = Tuning()

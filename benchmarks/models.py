@@ -1,0 +1,271 @@
+"""Models as patterns beside CasADi and IPOPT: build time, evaluation time, memory, and whole solves.
+
+    python benchmarks/models.py derivatives            # f, gradient, c, Jacobian and Hessian: seconds an evaluation
+    python benchmarks/models.py solve --sizes 100 1000 # auglag.minimize, the device loop on the CPU, IPOPT (CasADi)
+
+CasADi gets the same model: every local function is translated from its JAX operations and applied to vectors of SX
+symbols, as one would write it by hand. Times are CPU seconds of one thread. Options: --only rocket chain, --device cpu,
+--out results.jsonl, --limit 60 (CPU seconds of a solve).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "models"))
+MESHES = ("torsion", "bearing", "surface")
+
+
+def families() -> dict[str, Any]:
+    import control
+    import meshes
+
+    return {**control.FAMILIES, **meshes.FAMILIES}
+
+
+def side(name: str, size: int) -> int:
+    """The argument of a family that gives about this many variables."""
+    per = {
+        "pendulum": 3,
+        "particle": 5,
+        "rocket": 4,
+        "robot": 9,
+        "catalyst": 3,
+        "glider": 5,
+        "chain": 2,
+        "electrons": 3,
+    }
+    return max(4, round(size**0.5) if name in MESHES else size // per.get(name, 3))
+
+
+def to_casadi(model: Any) -> tuple[Any, Any, Any]:
+    """(x, f, g) as SX expressions of the same model."""
+    import casadi as ca
+    import jax
+
+    from auglag.model.precision import double
+
+    par = np.concatenate(model._par)
+    x, f, g = ca.SX.sym("x", model.n), ca.SX(0), [ca.SX(0)] * model.m
+    rows_of: dict[int, list[Any]] = {}
+    for term in model._terms:
+        if not term.size:
+            continue
+        local = [x[index.tolist()] for index in term.index]
+        numbers = []
+        for constant, place in zip(term.constants, term.places, strict=True):
+            numbers.append(ca.DM(np.broadcast_to(par[place] if constant is None else constant, term.size)))
+        with double():
+            number = jax.ShapeDtypeStruct((), np.float64)
+            k, count = len(local), len(numbers)
+            jaxpr = jax.make_jaxpr(lambda *v, t=term, k=k: t.local(v[:k], v[k:]))(*[number] * (k + count))
+        outputs = interpret(jaxpr.jaxpr, jaxpr.consts, [*local, *numbers])[0]
+        if term.rows is None:
+            f = f + ca.sum1(outputs[0] * ca.DM.ones(term.size))
+            continue
+        for row, values in zip(term.rows, outputs, strict=True):
+            for r, e in zip(row, range(term.size), strict=True):
+                rows_of.setdefault(int(r), []).append(values[e] if values.numel() > 1 else values)
+    for r, parts in rows_of.items():
+        g[r] = sum(parts[1:], parts[0])
+    return x, f, ca.vertcat(*g)
+
+
+def interpret(jaxpr: Any, consts: Any, inputs: list[Any]) -> list[list[Any]]:
+    """A jaxpr on columns: every value is a list of columns, one for each entry."""
+    import casadi as ca
+
+    simple = {
+        "sin": ca.sin,
+        "cos": ca.cos,
+        "exp": ca.exp,
+        "log": ca.log,
+        "sqrt": ca.sqrt,
+        "tan": ca.tan,
+        "abs": ca.fabs,
+    }
+    binary = {
+        "add": lambda a, b: a + b,
+        "sub": lambda a, b: a - b,
+        "mul": lambda a, b: a * b,
+        "div": lambda a, b: a / b,
+    }
+    binary |= {"add_any": lambda a, b: a + b, "pow": lambda a, b: a**b, "max": ca.fmax, "min": ca.fmin}
+    known = {var: [value] for var, value in zip(jaxpr.invars, inputs, strict=True)}
+    known |= {var: [float(v) for v in np.ravel(value)] for var, value in zip(jaxpr.constvars, consts, strict=True)}
+
+    def read(v: Any) -> list[Any]:
+        return [float(e) for e in np.ravel(v.val)] if hasattr(v, "val") else known[v]
+
+    for q in jaxpr.eqns:
+        name, args = q.primitive.name, [read(v) for v in q.invars]
+        size = int(np.prod(q.outvars[0].aval.shape))
+        if "jaxpr" in q.params or "call_jaxpr" in q.params:
+            inner = q.params.get("jaxpr", q.params.get("call_jaxpr"))
+            parts = interpret_inner(inner, args)
+            known.update(zip(q.outvars, parts, strict=True))
+            continue
+        args = [a * size if len(a) == 1 else a for a in args]
+        if name in binary:
+            out = [binary[name](a, b) for a, b in zip(*args, strict=True)]
+        elif name in simple:
+            out = [simple[name](a) for a in args[0]]
+        elif name == "neg":
+            out = [-a for a in args[0]]
+        elif name == "integer_pow":
+            out = [a ** q.params["y"] for a in args[0]]
+        elif name == "square":
+            out = [a * a for a in args[0]]
+        elif name in ("stack", "concatenate"):
+            out = [e for v in q.invars for e in read(v)]
+        elif name in ("reshape", "broadcast_in_dim", "convert_element_type", "squeeze", "copy"):
+            out = args[0]
+        elif name in ("unstack", "split"):
+            known.update({v: [a] for v, a in zip(q.outvars, read(q.invars[0]), strict=True)})
+            continue
+        else:
+            raise NotImplementedError(f"no translation of {name} to CasADi")
+        known[q.outvars[0]] = out
+    return [read(v) for v in jaxpr.outvars]
+
+
+def interpret_inner(inner: Any, args: list[list[Any]]) -> list[list[Any]]:
+    jaxpr, consts = getattr(inner, "jaxpr", inner), getattr(inner, "consts", ())
+    if any(len(a) != 1 for a in args):
+        raise NotImplementedError("a compiled part that takes arrays")
+    return interpret(jaxpr, consts, [a[0] for a in args])
+
+
+def cpu(call: Any, least: float = 0.5) -> float:
+    """CPU seconds of one call."""
+    call()
+    count, begun = 0, time.process_time()
+    while time.process_time() - begun < least:
+        call()
+        count += 1
+    return (time.process_time() - begun) / count
+
+
+def memory() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+
+
+def derivatives(name: str, size: int, kind: str) -> dict[str, Any]:
+    base = memory()
+    begun = time.process_time()
+    model = families()[name](side(name, size))
+    if kind == "model":
+        problem = model.problem()
+        rng = np.random.default_rng(0)
+        x, y = problem.x0 + 0.01, rng.normal(size=problem.m)
+        problem._first(x), problem.hess(x, y)
+        built = time.process_time() - begun
+
+        def first() -> None:
+            problem.forget(x)
+            problem.fill_grad(problem.at(x))
+
+        times = {"first": cpu(first), "second": cpu(lambda: problem.hess(x, y))}
+    else:
+        from auglag.casadi import CasadiProblem
+
+        x_, f, g = to_casadi(model)
+        begun = time.process_time()  # the translation is not CasADi's work
+        source = model.problem()
+        problem = CasadiProblem({"x": x_, "f": f, "g": g})
+        x, y = source.x0 + 0.01, np.random.default_rng(0).normal(size=source.m)
+        built = time.process_time() - begun
+
+        def first() -> None:
+            problem.workspace.kept.clear()
+            problem.f(x), problem.c(x), problem.grad(x), problem.jac(x)
+
+        times = {"first": cpu(first), "second": cpu(lambda: problem.hess(x, y))}
+    return {
+        "family": name,
+        "n": problem.n,
+        "m": problem.m,
+        "kind": kind,
+        "build": built,
+        **times,
+        "MiB": memory() - base,
+    }
+
+
+def solve(name: str, size: int, kind: str, limit: float) -> dict[str, Any]:
+    import auglag
+
+    model = families()[name](side(name, size))
+    budget = auglag.Budget(seconds=limit)
+    line: dict[str, Any] = {"family": name, "n": model.n, "m": model.m, "kind": kind}
+    if kind == "ipopt":
+        import casadi as ca
+
+        problem = model.problem()
+        x, f, g = to_casadi(model)
+        options = {"ipopt": {"print_level": 0, "tol": 1e-8, "max_cpu_time": limit, "sb": "yes"}, "print_time": False}
+        begun = time.process_time()
+        solver = ca.nlpsol("solver", "ipopt", {"x": x, "f": f, "g": g}, options)
+        found = solver(x0=problem.x0, lbx=problem.lower, ubx=problem.upper, lbg=problem.cl, ubg=problem.cu)
+        stats = solver.stats()
+        line |= {"status": stats["return_status"], "steps": stats["iter_count"], "f": float(found["f"])}
+    else:
+        device = None if kind == "minimize" else "cpu"
+        begun = time.process_time()
+        s = model.solve(device=device, budget=budget)
+        line["with compilation"] = time.process_time() - begun
+        begun = time.process_time()
+        s = model.solve(device=device, budget=budget)
+        line |= {"status": s.status.name, "f": s.fun, "residual": s.certificate.residual}
+        line["steps"] = s.iterations if s.result is None else s.result.nit_inner
+    return {**line, "seconds": time.process_time() - begun, "MiB": memory()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["derivatives", "solve", "one"])
+    parser.add_argument("--sizes", nargs="*", type=int, default=[1000, 10_000])
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--kinds", nargs="*")
+    parser.add_argument("--limit", type=float, default=60.0)
+    parser.add_argument("--out")
+    parser.add_argument("--task", help="internal: one measurement in a process of its own")
+    args = parser.parse_args()
+    if args.task:
+        what, name, size, kind = args.task.split(",")
+        call = derivatives(name, int(size), kind) if what == "derivatives" else solve(name, int(size), kind, args.limit)
+        print(json.dumps(call, default=float), flush=True)
+        return
+    kinds = args.kinds or (["model", "casadi"] if args.what == "derivatives" else ["minimize", "device", "ipopt"])
+    for name in args.only or families():
+        for size in args.sizes:
+            if name == "electrons" and size > 1000:
+                continue
+            for kind in kinds:
+                task = ["--task", f"{args.what},{name},{size},{kind}", "--limit", str(args.limit)]
+                command = [sys.executable, __file__, args.what, *task]
+                run = subprocess.run(command, capture_output=True, text=True, check=False)
+                lines = run.stdout.strip().splitlines()
+                last = lines[-1] if lines else json.dumps({"family": name, "kind": kind, "error": run.stderr[-300:]})
+                print(last, flush=True)
+                if args.out:
+                    with open(args.out, "a") as sink:
+                        sink.write(last + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""The single loop with NumPy, as a method by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from auglag.algorithm.rules import PenaltyRule
+from auglag.errors import InputError, require_positive
+from auglag.single_loop.steps import RATE
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SingleLoop:
+    """method="single-loop": up to 20 passes of sampled steps, in which multipliers move too, then full batches.
+
+    `rate` is that of the scaled steps at the start, in units of x; with `adapt` it follows the angles between
+    gradients, by a factor of 10 at most. `batch` None: chosen so that there are about 250 steps. `rule`
+    moves the common factor of the penalties once per pass (None: the paper's, gamma = 1.5, tau = 0.8).
+    With fewer than 15 passes in all, every one of them is sampled.
+    """
+
+    name: ClassVar[str] = "single-loop"
+    rate: float = RATE
+    adapt: bool = True
+    batch: int | None = None
+    rule: PenaltyRule | None = None
+    nested: bool | None = False
+
+    def __post_init__(self) -> None:
+        require_positive(self.rate, "SingleLoop.rate")
+        if self.batch is not None and (
+            isinstance(self.batch, bool) or not (isinstance(self.batch, int) and self.batch >= 1)
+        ):
+            raise InputError(f"SingleLoop.batch must be a positive integer or None, got {self.batch!r}")

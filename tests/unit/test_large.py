@@ -1,0 +1,132 @@
+"""Interior points for large sparse problems: sides, directions, curvature that is learnt, and restoration."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
+
+import auglag
+from auglag.interior.limited_memory import LimitedMemory
+from auglag.interior.sides import Sides, reach
+from auglag.problems.functions import Problem
+from auglag.problems.jacobians import Selection, kind
+from auglag.problems.standard_form import Scaling, StandardForm
+
+
+def form_of(problem):
+    form = StandardForm(problem, Scaling.from_gradients(problem.at(problem.x0)))
+    form.jacobian = kind(problem.at(problem.x0).jac)
+    return form
+
+
+def small_form():
+    """Two variables with three sides, one equation, one row with an upper side."""
+    matrix = sparse.csr_array(np.array([[1.0, 2.0], [3.0, -1.0]]))
+    return form_of(
+        Problem(
+            lambda x: float(x @ x),
+            [0.5, 0.5],
+            jac=lambda x: 2 * x,
+            bounds=Bounds([0.0, -np.inf], [1.0, 2.0]),
+            constraints=LinearConstraint(matrix, [1.0, -np.inf], [1.0, 4.0]),
+        )
+    )
+
+
+def test_sides_are_lists_of_those_that_exist():
+    sides = Sides(small_form())
+    np.testing.assert_array_equal(sides.at_low, [0])
+    np.testing.assert_array_equal(sides.at_high, [0, 1, 2])  # the third is the slack of the second row
+    np.testing.assert_array_equal(sides.high, [1.0, 2.0, 4.0])
+    p, q = sides.gaps(np.array([0.25, 1.5, 3.0]))
+    np.testing.assert_allclose(p, [0.25])
+    np.testing.assert_allclose(q, [0.75, 0.5, 1.0])
+    np.testing.assert_allclose(sides.spread(np.array([1.0]), np.array([10.0, 20.0, 30.0])), [11.0, 20.0, 30.0])
+
+
+def test_the_slope_of_the_barrier_is_its_gradient():
+    sides, mu = Sides(small_form()), 0.3
+    v = np.array([0.25, 1.5, 3.0])
+    slope = sides.slope(*sides.gaps(v), mu)
+    for i in range(3):
+        e = 1e-6 * np.eye(3)[i]
+        assert slope[i] == pytest.approx((sides.barrier(v + e, mu) - sides.barrier(v - e, mu)) / 2e-6, rel=1e-6)
+
+
+def test_steps_stop_at_a_fraction_of_the_way_to_the_nearest_side():
+    assert reach(np.array([1.0, 2.0]), np.array([-4.0, 1.0]), 0.9) == pytest.approx(0.9 / 4)
+    assert reach(np.array([1.0]), np.array([-0.5]), 0.9) == 1.0
+    assert reach(np.zeros(0), np.zeros(0), 0.9) == 1.0
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_learnt_curvature_is_positive_and_exact_along_the_last_step(negative):
+    """The secant equation holds for a convex function; a concave one is damped, and leaves the matrix positive."""
+    rng, n = np.random.default_rng(0), 30
+    true = np.diag(rng.uniform(0.5, 3.0, n)) * (-1.0 if negative else 1.0)
+    learnt = LimitedMemory(n)
+    for _ in range(15):
+        s = rng.standard_normal(n)
+        learnt.learn(s, true @ s)
+    full = learnt.hessian().toarray()
+    assert np.linalg.eigvalsh(full).min() > 0.0
+    if not negative:
+        np.testing.assert_allclose(full @ s, true @ s, atol=1e-8)
+
+
+def test_a_part_of_a_sparse_matrix_is_found_once_and_follows_a_new_pattern():
+    rng = np.random.default_rng(0)
+    rows, columns = np.array([0, 3, 4]), np.array([1, 2, 5])
+    part = Selection(rows, columns)
+    one = sparse.random_array((6, 7), density=0.4, rng=rng, format="csr")
+    two = sparse.csr_array((2.0 * one.data, one.indices, one.indptr), shape=one.shape)
+    for matrix in (one, two, sparse.random_array((6, 7), density=0.6, rng=rng, format="csc"), one):
+        np.testing.assert_array_equal(part.of(matrix).toarray(), matrix.toarray()[np.ix_(rows, columns)])
+
+
+def transport(n, hessians):
+    """A chain of n tanks: nonlinear balances, bounded flows, one fixed variable; sparse derivatives."""
+    i = np.arange(n - 1)
+
+    def c(x):
+        return x[1:] - x[:-1] + 0.1 * np.sin(x[:-1]) - 0.05
+
+    def jac(x):
+        values = np.concatenate([np.ones(n - 1), -1.0 + 0.1 * np.cos(x[:-1])])
+        return sparse.csr_array((values, (np.tile(i, 2), np.concatenate([i + 1, i]))), shape=(n - 1, n))
+
+    def hess(x, v):
+        return sparse.diags_array(np.append(-0.1 * np.sin(x[:-1]) * v, 0.0), format="csr")
+
+    row = NonlinearConstraint(c, -0.02, 0.02, jac=jac, **({"hess": hess} if hessians else {}))
+    lower, upper = np.full(n, -1.0), np.full(n, 2.0)
+    lower[0] = upper[0] = 0.3
+    more = {"hess": lambda x: sparse.diags_array(np.full(n, 2.0), format="csr")} if hessians else {}
+    target = np.linspace(0.0, 3.0, n)
+    return {
+        "fun": lambda x: float((x - target) @ (x - target)),
+        "x0": np.full(n, 0.3),
+        "jac": lambda x: 2 * (x - target),
+        "bounds": Bounds(lower, upper),
+        "constraints": row,
+        **more,
+    }
+
+
+@pytest.mark.parametrize("solver", ["auto", "superlu"])
+def test_with_and_without_hessians_the_same_solution_is_found(solver):
+    with_them = auglag.minimize(**transport(700, True), linear_solver=solver)
+    without = auglag.minimize(**transport(700, False), linear_solver=solver)
+    assert with_them.success, with_them.message
+    assert without.success, without.message
+    assert with_them.fun == pytest.approx(without.fun, rel=1e-7)
+    assert with_them.nhev <= 40
+    assert with_them.x[0] == 0.3
+
+
+def test_rows_without_a_common_point_end_without_success():
+    n = 600
+    arguments = transport(n, True)
+    arguments["bounds"] = Bounds(np.full(n, -1.0), np.full(n, -0.9))
+    arguments["x0"] = np.full(n, -0.95)
+    assert not auglag.minimize(**arguments, budget=auglag.Budget(seconds=20)).success

@@ -1,0 +1,256 @@
+"""The single loop in R^m: tracked values, penalties, the paper's rule, multipliers, rounds; with NumPy and PyTorch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auglag import Always
+from auglag.single_loop import Engine, batch_rows, first_round, next_round
+from auglag.single_loop.multipliers import fitted
+from auglag.single_loop.schedule import round_of
+from auglag.single_loop.steps import ScaledSteps, averaged
+from auglag.single_loop.tuning import TUNING
+
+
+def engine(m: int, pass_steps: int, **options: Any) -> Engine:
+    """Equalities c = 0."""
+    return Engine(np, np.zeros(m), np.zeros(m), np.zeros(m), pass_steps=pass_steps, **options)
+
+
+@pytest.mark.parametrize("passes", [3, 6])
+def test_with_a_fixed_jacobian_the_tracked_value_is_exact_after_a_pass_however_x_moves(passes: int) -> None:
+    rng = np.random.default_rng(0)
+    J, noise = rng.standard_normal((3, 5)), rng.standard_normal((20, 3))
+    noise -= noise.mean(0)  # of the rows of a pass
+    e, x = engine(3, 20), np.zeros(5)
+    for _ in range(passes):
+        for row in rng.permutation(20):
+            e.track(J @ x + noise[row])
+            move = rng.standard_normal(5)
+            x = x + move
+            e.moved(J @ move, 1.0)
+    assert np.abs(e.tracked - J @ x).max() < 1e-12
+
+
+def test_before_that_its_error_is_the_mean_of_the_noise_in_the_window_and_has_no_drift() -> None:
+    rng = np.random.default_rng(1)
+    J, noise = rng.standard_normal((2, 4)), rng.standard_normal((60, 2))
+    e, x = engine(2, 1000), np.zeros(4)
+    for t in range(60):
+        e.track(J @ x + noise[t])
+        length = min(t + 1, max(TUNING.least_window, math.ceil(TUNING.window * (t + 1))))
+        window = noise[t + 1 - length : t + 1]
+        assert e.tracked - J @ x == pytest.approx(window.mean(0), abs=1e-12)
+        move = rng.standard_normal(4)
+        x = x + move
+        e.moved(J @ move, 1.0)
+
+
+def test_windows_of_more_steps_than_slots_keep_means() -> None:
+    steps = 3 * TUNING.slots
+    e = engine(1, steps)
+    values = np.random.default_rng(2).standard_normal(3 * steps)
+    for v in values:
+        e.track(np.array([v]))
+        e.moved(np.zeros(1), 1.0)
+    assert e.state.ring.shape[0] <= TUNING.slots + 1
+    length = math.ceil(TUNING.window * 3 * steps) // 3 * 3
+    assert e.tracked[0] == pytest.approx(values[-length:].mean(), abs=1e-12)
+
+
+def test_values_that_do_not_depend_on_the_batch_are_taken_as_they_are() -> None:
+    e = engine(2, 10, exact=np.array([True, False]))
+    for v in (1.0, 2.0, 4.0):
+        e.track(np.array([v, v]))
+    assert e.tracked.tolist() == [4.0, pytest.approx(7 / 3)]
+
+
+def test_a_value_that_is_not_finite_is_left_out() -> None:
+    e = engine(1, 10)
+    for v in (1.0, math.nan, 3.0, math.inf):
+        e.track(np.array([v]))
+    assert 1.0 <= e.tracked[0] <= 3.0
+
+
+def test_a_step_is_a_newton_step_on_c_and_the_loop_contracts_as_its_matrix_says() -> None:
+    # c = J x, no objective: x <- x - A J'w. With kappa = 1, theta = 1/4 the eigenvalues are 0 and 3/4.
+    J, A = np.array([[2.0, 1.0, 0.0]]), np.array([0.1, 3.0, 1.0])
+    e, x, sizes = engine(1, 1000), np.ones(3), []
+    for _ in range(40):
+        e.track(J @ x)
+        e.calibrate((J * A) @ J.T)
+        move = -A * (e.weights() @ J)
+        x = x + move
+        e.moved(J @ move, 1.0)
+        sizes.append(abs(float((J @ x)[0])) + abs(float(e.state.y[0])))
+    assert sizes[0] < 1e-12 or sizes[20] / sizes[10] == pytest.approx(0.75**10, rel=0.3)
+    assert sizes[-1] < 1e-4
+
+
+def test_penalties_do_not_depend_on_units_and_share_what_one_step_can_do() -> None:
+    rng = np.random.default_rng(3)
+    J, A = rng.standard_normal((4, 6)), rng.random(6)
+    G = (J * A) @ J.T
+    units = np.array([1.0, 10.0, 0.1, 1000.0])
+    plain, scaled = engine(4, 10), engine(4, 10)
+    for _ in range(30):
+        plain.calibrate(G)
+        scaled.calibrate(units[:, None] * G * units)
+    assert scaled.state.beta * units**2 == pytest.approx(plain.state.beta, rel=1e-6)
+    root = np.sqrt(plain.state.beta)
+    assert np.linalg.eigvalsh(root[:, None] * G * root)[-1] == pytest.approx(1.0, rel=0.02)
+
+
+def test_the_average_goes_along_when_the_steps_change() -> None:
+    J = np.array([[1.0, 0.0], [0.0, 1.0]])
+    e = engine(2, 10)
+    e.calibrate((J * np.array([1e6, 1.0])) @ J.T)
+    e.rescale(np.array([1e-6, 1.0]))
+    e.calibrate((J * np.array([1.0, 1.0])) @ J.T)
+    assert e.state.beta == pytest.approx([1.0, 1.0], rel=1e-6)
+
+
+def test_a_constraint_without_a_gradient_has_no_weight() -> None:
+    e = engine(2, 10)
+    e.track(np.array([1.0, 1.0]))
+    e.calibrate(np.array([[1.0, 0.0], [0.0, 0.0]]))
+    assert e.weights()[0] > 0.1
+    assert abs(e.weights()[1]) < 1e-20
+
+
+def test_weights_ask_for_no_more_than_a_few_steps_can_do() -> None:
+    e = engine(1, 10)
+    e.track(np.array([100.0]))
+    e.calibrate(np.array([[1.0]]))
+    assert e.weights()[0] == pytest.approx(100.0)
+    e.limit(np.array([2.0]))
+    assert e.weights()[0] == pytest.approx(2.0 * TUNING.reach)
+
+
+def test_the_papers_rule_raises_the_factor_unless_the_violation_fell_and_never_beyond_the_fall() -> None:
+    e = engine(1, 1)
+    factors = []
+    for c, fall in ((1.0, 1.0), (0.79, 1.0), (0.79, 0.5), (0.79, 0.5), (0.79, 0.5), (0.1, 0.1)):
+        e.state.drift, e.state.kept, e.state.total = np.array([c]), 1, np.zeros(1)
+        e.calibrate(np.array([[1.0]]))
+        e.outer(fall)
+        factors.append(e.state.factor)
+    assert factors == [1.0, 1.0, 1.5, 2.0, 2.0, 2.0]  # inf -> 1, 1 -> 0.79 <= 0.8, no, no (1 / fall), no, yes
+    e.again()
+    assert e.state.factor == 1.0
+    always = engine(1, 1, penalty=Always(initial=1.0, gamma=2.0))
+    always.calibrate(np.array([[1.0]]))
+    always.outer(0.25)
+    assert always.state.factor == 2.0
+
+
+def test_inequalities_have_weights_of_the_right_sign_only() -> None:
+    low, up = np.array([-math.inf, 0.0, -1.0]), np.array([0.0, math.inf, 1.0])
+    e = Engine(np, low, up, np.zeros(3), pass_steps=10)
+    e.calibrate(np.eye(3))
+    e.track(np.array([-5.0, 5.0, 0.5]))
+    assert e.weights().tolist() == [0.0, 0.0, 0.0]
+    for _ in range(4):
+        e.track(np.array([5.0, -5.0, -20.0]))
+    assert (np.sign(e.weights()) == [1.0, -1.0, -1.0]).all()
+
+
+def test_tensors_and_arrays_walk_alike() -> None:
+    torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'auglag[torch]'")
+    rng = np.random.default_rng(4)
+    ends = []
+    inputs = [(rng.standard_normal(3), rng.standard_normal((3, 5)), rng.standard_normal(3)) for _ in range(25)]
+    for xp, of in ((np, np.asarray), (torch, torch.as_tensor)):
+        e = Engine(xp, of(np.full(3, -0.1)), of(np.full(3, 0.1)), of(np.zeros(3)), pass_steps=7)
+        for c, J, change in inputs:
+            e.used(e.weights(), 0.9)
+            e.calibrate(of(J @ J.T))
+            e.track(of(c))
+            e.lead()
+            e.moved(of(0.1 * change), 0.5)
+            if e.pass_ended:
+                e.outer(0.5)
+        ends.append([*e.weights().tolist(), *e.state.beta.tolist(), e.state.factor])
+    assert ends[0] == pytest.approx(ends[1], rel=1e-12)
+
+
+def test_scaled_steps_are_the_same_in_any_units_of_f() -> None:
+    rng = np.random.default_rng(5)
+    gradients = rng.standard_normal((30, 4))
+    paths = []
+    for unit in (1.0, 1e-6, 1e9):
+        steps, x = ScaledSteps(np, np.zeros(4), 0.1), np.zeros(4)
+        for g in gradients:
+            x = steps.take(x, unit * g)
+        paths.append(x)
+    assert paths[1] == pytest.approx(paths[0], rel=1e-9)
+    assert paths[2] == pytest.approx(paths[0], rel=1e-9)
+
+
+def test_the_rate_follows_the_angles_between_gradients_within_limits() -> None:
+    ends = []
+    for sign in (1.0, -1.0):  # the same direction again and again, or back and forth
+        steps, g = ScaledSteps(np, np.zeros(3), 0.1), np.array([1.0, -2.0, 0.5])
+        for t in range(200):
+            steps.take(np.zeros(3), g if t == 0 or sign > 0 else g * (-1.0) ** t)
+        ends.append(float(steps.state.rate[0]))
+    assert ends[0] == pytest.approx(0.1 * TUNING.rate_range)
+    assert ends[1] == pytest.approx(0.1 / TUNING.rate_range)
+    fixed = ScaledSteps(np, np.zeros(3), 0.1, adapt=False)
+    for _ in range(5):
+        fixed.take(np.zeros(3), np.ones(3))
+    assert fixed.state.rate.tolist() == [0.1]
+
+
+def test_shared_parts_have_one_scale() -> None:
+    steps = ScaledSteps(np, np.zeros(4), 0.1, [slice(1, 4)])
+    steps.take(np.zeros(4), np.array([1.0, 1.0, 2.0, 3.0]))
+    a = steps.matrix()
+    assert a[1] == a[2] == a[3] != a[0]
+
+
+def test_the_average_is_over_about_the_last_tenth() -> None:
+    average = 0.0
+    for count in range(1, 1001):
+        average = averaged(average, float(count > 900), count)
+    assert 0.6 < average < 0.7  # 1 - 0.9^10
+
+
+# ------------------------------------------------------------------------------------------------------------- schedule
+
+
+@pytest.mark.parametrize(
+    ("rows", "passes", "batch"),
+    [(3681, 1, 16), (3681, 5, 64), (3681, 100, 128), (100, 1, 16), (10, 5, 10), (10**6, 1, 64)],
+)
+def test_batches_make_about_250_steps(rows: int, passes: float, batch: int) -> None:
+    assert batch_rows(rows, passes) == batch
+
+
+def test_rounds_end_where_full_batches_begin_or_with_the_budget() -> None:
+    assert first_round(5.0, full=True) == 5.0
+    assert first_round(20.0, full=True) == pytest.approx(14.0)
+    assert first_round(math.inf, full=True) == 20.0
+    assert first_round(39.0, full=False) == 39.0
+    assert first_round(100.0, full=False) == 20.0
+    assert next_round(20.0, 80.0) == 40.0
+    assert next_round(20.0, 79.0) == 79.0
+    this = round_of(2.0, 100, 10)
+    assert (this.steps, this.pass_steps) == (20, 10)
+    assert [this.fall(t) for t in (0, 10, 20)] == [1.0, 0.5, TUNING.least_fall]
+
+
+def test_fitted_multipliers_are_those_of_a_known_point() -> None:
+    # grad f = -(1, 2, 0), rows (1, 0, 0) <= and (0, 1, 0) =, and a row with room whose multiplier is 0
+    J = np.array([[1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, 1.0]])
+    f, y = -np.array([1.0, 2.0, 0.0]), np.array([0.3, 0.3, 0.3])
+    g = f + y @ J
+    lower, upper = np.array([-math.inf, 0.0, -math.inf]), np.array([0.0, 0.0, 5.0])
+    found = fitted(J @ J.T, J @ g, y, np.array([0.0, 0.0, 1.0]), lower, upper)
+    assert found == pytest.approx([1.0, -2.0, 0.0], abs=1e-8)
+    wrong = fitted(J @ J.T, J @ (-f + y @ J), y, np.array([0.0, 0.0, 1.0]), lower, upper)
+    assert wrong[0] >= 0.0  # an upper side never pulls
