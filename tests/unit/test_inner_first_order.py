@@ -33,17 +33,17 @@ class Problem:
 
     smooth: Smooth
     g: ProxTerm
-    seen: list[np.ndarray] = field(default_factory=list)
+    visited: list[np.ndarray] = field(default_factory=list)
     gradients: int = 0
     has_hessp: bool = False
 
     def value(self, x: np.ndarray) -> float:
-        self.seen.append(x.copy())
+        self.visited.append(x.copy())
         return self.smooth(x)[0]
 
     def value_and_gradient(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         self.gradients += 1
-        self.seen.append(x.copy())
+        self.visited.append(x.copy())
         return self.smooth(x)
 
     def hessp(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -80,7 +80,7 @@ def solved(solver: InnerSolver, smooth: Smooth, g: ProxTerm, start: np.ndarray, 
     problem = Problem(smooth, g)
     result = solver.solve(problem, start, tol)
     check(problem, start, result, tol)
-    assert all(problem.g.domain().value(x) == 0.0 for x in problem.seen)
+    assert all(problem.g.domain().value(x) == 0.0 for x in problem.visited)
     return result
 
 
@@ -174,7 +174,7 @@ def test_a_given_lipschitz_constant_yields_only_where_phi_is_not_defined() -> No
 
     problem = Problem(smooth, Zero())
     result = ProximalGradient(lipschitz=1.0).solve(problem, np.array([2.5]), 1e-6, limit=3)
-    np.testing.assert_allclose(np.ravel(problem.seen), [2.5, 1.5, 0.5, -0.5, 0.0, 0.25])
+    np.testing.assert_allclose(np.ravel(problem.visited), [2.5, 1.5, 0.5, -0.5, 0.0, 0.25])
     assert result.status is InnerStatus.LIMIT
     assert result.x[0] == 0.25
 
@@ -200,7 +200,7 @@ def test_evaluates_nothing_outside_bounds_that_are_hit_from_all_sides(solver: In
     problem = Problem(quadratic(12, 50.0, seed=2), Box(lower, upper))
     start = 10.0 * rng.standard_normal(12)
     check(problem, start, solver.solve(problem, start, 1e-8), 1e-8)
-    seen = np.array(problem.seen)
+    seen = np.array(problem.visited)
     assert np.all(seen >= lower)
     assert np.all(seen <= upper)
     assert len(np.unique(seen == upper)) == 2
@@ -247,8 +247,8 @@ def test_the_theory_step_gives_the_decrease_and_the_residual_of_the_lemma() -> N
     problem = Problem(smooth, g)
     result = ProximalGradient(lipschitz=lipschitz).solve(problem, np.full(20, 0.5), 1e-6, limit=3000)
     assert result.status is InnerStatus.CONVERGED
-    assert len(problem.seen) == result.iterations + 1
-    for x, after in zip(problem.seen, problem.seen[1:], strict=False):
+    assert len(problem.visited) == result.iterations + 1
+    for x, after in zip(problem.visited, problem.visited[1:], strict=False):
         value, gradient = smooth(x)
         np.testing.assert_array_equal(after, g.prox(x - gradient / lipschitz, 1.0 / lipschitz))
         mapping = float(np.linalg.norm(lipschitz * (x - after)))
