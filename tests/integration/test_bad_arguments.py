@@ -86,7 +86,7 @@ def test_a_tolerance_below_rounding_is_no_false_success():
         ({"callback": 3}, InputError, r"callback must be callable, got 3"),
         ({"check_derivatives": "always"}, InputError, r"check_derivatives must be 'first' or False, got 'always'"),
         ({"check_derivatives": None}, InputError, r"check_derivatives must be 'first' or False, got None"),
-        ({"progress": "yes"}, InputError, r"progress must be True or False, got 'yes'"),
+        ({"progress": "yes"}, InputError, r"progress must be True, False or 'outer', got 'yes'"),
         ({"g": 3}, InputError, r"g must be a prox term or have methods value\(x\) and prox\(x, step\), got 3"),
         ({"g": auglag.prox.L1}, InputError, r"g must be an instance of a prox term, got the class L1"),
         ({"checkpoint": 3}, (InputError, CheckpointError), r"checkpoint must be a path.*got 3"),

@@ -17,7 +17,9 @@ __all__ = ["auglag"]
 def test_solve_draws_and_logs_what_it_does(auglag, tmp_path):
     for name, head in {"a.png": b"\x89PNG", "a.svg": b"<?xml", "a.pdf": b"%PDF"}.items():
         file = tmp_path / name
-        done = auglag("solve", "HS71", "--preset", "paper", "-q", "--plot", file, "--log", tmp_path / "run.jsonl")
+        done = auglag(
+            "solve", "HS71", "--variant", "adaptive-full", "-q", "--plot", file, "--log", tmp_path / "run.jsonl"
+        )
         assert f"Plot: {file}" in done.stdout
         assert file.read_bytes().startswith(head)
     events = [json.loads(line)["event"] for line in (tmp_path / "run.jsonl").read_text().splitlines()]

@@ -77,7 +77,7 @@ def test_outer_iterations_are_those_of_the_numpy_loop(variant):
     host = auglag.minimize(
         aj.JaxProblem(stated.fun, np.array(stated.x0), **given),
         inner="lbfgsb",
-        callback=lambda intermediate_result: visited.append(intermediate_result.x),
+        callback=lambda intermediate_result: visited.append(intermediate_result),
         **rules,
     )
     found = aj.solve(stated.fun, np.array(stated.x0), accelerate=False, record=8, **given, **rules)
@@ -87,7 +87,8 @@ def test_outer_iterations_are_those_of_the_numpy_loop(variant):
     for name in ("beta", "eta"):
         np.testing.assert_allclose(getattr(record, name), [row[name] for row in host.history[:rows]], rtol=1e-14)
     np.testing.assert_allclose(record.violation, [row["violation"] for row in host.history[:rows]], atol=1e-8)
-    np.testing.assert_allclose(record.x, visited[:rows], atol=1e-8)
+    outer = [sight.x for sight in visited if sight.kind == "outer"]
+    np.testing.assert_allclose(record.x, outer[:rows], atol=1e-8)
 
 
 def test_a_pytree_goes_in_and_comes_out():

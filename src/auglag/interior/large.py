@@ -8,6 +8,7 @@ progress, and goes back once a barrier problem is solved.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import Any, final
@@ -372,6 +373,11 @@ class Large:
         self.finishing += 1
         self.last_mu = max(self.t.least_mu, self.t.last_mu_factor * self.last_mu)
         return self.finishing > self.t.finishing_steps
+
+    def show(self) -> None:
+        """Tell the caller of the iterate, if its values are known."""
+        with contextlib.suppress(Exception):
+            self.seen(self.x.copy(), self.y, self.form.error(self.x, self.y))
 
     def arrival(self) -> tuple[Vector, Vector, float, Sets]:
         """The best point."""

@@ -63,8 +63,12 @@ class Barrier:
         curvature = curvature_for(form.traits)
         if not curvature.dense and (curvature.exact or form.n > tuning.TUNING.largest_rank_one):
             large = Large(form, memory, x, y, target, seen)
-            while large.count < self.steps and large.step():
-                pass
+            try:
+                while large.count < self.steps and large.step():
+                    pass
+            except BaseException:  # a limit, or Ctrl-C: the last iterate may be the best point of the run
+                large.show()
+                raise
             return Arrival(*large.arrival(), large.count)
         run = _Run(form, memory, x, y, target, seen)
         while run.count < self.steps and run.step():

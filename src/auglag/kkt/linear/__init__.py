@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import Any
+from typing import Any, final
 
 from auglag.errors import InputError
 from auglag.kkt import tuning
@@ -36,14 +34,21 @@ def require_solver(name: object) -> str:
     return str(name)
 
 
-@contextmanager
-def using(name: str) -> Iterator[None]:
-    """For the time of a run, in this thread: sparse matrices are factorised by this solver."""
-    token = _wanted.set(name)
-    try:
-        yield
-    finally:
-        _wanted.reset(token)
+@final
+class using:
+    """For the time of a run, in this thread: sparse matrices are factorised by this solver.
+
+    `contextlib.contextmanager` would set attributes of the exceptions of users, which may not allow it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._token = _wanted.set(self._name)
+
+    def __exit__(self, *error: object) -> None:
+        _wanted.reset(self._token)
 
 
 def chosen(h: Hessian, analyses: Analyses | None = None) -> LinearSolver:
