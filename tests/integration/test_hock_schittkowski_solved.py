@@ -115,8 +115,8 @@ WAYS = {
     "paper": Way(
         {"preset": "paper"},
         fails=these("11 21 29 33 40 53 56 60 61 62 63 64 71 74 75 76 77 79 100 106 113"),
-        reason="no acceleration, one start (from it HS33 and HS63 end at points that are no solutions), and SciPy's line "
-        "search, which ends before R <= 1e-6",
+        reason="no acceleration, one start (from it HS33 and HS63 end at points that are no solutions), and a line "
+        "search that ends before R <= 1e-6",
         accuracy={"HS18": 1e-4},
         elsewhere=these("29"),  # by symmetry: two signs of x change
     ),
