@@ -359,7 +359,7 @@ class Large:
         if errors.worst <= self.next_fall:
             self.next_fall, self.fallen_at = self.t.slow_factor * errors.worst, self.count
         nearest = self.next_fall / self.t.slow_factor
-        if nearest <= self.t.close and self.count - self.fallen_at > self.t.slow_steps:
+        if nearest <= self.t.close and self.count - self.fallen_at > self.t.slow_steps_large:
             return True  # no longer Newton's method: there are no multipliers, as it seems
         if errors.worst > self.t.worth_a_look * self.target:
             return False

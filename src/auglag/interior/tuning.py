@@ -52,6 +52,8 @@ class Tuning:
     close: float = 1e-3
     slow_steps: int = 40
     slow_factor: float = 0.1
+    #: On large problems, where what comes afterwards is dearer than more steps.
+    slow_steps_large: int = 100
     #: f below -`diverging` max(1, |first f|), or a variable beyond it, means that there is no minimum (IPOPT's
     #: diverging_iterates_tol is 1e20; the value by trial).
     diverging: float = 1e15
