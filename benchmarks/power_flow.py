@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
 from dataclasses import fields, replace
 from pathlib import Path
@@ -272,7 +273,7 @@ def main() -> None:
         return
     import jax
 
-    jax.config.update("jax_compilation_cache_dir", "/tmp/auglag-compiled")
+    jax.config.update("jax_compilation_cache_dir", str(Path(tempfile.gettempdir(), "auglag-compiled")))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
     print(sys.version.split()[0], "jax", jax.__version__, jax.devices(), flush=True)
     found = networks(args.cases)
