@@ -8,7 +8,6 @@ that they damp are zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -21,21 +20,6 @@ from auglag.kkt import linear
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear import Analyses, Factor
 from auglag.kkt.sides import QUIET, largest
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Direction:
-    """A step of v and of all multipliers."""
-
-    v: Vector
-    y: Vector
-    z: Vector
-    u: Vector
-
-    def finite(self) -> bool:
-        """Whether all entries are."""
-        return all(bool(np.isfinite(part.sum())) for part in (self.v, self.y, self.z, self.u))
 
 
 @final

@@ -18,9 +18,10 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.inner.qp import curvature_for
 from auglag.interior import tuning
-from auglag.interior.directions import Direction, Equations, Newton
+from auglag.interior.directions import Equations, Newton
 from auglag.interior.filter import Filter, Test
 from auglag.interior.limited_memory import LimitedMemory
+from auglag.interior.newton import Direction
 from auglag.interior.return_to_rows import return_to_rows
 from auglag.interior.sides import Sides, reach
 from auglag.interior.values import Values

@@ -20,12 +20,16 @@ from auglag.kkt.sides import QUIET, largest
 @final
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """The step for an iterate."""
+    """A step of v and of all multipliers."""
 
     v: Vector
     y: Vector
     z: Vector
     u: Vector
+
+    def finite(self) -> bool:
+        """Whether all entries are."""
+        return all(bool(np.isfinite(part.sum())) for part in (self.v, self.y, self.z, self.u))
 
 
 @final

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from auglag._typing import Vector
 from auglag.algorithm.status import Status
 from auglag.certificate import Tolerance
-from auglag.errors import InputError
 from auglag.model.device import batch as device_batch
 from auglag.model.device.linear import require_device
 from auglag.model.device.program import Program
 from auglag.model.device.solve import Prepared, prepared
 from auglag.model.device.solve import solve as solve_one
-from auglag.model.handles import Handle, Rows
+from auglag.model.handles import Handle, Rows, named
 from auglag.model.precision import double
 from auglag.model.problem import ModelProblem
 
@@ -53,10 +52,7 @@ class BatchSolution:
         return np.asarray(self.status == int(Status.SOLVED))
 
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, str):
-            if key not in self.handles:
-                raise InputError(f"the model has no variables or rows {key!r}; it has {', '.join(self.handles)}")
-            key = self.handles[key]
+        key = named(self.handles, key)
         source = self.y if isinstance(key, Rows) else self.x
         return source[:, np.asarray(key)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self, final
 
 import numpy as np
@@ -34,6 +35,15 @@ class Variables(Handle):
 @final
 class Rows(Handle):
     """Positions in c(x)."""
+
+
+def named(handles: Mapping[str, Handle], key: Any) -> Any:
+    """The handle of this name, or `key` itself if it is none."""
+    if not isinstance(key, str):
+        return key
+    if key not in handles:
+        raise InputError(f"the model has no variables or rows {key!r}; it has {', '.join(handles)}")
+    return handles[key]
 
 
 @final

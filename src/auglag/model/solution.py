@@ -11,8 +11,7 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.algorithm.status import Status
 from auglag.certificate import Certificate
-from auglag.errors import InputError
-from auglag.model.handles import Handle, Rows
+from auglag.model.handles import Handle, Rows, named
 from auglag.result import Result
 
 
@@ -43,10 +42,7 @@ class Solution:
         return self.status is Status.SOLVED
 
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, str):
-            if key not in self.handles:
-                raise InputError(f"the model has no variables or rows {key!r}; it has {', '.join(self.handles)}")
-            key = self.handles[key]
+        key = named(self.handles, key)
         source = self.y if isinstance(key, Rows) else self.x
         return source[np.asarray(key)]
 

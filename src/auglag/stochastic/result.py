@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
 from scipy.optimize import OptimizeResult
 
@@ -61,19 +61,8 @@ class StochasticResult(DocumentedResult):
 
     def explain(self) -> str:
         """In words: what happened, how good the point is, and what to try."""
-        constrained = self.multipliers.size > 0
-        rules = f", {self.variant}, last penalty {self.penalty:.3g}" if constrained else ""
-        sampled = f", {self.gradients} stochastic gradients" if self.gradients else ""
-        lines = [
-            self.message,
-            f"After {self.nit} outer and {self.nit_inner} inner iterations ({self.epochs:.1f} passes over the data, "
-            f"{self.tests} full-batch evaluations among them{sampled}), method {self.method}{rules}.",
-            f"At the returned point f + g = {self.fun:.10g}, {self.certificate}.",
-        ]
         violated = {} if self.estimated else self.certificate.row_violations
-        if violated and (not self.success or self.certificate.violation > self.tol):
-            worst = ", ".join(f"{name} by {size:.3g}" for name, size in list(violated.items())[:3])
-            lines.append(f"Most violated: {worst}.")
+        lines = told(self, constrained=self.multipliers.size > 0, violated=violated)
         if self.holdout is not None:
             lines.append(f"On held-out data: {self.holdout}.")
         if self.rates:
@@ -82,3 +71,19 @@ class StochasticResult(DocumentedResult):
         return "\n".join(lines)
 
     diagnose = explain
+
+
+def told(result: Any, *, constrained: bool, violated: dict[str, float]) -> list[str]:
+    """What happened in a run on samples, how good its point is, and which constraints are violated most."""
+    rules = f", {result.variant}, last penalty {result.penalty:.3g}" if constrained else ""
+    sampled = f", {result.gradients} stochastic gradients" if result.gradients else ""
+    lines = [
+        result.message,
+        f"After {result.nit} outer and {result.nit_inner} inner iterations ({result.epochs:.1f} passes over the data, "
+        f"{result.tests} full-batch evaluations among them{sampled}), method {result.method}{rules}.",
+        f"At the returned point f + g = {result.fun:.10g}, {result.certificate}.",
+    ]
+    if violated and (not result.success or result.certificate.violation > result.tol):
+        worst = ", ".join(f"{name} by {size:.3g}" for name, size in list(violated.items())[:3])
+        lines.append(f"Most violated: {worst}.")
+    return lines

@@ -16,6 +16,12 @@ class WorkerLost(AuglagError, RuntimeError):
     """Another process of the job died or no longer answers; the last checkpoint resumes the run."""
 
 
+def mean_over_processes(value: Tensor) -> Tensor:
+    """The mean over all processes of the default group; the value itself where there is only this one."""
+    team = Team(value.device)
+    return value if team.alone else team.sum_(value.clone()).div_(team.size)
+
+
 @final
 class Team:
     """The processes of the default group of `torch.distributed`, or this process alone."""

@@ -35,12 +35,12 @@ from auglag.torch.attached import Attached
 from auglag.torch.certify import certify_point
 from auglag.torch.constraints import Constraint
 from auglag.torch.data import as_source
-from auglag.torch.distributed import Team
+from auglag.torch.distributed import Team, mean_over_processes
 from auglag.torch.fit import unwrapped
 from auglag.torch.full_batch import FullBatch, Values
 from auglag.torch.functions import Functions
+from auglag.torch.group_terms import apply_terms, terms_of
 from auglag.torch.lagrangian import Subproblem, Test, remainder, smooth_value
-from auglag.torch.methods import along_gradient
 from auglag.torch.prox import ProxMap
 from auglag.torch.tuning import TUNING
 from auglag.torch.variables import Variables
@@ -186,7 +186,7 @@ class AugmentedLagrangian:
             self._begin(functions, here)
         if second is not None:
             found: Tensor = functions.layout.flatten(second)
-            here = other = self._mean_(found.detach().to(wide))
+            here = other = mean_over_processes(found.detach().to(wide))
         else:
             other = here if state.c is None else state.c
         state.total = here if not state.count else state.total + here
@@ -197,13 +197,13 @@ class AugmentedLagrangian:
     def step(self) -> None:
         """After every step of the optimiser: prox terms, slacks, counting."""
         if self.optimizer is not None:
-            self._prox()
+            apply_terms(self.optimizer)
         state = self._state
         state.steps += 1
         state.since += 1
         if not state.count:
             return
-        c = self._mean_(state.total if state.count == 1 else state.total / state.count)
+        c = mean_over_processes(state.total if state.count == 1 else state.total / state.count)
         # A batch that overflowed (its step is skipped by a GradScaler) must not spoil the weights of all later ones.
         state.c = torch.where(torch.isfinite(c), c, state.s if state.c is None else state.c)
         state.count = 0
@@ -232,7 +232,8 @@ class AugmentedLagrangian:
         `evaluate(model, batch)` returns (loss, values of the constraints). What comes back is a row like those of
         `fit`'s trace: residual, violation, objective, accepted, beta, multipliers, T.
         """
-        full, prox, x = self._full(evaluate, data), self._terms(), self._ready().variables.read()
+        full, variables = self._full(evaluate, data), self._ready().variables
+        prox, x = terms_of(self.optimizer, variables), variables.read()
         values = full.values(x)
         if not values.finite:
             raise InputError(f"loss and constraints must be finite over all rows, got {values.f} and {values.c}")
@@ -248,7 +249,7 @@ class AugmentedLagrangian:
             y = np.array(state.trace[-1]["multipliers"], dtype=np.float64)
         elif state.history is not None:
             y = y + state.beta * remainder(values.c, y, state.beta, full.functions.layout)
-        return certify_point(full, self._terms(), x, y)
+        return certify_point(full, terms_of(self.optimizer, self._ready().variables), x, y)
 
     def scalars(self) -> dict[str, float]:
         """What to plot: R, violation, objective, beta, T and the multipliers by name, as of the last test."""
@@ -284,7 +285,7 @@ class AugmentedLagrangian:
         if state.history is None:
             state.beta = self.rules.ask(History(1.0, 1.0)).beta
         self._to_device(functions)
-        start = self._mean_(c) + self._shift
+        start = mean_over_processes(c) + self._shift
         state.s = torch.where(torch.isfinite(start), start, 0.0).clamp(self._lower, self._upper)
 
     def _to_device(self, functions: Functions) -> None:
@@ -293,35 +294,6 @@ class AugmentedLagrangian:
         self._lower, self._upper = torch.as_tensor(layout.lower, **kind), torch.as_tensor(layout.upper, **kind)
         self._slack = bool(np.any(layout.lower != layout.upper))
         self._shift = self._y / self._state.beta
-
-    def _mean_(self, c: Tensor) -> Tensor:
-        """The mean over all processes."""
-        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-            return c
-        team = Team(c.device)
-        return c if team.alone else team.sum_(c.clone()).div_(team.size)
-
-    def _terms(self) -> ProxMap:
-        groups = [] if self.optimizer is None else self.optimizer.param_groups
-        return ProxMap(
-            self._ready().variables,
-            [([p for p in g["params"] if p.requires_grad], g["prox"]) for g in groups if g.get("prox") is not None],
-        )
-
-    def _prox(self) -> None:
-        with torch.no_grad():
-            for group in self.optimizer.param_groups:
-                term = group.get("prox")
-                if term is None:
-                    continue
-                if not term.scale_free and not along_gradient(self.optimizer):
-                    raise InputError(
-                        "prox terms other than boxes need steps along the gradient: take torch.optim.SGD without "
-                        f"momentum, got {type(self.optimizer).__name__}"
-                    )
-                for p in group["params"]:
-                    if p.requires_grad:
-                        p.copy_(term.prox(p, float(group["lr"])))
 
     def _first(self, values: Values) -> History:
         """The first test: where Algorithm 1 starts."""

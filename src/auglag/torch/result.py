@@ -7,7 +7,7 @@ from typing import final
 from scipy.optimize import OptimizeResult
 
 from auglag.result import DocumentedResult
-from auglag.stochastic.result import COURSE
+from auglag.stochastic.result import COURSE, told
 
 #: Field -> what it holds. `TrainingResult` has exactly these.
 SCHEMA: dict[str, str] = {
@@ -41,18 +41,7 @@ class TrainingResult(DocumentedResult):
 
     def explain(self) -> str:
         """In words: what happened, how good the point is, and which constraints are violated most."""
-        rules = f", {self.variant}, last penalty {self.penalty:.3g}" if self.multipliers else ""
-        sampled = f", {self.gradients} stochastic gradients" if self.gradients else ""
-        lines = [
-            self.message,
-            f"After {self.nit} outer and {self.nit_inner} inner iterations ({self.epochs:.1f} passes over the data, "
-            f"{self.tests} full-batch evaluations among them{sampled}), method {self.method}{rules}.",
-            f"At the returned point f + g = {self.fun:.10g}, {self.certificate}.",
-        ]
         violated = self.certificate.row_violations
-        if violated and (not self.success or self.certificate.violation > self.tol):
-            worst = ", ".join(f"{name} by {size:.3g}" for name, size in list(violated.items())[:3])
-            lines.append(f"Most violated: {worst}.")
-        return "\n".join(lines)
+        return "\n".join(told(self, constrained=bool(self.multipliers), violated=violated))
 
     diagnose = explain

@@ -33,13 +33,12 @@ from auglag.torch.attached import Attached
 from auglag.torch.certify import certify_point
 from auglag.torch.constraints import Constraint
 from auglag.torch.data import as_source
-from auglag.torch.distributed import Team
+from auglag.torch.distributed import Team, mean_over_processes
 from auglag.torch.fit import unwrapped
 from auglag.torch.full_batch import FullBatch
 from auglag.torch.functions import Functions
-from auglag.torch.methods import along_gradient
+from auglag.torch.group_terms import apply_terms, terms_of
 from auglag.torch.metric import Metric, OptimizerMetric
-from auglag.torch.prox import ProxMap
 from auglag.torch.single_loop import Core, CoreState
 from auglag.torch.variables import Variables
 
@@ -160,15 +159,15 @@ class SingleLoop:
         """After every step of the optimiser: values, penalties and multipliers follow, and the step is corrected."""
         functions = self._ready()
         if self._core is None or self._metric is None or not self._count:
-            self._apply_prox()
+            apply_terms(self.optimizer)
             return
         core, metric, n = self._core, self._metric, self._count
-        c = self._mean_(self._total / n)
-        found = None if self._found is None else self._mean_(self._found / n)
+        c = mean_over_processes(self._total / n)
+        found = None if self._found is None else mean_over_processes(self._found / n)
         moved = bool(core.state.x.numel()) and metric.matrix() is not None
         x = core.stepped(metric, self._w, c, found, self._rows)
         functions.variables.write(x)
-        if self._apply_prox():
+        if apply_terms(self.optimizer):
             x = functions.variables.read()
         active = moved and core.state.jacobian is not None
         core.moved(metric, x, active=active)
@@ -178,7 +177,7 @@ class SingleLoop:
 
     def settle(self) -> None:
         """Put the mean of the last iterates into the model: it has less noise than any of them."""
-        if self._core is not None and self._terms().empty:
+        if self._core is not None and terms_of(self.optimizer, self._ready().variables).empty:
             self._ready().variables.write(self._core.state.average)
 
     def certificate(self, evaluate: Callable[[Any, Any], Any], data: Any, multipliers: Any = None) -> Certificate:
@@ -195,11 +194,12 @@ class SingleLoop:
         y = functions.layout.multipliers(multipliers if multipliers is not None else self._y0)
         if multipliers is None and self._core is not None:
             y = self.multipliers
-        check = certify_point(full, self._terms(), x, y)
+        terms = terms_of(self.optimizer, functions.variables)
+        check = certify_point(full, terms, x, y)
         if multipliers is not None or self._core is None or self._core.state.jacobian is None:
             return check
         values, gradient = full.at(x, lambda c: y)
-        other = certify_point(full, self._terms(), x, self._core.fitted(gradient, y, values.c))
+        other = certify_point(full, terms, x, self._core.fitted(gradient, y, values.c))
         return min(check, other, key=lambda found: found.residual)
 
     def scalars(self) -> dict[str, float]:
@@ -235,34 +235,6 @@ class SingleLoop:
             if self._metric is None:
                 self._metric = OptimizerMetric(self.optimizer, functions.variables)
         return self._core
-
-    def _mean_(self, value: Tensor) -> Tensor:
-        """The mean over all processes."""
-        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-            return value
-        team = Team(value.device)
-        return value if team.alone else team.sum_(value.clone()).div_(team.size)
-
-    def _terms(self) -> ProxMap:
-        groups = [g for g in self.optimizer.param_groups if g.get("prox") is not None]
-        return ProxMap(
-            self._ready().variables, [([p for p in g["params"] if p.requires_grad], g["prox"]) for g in groups]
-        )
-
-    def _apply_prox(self) -> bool:
-        """The prox terms of the optimiser's groups, if there are any."""
-        groups = [g for g in self.optimizer.param_groups if g.get("prox") is not None]
-        with torch.no_grad():
-            for group in groups:
-                if not group["prox"].scale_free and not along_gradient(self.optimizer):
-                    raise InputError(
-                        "prox terms other than boxes need steps along the gradient: take torch.optim.SGD without "
-                        f"momentum, got {type(self.optimizer).__name__}"
-                    )
-                for p in group["params"]:
-                    if p.requires_grad:
-                        p.copy_(group["prox"].prox(p, float(group["lr"])))
-        return bool(groups)
 
     # ---------------------------------------------------------------------------------------------------- save, resume
 

@@ -21,6 +21,7 @@ there that says when it is used. tests/contract/test_linear_solvers.py runs over
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from importlib.util import find_spec
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -106,7 +107,7 @@ class LinearSolver(ABC):
     @property
     def available(self) -> bool:
         """Whether that package is there."""
-        return True
+        return not self.needs or find_spec(self.needs) is not None
 
     def fill(self, analysis: Any) -> int:
         """How many numbers the last factors of this analysis held; 0 where that is not known."""

@@ -6,7 +6,6 @@ and Windows on x86).
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -28,10 +27,6 @@ class Pardiso(StaticSolver):
 
     name: ClassVar[str] = "pardiso"
     needs: ClassVar[str] = "pypardiso"
-
-    @property
-    def available(self) -> bool:
-        return find_spec("pypardiso") is not None
 
     def engine(self) -> Engine:
         return PardisoEngine()

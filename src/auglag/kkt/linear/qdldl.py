@@ -8,7 +8,6 @@ or the extra `auglag[sparse]`.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -23,10 +22,6 @@ class Qdldl(StaticSolver):
 
     name: ClassVar[str] = "qdldl"
     needs: ClassVar[str] = "qdldl"
-
-    @property
-    def available(self) -> bool:
-        return find_spec("qdldl") is not None
 
     def engine(self) -> Engine:
         return QdldlEngine()
