@@ -455,3 +455,29 @@ def test_errors_that_are_smooth_over_tiny_distances_are_no_wrong_derivatives(siz
                 constraints={"type": "eq", "fun": lambda x: rough(x.sum() - 1), "jac": lambda x: np.ones((1, 3))},
             )
         assert res.status is not Status.WRONG_DERIVATIVES
+
+
+def test_whole_numbers_that_do_not_change_over_the_size_of_x_are_no_solution():
+    res = auglag.minimize(lambda x: float(np.round(0.05 * ((x - 3.0) ** 2).sum())), [2.0, 1.0])
+    assert not res.success
+    assert "fun" in res.advice[0]
+    assert "noise" in res.advice[0]
+
+
+def test_a_constraint_that_is_wrong_on_every_fourth_call_is_not_solved():
+    for phase in range(4):
+        calls = [phase]
+
+        def rows(x, calls=calls):
+            calls[0] += 1
+            return x @ x - 1.0 + (0.01 if calls[0] % 4 == 0 else 0.0)
+
+        res = auglag.minimize(
+            lambda x: 100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2 + x[2] ** 4,
+            [-1.2, 1.0, 2.0],
+            jac=lambda x: np.array(
+                [-400 * x[0] * (x[1] - x[0] ** 2) - 2 * (1 - x[0]), 200 * (x[1] - x[0] ** 2), 4 * x[2] ** 3]
+            ),
+            constraints={"type": "eq", "fun": rows, "jac": lambda x: 2 * x},
+        )
+        assert not res.success, phase

@@ -98,13 +98,31 @@ def point_aside(problem: AbstractProblem, x: Vector) -> Point | None:
         trial = np.where(trial == x, np.clip(x - signs * size, problem.lower, problem.upper), trial)
     else:
         trial = np.clip(x + min(1.0, 1.0 / far) * (start - x), problem.lower, problem.upper)
-    problem.forget(trial)  # whether it is known depends on the way here: a resumed run would make other calls
-    aside = problem.at(trial)
+    here, aside = problem.at(x), _evaluated(problem, trial)
+    own = max(abs(here.f), highest(np.abs(here.grad) * size))
+    if aside is None or abs(aside.f - here.f) <= own / _EPS:
+        return aside
+    # Beside such a change f is 0 in all its digits. Polynomials do that near a minimum; exponentials do where the
+    # variables are thought too large, and then the point has to be nearer.
+    while (nearer := _evaluated(problem, x + 0.5 * (aside.x - x))) is not None:
+        if abs(aside.f - here.f) <= TUNING.polynomial * abs(nearer.f - here.f):
+            return aside
+        aside = nearer
+    return None
+
+
+def _evaluated(problem: AbstractProblem, x: Vector) -> Point | None:
+    """The point, forgotten before and after; None where f or c is not defined.
+
+    Whether it is known depends on the way here: a resumed run would make other calls.
+    """
+    problem.forget(x)
+    point = problem.at(x)
     try:
-        known = aside.finite()
+        known = point.finite()
     except OutOfBudget:
         raise
     except Exception:  # an exception of a user's function beside the solution says nothing of the solution
         known = False
-    problem.forget(trial)
-    return aside if known else None
+    problem.forget(x)
+    return point if known else None

@@ -64,7 +64,7 @@ class Tuning:
     noise_wild: float = 0.1
     noise_nearer: float = 1e-12
     #: Where a function stands still, values at these distances are looked at, until it moves.
-    noise_wider: tuple[float, ...] = (1e-6, 1e-4, 1e-2, 1.0)
+    noise_wider: tuple[float, ...] = (1e-6, 1e-4, 1e-2, 1.0, 10.0)
     #: The differences of rounded values are whole multiples of one number. In units of eps |f|: a remainder below the
     #: first is rounding, and a number below the second may be an accident.
     noise_zero: float = 1e3
