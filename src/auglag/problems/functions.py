@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, final
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
+from auglag._random import normal
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import checking, differences
 from auglag.derivatives.noise import Noise, Precision, dtype_error, estimate, estimate_scale
@@ -209,6 +210,7 @@ class Problem(PointwiseProblem):
         work, steps = self.workspace, self._rel_step
         return by_differences(fun, x, value, self._jac, work.level, lower, upper, steps, noise=noise, unit=work.unit)
 
+    @cached_property
     def _schemes(self) -> set[str]:
         """The finite-difference schemes in use."""
         own = isinstance(self._jac, str) and (self._fun is not None or self._joint is not None)
@@ -218,13 +220,13 @@ class Problem(PointwiseProblem):
     @property
     def differenced(self) -> bool:
         """Whether a first derivative is a real finite difference (the complex step is exact)."""
-        return bool(self._schemes() - {"cs"})
+        return bool(self._schemes - {"cs"})
 
     def refine(self, level: int) -> bool:
         """Carry out finite differences with this level of accuracy; see `by_differences`."""
         work = self.workspace
         affected = {"2-point"} if max(level, work.level) == 1 else {"2-point", "3-point"}
-        if level == work.level or not affected & self._schemes():
+        if level == work.level or not affected & self._schemes:
             return False
         work.level = level
         for point in work.points.values():
@@ -410,17 +412,7 @@ class Problem(PointwiseProblem):
                 stacklevel=2,
             )
         if self.has_hessp:
-            y = np.random.default_rng(0).standard_normal(self.m)
-            checking.check_hessian_product(
-                lambda z, v: self.hessp(z, y, v),
-                lambda z: self.at(z).lagrangian_gradient(y),
-                x,
-                self.lower,
-                self.upper,
-                name="hess, hessp or a constraint's hess (random multipliers)",
-                of="the gradient of the Lagrangian",
-                rng=np.random.default_rng(0),
-            )
+            self._check_second(x)
         self.remember(start)  # it is where the run begins
 
     def wrong_derivatives(self, x: Vector, negligible: float) -> str:
@@ -447,6 +439,21 @@ class Problem(PointwiseProblem):
             options = {"noise": self.precision.noise[rows], "tolerance": tolerance, "least": self._least(x)}
             # The same seed for all, so that they try the same directions and share their points.
             check(fun, jac, x, self.lower, self.upper, **names, **options, rng=np.random.default_rng(0))
+
+    def _check_second(self, x: Vector) -> None:
+        """Raise `DerivativeError` if a second derivative that the user supplied is wrong for sure."""
+        y = normal(0, self.m)
+        name, of = "hess, hessp or a constraint's hess (random multipliers)", "the gradient of the Lagrangian"
+        box = (x, self.lower, self.upper)
+
+        def slope(z: Vector) -> Vector:
+            return self.at(z).lagrangian_gradient(y)
+
+        if self.has_hess:
+            checking.check_hessian(lambda z: self.hess(z, y), slope, *box, name=name, of=of)
+        else:
+            rng = np.random.default_rng(0)
+            checking.check_hessian_product(lambda z, v: self.hessp(z, y, v), slope, *box, name=name, of=of, rng=rng)
 
     def _supplied(self) -> Iterator[tuple[Callable[..., None], Any, Any, dict[str, str], slice]]:
         """(check, function, derivative, names, rows of (f, c)) of all whose first derivatives the user supplied."""
