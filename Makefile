@@ -1,14 +1,25 @@
-# Each target sets up everything it needs in .venv; only Python >= 3.11, pip and make have to be there.
+# Each target sets up everything it needs in .venv (the demo in .venv-demo, which is small); only Python >= 3.11, pip and
+# make have to be there.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+DEMO := .venv-demo
+# Where a virtual environment has its programs.
+ifeq ($(OS),Windows_NT)
+  BIN := $(VENV)/Scripts
+  DEMO_BIN := $(DEMO)/Scripts
+else
+  BIN := $(VENV)/bin
+  DEMO_BIN := $(DEMO)/bin
+endif
 # One BLAS thread: the matrices are small, and threads only fight over the cores.
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg
 
 # Python compiles what is imported at its first use: to compile all of PyTorch and JAX beforehand takes longer.
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+PIP = -m pip install --quiet --disable-pip-version-check --no-compile
+INSTALL = $(BIN)/python $(PIP)
+OLD_ENOUGH = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "auglag needs Python 3.11 or newer, this is " + sys.version)'
 # The groups dev and docs of pyproject.toml, written out: the pip of Python 3.11 does not know groups.
 TOOLS = $$($(BIN)/python -c 'import tomllib; g = tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]; print(*g["dev"], *g["docs"])')
 TORCH = torch==2.13.0 lightning tensorboard
@@ -17,7 +28,7 @@ TORCH = torch==2.13.0 lightning tensorboard
 .DELETE_ON_ERROR:
 
 $(VENV)/.stamp: pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "auglag needs Python 3.11 or newer, this is " + sys.version)'
+	$(OLD_ENOUGH)
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) -e '.[all,baselines]' $(TOOLS) $(TORCH) || { \
 	  echo 'Not everything can be installed here at once; part by part:' && \
@@ -26,11 +37,17 @@ $(VENV)/.stamp: pyproject.toml
 	  { $(INSTALL) $(TORCH) || echo 'No PyTorch here; the tests of auglag.torch are skipped.'; }; }
 	touch $@
 
-demo: $(VENV)/.stamp  ## solve real problems, redo the paper's Figure 1 on a sample; pictures and a report in demo-output/
-	$(BIN)/python examples/demo.py --output demo-output
-	$(BIN)/auglag paper fig1 --quick --output demo-output/paper
-	$(BIN)/auglag paper fig2 --quick --output demo-output/paper
-	@echo 'Open demo-output/report.md and demo-output/paper/figure1.html; demo-output/paper/stochastic/fig2.png'
+$(DEMO)/.stamp: pyproject.toml
+	$(OLD_ENOUGH)
+	$(PYTHON) -m venv $(DEMO)
+	$(DEMO_BIN)/python $(PIP) -e '.[plot,cutest,cli]' psutil
+	touch $@
+
+demo: $(DEMO)/.stamp  ## six examples with pictures, two of the paper's figures on samples; open demo-output/index.html
+	$(DEMO_BIN)/python examples/run_gallery.py swing_up circle_packing soap_film power_flow predictive_control hanging_chain --output demo-output/gallery
+	$(DEMO_BIN)/auglag paper fig2 --quick --output demo-output/paper
+	$(DEMO_BIN)/auglag paper fig1 --quick --output demo-output/paper
+	$(DEMO_BIN)/python examples/demo.py --output demo-output
 
 paper: $(VENV)/.stamp  ## all of the paper's experiments on all problems; resumes where it was interrupted
 	$(BIN)/auglag paper all --output paper-output
@@ -58,4 +75,4 @@ bench: $(VENV)/.stamp  ## time outside the user's functions, beside SciPy
 	$(BIN)/python benchmarks/overhead.py
 
 clean:
-	rm -rf $(VENV) demo-output site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) demo-output dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

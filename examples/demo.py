@@ -1,11 +1,14 @@
-"""Solve a handful of real problems with the four variants of the method; leave a table and a convergence plot.
+"""Solve a handful of real problems with the four variants of the method; leave a page with all of the demo's pictures.
 
-Run by `make demo`. Everything it prints is measured in this run; the same table is written to report.md.
+The last step of `make demo`. Every number it prints is measured in this run. The page, index.html, shows the same
+numbers, and the pictures that the other steps have left beside it.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
+import html
 import time
 from pathlib import Path
 
@@ -128,22 +131,69 @@ def solve_all(tol: float) -> list[auglag.Result]:
     return runs
 
 
-def write_report(runs, path: Path, tol: float) -> None:
-    lines = [
-        "# auglag demo",
-        "",
-        f"tol = {tol:g} on the residual R = dist(-grad L, dg) + ||c||, certified in the units of the problem.",
-        "",
-        "| problem | variant | status | f + g | R | outer | gradient evaluations | last beta |",
-        "|---|---|---|---|---|---|---|---|",
+EXAMPLES = Path(__file__).parent / "gallery"
+#: The pictures of `auglag paper`, and what they show.
+FIGURES = {
+    "paper/figure1.png": (
+        "Figure 1 of the paper, on a sample of its problems",
+        "The fraction of problems that each variant solves within a multiple of the fewest gradients. "
+        '<a href="paper/figure1.html">Every run is in the report</a>.',
+    ),
+    "paper/stochastic/fig2.png": (
+        "Figure 2 of the paper, with fewer trials",
+        "The stochastic methods on a classifier with a bound on one kind of error.",
+    ),
+}
+PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>auglag demo</title>
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }}
+img {{ width: 100%; }} figure {{ margin: 2.5rem 0; }} table {{ border-collapse: collapse; font-size: .85rem; }}
+td, th {{ padding: .15rem .6rem; border-bottom: 1px solid #ddd; text-align: right; }}
+td:first-child, th:first-child, td:nth-child(2), th:nth-child(2) {{ text-align: left; }}
+</style>
+<h1>auglag demo</h1>
+<p>Everything on this page was computed by <code>make demo</code> on this machine.</p>
+{figures}
+<h2>Six problems, four variants</h2>
+<p>A run is certified if R = dist(-grad L, dg) + ||c|| is at most {tol:g} in the units of the problem.</p>
+<figure><img src="convergence.png" alt="convergence of the four variants"></figure>
+<table>{table}</table>
+</html>
+"""
+
+
+def described(path: Path) -> tuple[str, str]:
+    """The title and the text of an example: its docstring."""
+    first, _, rest = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")
+    return html.escape(first.rstrip(".")), html.escape(rest.strip())
+
+
+def write_page(runs, folder: Path, tol: float) -> None:
+    """index.html: the pictures that are there, and the table of the runs."""
+    pictures = {f"gallery/{path.stem}.png": described(path) for path in sorted(EXAMPLES.glob("[a-z]*.py"))} | FIGURES
+    figures = [
+        f'<figure><h2>{title}</h2><img src="{name}" alt="{title}"><figcaption>{text}</figcaption></figure>'
+        for name, (title, text) in pictures.items()
+        if (folder / name).exists()
     ]
-    for name, variant, result, gradients in runs:
-        lines.append(
-            f"| {name} | {variant} | {result.status.name.lower()} | {result.fun:.7g} | "
-            f"{result.certificate.residual:.1e} | {result.nit} | {gradients} | {result.penalty:.1e} |"
+    rows = [("problem", "variant", "status", "f + g", "R", "outer", "gradients", "last beta")]
+    rows += [
+        (
+            name,
+            variant,
+            result.status.name.lower(),
+            f"{result.fun:.7g}",
+            f"{result.certificate.residual:.1e}",
+            str(result.nit),
+            str(gradients),
+            f"{result.penalty:.1e}",
         )
-    lines += ["", "![convergence](convergence.png)", ""]
-    path.write_text("\n".join(lines), encoding="utf-8")
+        for name, variant, result, gradients in runs
+    ]
+    table = "\n".join("<tr>" + "".join(f"<td>{cell}" for cell in row) for row in rows)
+    page = PAGE.format(figures="\n".join(figures), table=table.replace("<td>", "<th>", len(rows[0])), tol=tol)
+    (folder / "index.html").write_text(page, encoding="utf-8")
 
 
 def plot(runs, path: Path, tol: float) -> None:
@@ -192,13 +242,13 @@ def main() -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     runs = solve_all(options.tol)
-    write_report(runs, options.output / "report.md", options.tol)
     plot(runs, options.output / "convergence.png", options.tol)
+    write_page(runs, options.output, options.tol)
     solved = sum(result.success for _, _, result, _ in runs)
     print(f"\n{solved} of {len(runs)} runs certified at R <= {options.tol:g} in {time.perf_counter() - started:.1f} s.")
-    print(f"Table: {options.output / 'report.md'}   Plot: {options.output / 'convergence.png'}")
     example = next(result for name, variant, result, _ in runs if name == "HS71" and variant == "adaptive-full")
     print("\nWhat a result says of itself (HS71):\n" + example.explain())
+    print(f"\nOpen {options.output / 'index.html'}: the pictures, the table, and where every run is listed.")
 
 
 if __name__ == "__main__":

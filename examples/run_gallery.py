@@ -7,8 +7,10 @@ which the README shows.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 SHOWN = ("swing_up", "circle_packing", "soap_film", "power_flow")
@@ -32,16 +34,21 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="examples to run; all if none is named")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
-    scripts = sorted((Path(__file__).parent / "gallery").glob("[a-z]*.py"))
-    for script in scripts:
-        if options.names and script.stem not in options.names:
-            continue
-        command = [sys.executable, str(script), "--output", str(options.output)]
-        ran = subprocess.run(command, capture_output=True, text=True)
-        if ran.returncode:
-            sys.exit(f"{script.name} failed:\n{ran.stdout}{ran.stderr}")
-        (options.output / f"{script.stem}.txt").write_text(ran.stdout, encoding="utf-8")
-        print(f"{script.stem}: {ran.stdout.strip().splitlines()[-1]}")
+    scripts = {script.stem: script for script in sorted((Path(__file__).parent / "gallery").glob("[a-z]*.py"))}
+    if unknown := set(options.names) - set(scripts):
+        parser.error(f"no example is called {', '.join(sorted(unknown))}; there are {', '.join(scripts)}")
+
+    def run(name: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(scripts[name]), "--output", str(options.output)]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    names = options.names or list(scripts)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, ran in zip(names, pool.map(run, names), strict=True):
+            if ran.returncode:
+                sys.exit(f"{name} failed:\n{ran.stdout}{ran.stderr}")
+            (options.output / f"{name}.txt").write_text(ran.stdout, encoding="utf-8")
+            print(f"{name}: {ran.stdout.strip().splitlines()[-1]}", flush=True)
     if options.collage is not None:
         collage(options.output, options.collage)
 
