@@ -60,15 +60,18 @@ def factors(typical: Vector, *, closely: bool = False) -> Vector | None:
 
 
 def own_sizes(point: Point) -> Vector:
-    """The sizes of the variables at a point: |x_j|, but at least a tenth of the size at the start of the run."""
+    """The sizes of the variables at a point: |x_j|, but at least a tenth of the size at the start of the run.
+
+    Outside of runs a point that is small counts as the start: 1e-8 may be all that is left of an error at 0.
+    """
     sizes: Vector = np.where(np.abs(point.x) > TUNING.zero, np.abs(point.x), 0.0)
     start = point.problem.workspace.sizes
     if start is not None:
         sizes = np.fmax(sizes, TUNING.start_share * start)
     else:  # a variable a hair off its bound at 0 may be large elsewhere
         near = np.minimum(point.x - point.problem.lower, point.problem.upper - point.x) == np.abs(point.x)
-        if (sizes == 0.0).any():
-            sizes = np.where(sizes > 0.0, sizes, typical(point))
+        if (sizes < TUNING.small_variable).any():
+            sizes = np.fmax(sizes, np.where(sizes > 0.0, TUNING.start_share, 1.0) * typical(point))
         sizes = np.where(near & (sizes < TUNING.hair), 1.0, sizes)
     return np.where(sizes > 0.0, sizes, 1.0)
 
