@@ -121,19 +121,21 @@ class Judge:
         """As `solves`, of a certificate."""
         return self.accepts(check) or check.limited(self.tolerance, rounding=False)
 
-    def final(self, best: Best, status: Status) -> Certificate:
+    def final(self, best: Best, status: Status, calls: int) -> Certificate:
         """The certificate of the point that is returned, with the best derivatives and multipliers there are.
 
-        Success is claimed only for values that were computed twice. After a limit nothing more is spent on a point that
-        does not come near.
+        Success is claimed only for values that were computed twice; `calls` of f were made by the run. After a limit
+        nothing more is spent on a point that does not come near.
         """
         check = self._best_known(best, status)
-        return self.again(best, check) if self.reached(check) and not self.original.repeatable else check
+        if not self.reached(check) or self.original.repeatable:
+            return check
+        return self.again(best, check, min(TUNING.repeats, int(TUNING.repeats_share * calls)))
 
-    def again(self, best: Best, check: Certificate) -> Certificate:
+    def again(self, best: Best, check: Certificate, repeats: int = 0) -> Certificate:
         """The certificate of the same (x, y) with f, c and derivatives evaluated afresh; differences are kept.
 
-        Values that are right in most calls and wrong in some are found by a few more calls.
+        Values that are right in most calls and wrong in some are found by `repeats` more calls.
         """
         original = self.original
         known = original.at(best.x)
@@ -143,7 +145,7 @@ class Judge:
         original.remember(fresh)
         original.compare(known, fresh)
         if not original.differenced:  # differences were many calls at one point already
-            for _ in range(min(TUNING.repeats, int(TUNING.repeats_share * original.counts.nfev))):
+            for _ in range(repeats):
                 original.compare(known, Point(original, best.x))
         return certificate(original, best.x, check.multipliers, enough=self.tol)
 

@@ -61,6 +61,22 @@ def scale_free(at: Parts, aside: Point | None = None, errors: float = 0.0) -> fl
     return worst if not math.isnan(worst) else math.inf
 
 
+def scale_free_error(at: Parts, aside: Point | None = None) -> float:
+    """What the errors of values and derivatives may do to `scale_free`."""
+    point = at.point
+    problem, x = point.problem, point.x
+    with np.errstate(all="ignore"):
+        size_x, size_f, size_c = sizes(at, aside)
+        gap = np.where(at.slope < 0.0, problem.upper - x, x - problem.lower)
+        errors = point.gradient_errors(at.y)
+        left = np.minimum(errors * size_x / size_f, np.maximum(gap, 0.0) / size_x)
+        free = np.where(errors < np.finfo(np.float64).tiny, 0.0, left)
+        counts = (problem.cl == problem.cu) | (at.multiplier != 0.0) | (at.beyond > 0.0)
+        rows = np.where(counts, problem.precision.c / size_c, 0.0) if problem.coarse else np.zeros(0)
+    worst = highest(np.concatenate([free, rows]))
+    return worst if not math.isnan(worst) else math.inf
+
+
 def sizes(at: Parts, aside: Point | None) -> tuple[Vector, np.float64, Vector]:
     """(X, F, C): the sizes of the variables, of the objective and of the rows.
 

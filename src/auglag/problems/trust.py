@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from auglag._random import normal
-from auglag._typing import Vector
+from auglag._typing import Jacobian, Vector
 from auglag.derivatives import checking
 from auglag.derivatives.noise import Precision, estimate, estimate_scale
 from auglag.errors import DerivativeError
@@ -129,9 +129,32 @@ def _check_first(
         return
     for part in supplied:
         options = {"noise": problem.precision.noise[part.rows], "tolerance": tolerance, "least": _least(problem, x)}
-        # The same seed for all, so that they try the same directions and share their points.
-        rng = np.random.default_rng(0)
-        part.check(part.fun, part.jac, x, problem.lower, problem.upper, **part.names, **options, rng=rng)
+        for lower, upper in _boxes(problem, [part], x):
+            # The same seed for all, so that they try the same directions and share their points.
+            part.check(part.fun, part.jac, x, lower, upper, **part.names, **options, rng=np.random.default_rng(0))
+
+
+def _boxes(problem: AbstractProblem, supplied: list[Supplied], x: Vector) -> Iterator[tuple[Vector, Vector]]:
+    """The bounds between which derivatives are checked; then, perhaps, with variables fixed that a bound holds at x.
+
+    Large derivatives along these would hide errors of small ones along the others.
+    """
+    yield problem.lower, problem.upper
+    held = (x <= problem.lower) | (x >= problem.upper)
+    matrices = _matrices(supplied, x)
+    if matrices is None or not held.any() or held.all():
+        return
+    together = stack(matrices, problem.n)
+    if (row_norms(together[:, held]) > TUNING.hides * row_norms(together[:, ~held])).any():
+        yield np.where(held, x, problem.lower), np.where(held, x, problem.upper)
+
+
+def _matrices(supplied: list[Supplied], x: Vector) -> list[Jacobian] | None:
+    """All derivatives at x as matrices; None if there are operators among them."""
+    found = [part.jac(x) for part in supplied]
+    if any(isinstance(matrix, LinearOperator) for matrix in found):
+        return None
+    return [m[None] if getattr(m, "ndim", 2) == 1 else m for m in found]
 
 
 def _check_second(problem: AbstractProblem, x: Vector) -> None:
@@ -156,8 +179,8 @@ def _all_agree(
     """A first look at all derivatives at once, if they are matrices: two points settle the usual case."""
     if not supplied:
         return True
-    matrices = [part.jac(x) for part in supplied]
-    if any(isinstance(matrix, LinearOperator) for matrix in matrices):
+    matrices = _matrices(supplied, x)
+    if matrices is None:
         return False
 
     def values(z: Vector) -> Vector:
@@ -165,9 +188,11 @@ def _all_agree(
 
     known = problem.precision.noise
     noise = np.concatenate([known[part.rows] for part in supplied]) if problem.coarse else 0.0
-    together = stack([m[None] if getattr(m, "ndim", 2) == 1 else m for m in matrices], problem.n)
-    least = _least(problem, x)
-    return checking.agrees(values, together, x, problem.lower, problem.upper, noise, tolerance, negligible, least)
+    together, least = stack(matrices, problem.n), _least(problem, x)
+    return all(
+        checking.agrees(values, together, x, lower, upper, noise, tolerance, negligible, least)
+        for lower, upper in _boxes(problem, supplied, x)
+    )
 
 
 def _least(problem: AbstractProblem, x: Vector) -> Vector:

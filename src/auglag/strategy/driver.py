@@ -74,7 +74,7 @@ def _ended(run: Run, status: Status) -> Result:
     endless = state.doubts.endless if status is Status.UNBOUNDED else None
     if endless is not None:
         task.judge.replace(state.best, endless)
-    check = task.judge.final(state.best, status)
+    check = task.judge.final(state.best, status, task.meter.used().nfev)
     if status is Status.INFEASIBLE and not task.conflict and not task.judge.trusts(check):
         status = Status.STUCK
     if endless is not None:  # far out a gradient may be small; the objective is known to fall on there
@@ -413,7 +413,7 @@ def finished(context: Context, state: State, found: Candidate) -> bool:
     if (
         state.accuracy > 0.0
     ):  # where derivatives have errors, a candidate with a smaller error may have a larger residual
-        best.residual = judge.check(best).residual
+        best.residual = judge.check(best).weighed(context.task.tol)
     target = context.target(state)
     verdict = plan.newton_verdict(found.error, target, newtons.in_vain, context.task.tuning, solved=solved)
     if verdict is None:
@@ -622,7 +622,7 @@ class Posed:
         form = context.form
         residual, violation = form.user_residual(found.residual, c)
         x = form.user_x(found.x)
-        if form.magnified and found.usable:
+        if found.usable and (form.magnified or context.goal(state) > context.task.tol):
             check = context.task.judge.measure(x, form.user_y(y_hat))
             residual = context.compared(check, found.residual + float(np.linalg.norm(c)))
             violation = math.hypot(check.violation, check.complementarity)

@@ -278,7 +278,8 @@ class Context:
     def compared(self, check: Certificate, own: float) -> float:
         """What points are compared by, and the stopping test looks at: R in the user's units; or the error in the units
         of the form, `own`, if these are smaller than the user's and it is larger."""
-        return max(check.residual, own) if self.form.magnified else check.residual
+        residual = check.weighed(self.task.tol)
+        return max(residual, own) if self.form.magnified else residual
 
     @property
     def demands(self) -> tuple[float, float]:
