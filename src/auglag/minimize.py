@@ -174,8 +174,8 @@ def minimize(
         claimed, at the last point. At x0 a wrong derivative raises `DerivativeError`, which names the entry (a warning
         where errors of the functions explain the mismatch); at the last point the run ends as WRONG_DERIVATIVES.
     checkpoint, resume : path
-        Save the state after every outer iteration; go on from a saved state, bit for bit. Budgets count what was spent
-        before, too. Sizes, bounds, x0 and settings must be the same; whether the functions are cannot be checked.
+        Save the state at the start and after every outer iteration; go on from a saved state, bit for bit. Budgets
+        count what was spent before. Everything else must be the same; of the functions the values at the start must.
     finite_diff_rel_step : float or array
         Relative step of the finite differences of fun, as in SciPy.
     noise : float or mapping

@@ -10,6 +10,7 @@ from typing import final
 
 import numpy as np
 
+from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.algorithm import algencan, formulas
 from auglag.algorithm.lagrangian import AugmentedLagrangian
@@ -232,6 +233,7 @@ class Run:
             if self.starts_solved(task, x):
                 known = task.start.y is not None  # from an earlier run, which has checked its curvature
                 return Status.SOLVED if known else self.minimum(self.on_the_way, Status.SOLVED)
+            save(task, self.state)
         status = self.attempts(self.on_the_way)
         return self.minimum(self.on_the_way, status)
 
@@ -246,6 +248,7 @@ class Run:
         state, given, last = self.state, task.start.y, task.tuning.far_starts
         for trial in range(last + 1):
             state.start_x, state.first_objective = x, objective(task.problem, x)
+            state.first_rows = norm(task.problem.at(x).c)
             scale(task, state, x)
             state.accuracy = task.problem.at(x).accuracy(np.zeros(task.problem.m))
             self.context = context = Context.of(task, state)
@@ -651,7 +654,7 @@ class Posed:
 
 def watch(context: Context, state: State, y_hat: Vector) -> None:
     """After a row: keep the best point, refine differences, save a checkpoint, print, log, call the callback."""
-    task, form, hooks, last = context.task, context.form, context.task.hooks, state.history.last
+    task, form, last = context.task, context.form, state.history.last
     if last.usable:
         task.judge.offer(state.best, last.residual, form.user_x(state.x), form.user_y(y_hat))
     state.accuracy = accuracy(context, state, y_hat)
@@ -660,12 +663,18 @@ def watch(context: Context, state: State, y_hat: Vector) -> None:
     near |= last.inner_status == InnerStatus.STALLED.name
     state.refined_now = task.judge.refine(state.best, int(near))
     cut_short = last.inner_status in (InnerStatus.BUDGET.name, InnerStatus.INTERRUPTED.name)
-    if hooks.checkpoint is not None and not cut_short:  # such an iteration is done again on resuming
+    if not cut_short:  # such an iteration is done again on resuming
+        save(task, state)
+    following.outer(context, state, y_hat)
+
+
+def save(task: Task, state: State) -> None:
+    """A checkpoint, where one is wanted."""
+    if task.hooks.checkpoint is not None:
         state.counts, state.seconds = task.meter.used(), task.meter.guard.seconds
         state.precision = task.original.workspace.precision
         state.memory.layout = Analyses()  # not saved; reset here too, so that a resumed run gives the same digits
-        hooks.save("minimize", task.fingerprint(), state)
-    following.outer(context, state, y_hat)
+        task.hooks.save("minimize", task.fingerprint(), state)
 
 
 def stop(context: Context, state: State, status: InnerStatus, limit: str = "") -> Status | None:

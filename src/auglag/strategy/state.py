@@ -9,6 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
+from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.algorithm import algencan, formulas
 from auglag.algorithm.outer import Algorithm1, Ask
@@ -17,7 +18,7 @@ from auglag.algorithm.status import Status
 from auglag.algorithm.stopping import Stopping
 from auglag.budget import Budget, Meter
 from auglag.certificate import Certificate
-from auglag.certificate.incumbent import Best, Judge
+from auglag.certificate.incumbent import Best, Judge, objective
 from auglag.derivatives.noise import Precision
 from auglag.errors import CheckpointError
 from auglag.inner import LBFGSB, InnerSolver, InnerStatus, QPModel, accelerated, choose
@@ -176,6 +177,7 @@ class State:
     repeats: int = 0  #: of those that began elsewhere, the ones that ended where an earlier one did
     sizes: Vector | None = None  #: of the variables, at x_1 (`units.typical`)
     first_objective: float = math.nan  #: f + g at x_1
+    first_rows: float = 0.0  #: ||c|| at x_1
     accuracy: float = 0.0  #: what errors of the functions beyond double precision make of the residual at x
     precision: Precision | None = None  #: of the functions, as far as it was estimated
     refined_now: bool = False  #: the last iteration raised the accuracy of differences
@@ -433,6 +435,18 @@ def _require_size(task: Task, name: str, values: Vector, size: int) -> None:
         )
 
 
+def _require_same_functions(task: Task, saved: State) -> None:
+    """The values at x_1 are those of the run that was saved, but for errors of the functions."""
+    problem, x = task.problem, saved.start_x
+    known, found = (saved.first_objective, saved.first_rows), (objective(problem, x), norm(problem.at(x).c))
+    noise = (0.0, 0.0) if saved.precision is None else (saved.precision.f, norm(saved.precision.c))
+    for what, before, now, error in zip(("fun", "the norm of the constraints"), known, found, noise, strict=True):
+        if not abs(now - before) <= task.tuning.same_values * abs(before) + task.tuning.same_errors * error:
+            raise CheckpointError(
+                f"{task.hooks.resume} belongs to another problem: {what} was {before:.6g} at its start and is {now:.6g}"
+            )
+
+
 def restored(task: Task, saved: State) -> tuple[Context, State]:
     """The context of a state from a checkpoint, with everything in place to go on."""
     n, m = task.problem.n, task.problem.m
@@ -459,6 +473,7 @@ def restored(task: Task, saved: State) -> tuple[Context, State]:
     for name, values, size in own:
         _require_size(task, name, values, size)
     task.original.workspace.precision = saved.precision
+    _require_same_functions(task, saved)
     problem.refine(best.level)
     best.point = problem.at(best.x)
     points = [best.point, problem.at(form.user_x(saved.x))]

@@ -55,6 +55,10 @@ class Tuning:
 
     # What is said of a run
 
+    #: A checkpoint belongs to functions whose values at its start are the same but for this part, which sums in another
+    #: order do not reach, and so many times their errors.
+    same_values: float = 1e-6
+    same_errors: float = 10.0
     #: Variables from which on derivatives are advised where a limit ended a run on finite differences: they take n of
     #: every n + 1 calls, so that from ten on nine tenths of the budget went there.
     advise_derivatives: int = 10
