@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # what `_HOMES` says, for editors and type checkers; a test c
     from auglag.problems.base import AbstractProblem
     from auglag.problems.functions import Problem
     from auglag.result import Result
+    from auglag.sensitivity import Sensitivity, sensitivity
     from auglag.strategy.settings import PRESETS, VARIANTS
     from auglag.strategy.sqp import SQP
 
@@ -68,6 +69,7 @@ _HOMES = {
     "auglag.problems.base": ("AbstractProblem",),
     "auglag.problems.functions": ("Problem",),
     "auglag.result": ("Result",),
+    "auglag.sensitivity": ("Sensitivity", "sensitivity"),
     "auglag.strategy.settings": ("PRESETS", "VARIANTS"),
     "auglag.strategy.sqp": ("SQP",),
 }
@@ -96,8 +98,8 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """`auglag.minimize` and `auglag.multistart` are functions, though they have modules of the same name: importing
-    those binds the modules as attributes of the package, which is not to happen."""
+    """`auglag.minimize`, `multistart` and `sensitivity` are functions, though they have modules of the same name:
+    importing those binds the modules as attributes of the package, which is not to happen."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (isinstance(value, ModuleType) and name in _HOME):
@@ -142,6 +144,7 @@ __all__ = [
     "ProximalPoint",
     "QPModel",
     "Result",
+    "Sensitivity",
     "Short",
     "SpectralProximalGradient",
     "Status",
@@ -155,6 +158,7 @@ __all__ = [
     "multistart",
     "prox",
     "scipy_method",
+    "sensitivity",
     "stochastic",
     "theory",
 ]
