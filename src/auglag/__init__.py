@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # what `_HOMES` says, for editors and type checkers; a test c
     from auglag.problems.functions import Problem
     from auglag.result import Result
     from auglag.sensitivity import Sensitivity, sensitivity
+    from auglag.slsqp import instead_of_slsqp
     from auglag.strategy.settings import PRESETS, VARIANTS
     from auglag.strategy.sqp import SQP
 
@@ -70,6 +71,7 @@ _HOMES = {
     "auglag.problems.functions": ("Problem",),
     "auglag.result": ("Result",),
     "auglag.sensitivity": ("Sensitivity", "sensitivity"),
+    "auglag.slsqp": ("instead_of_slsqp",),
     "auglag.strategy.settings": ("PRESETS", "VARIANTS"),
     "auglag.strategy.sqp": ("SQP",),
 }
@@ -153,6 +155,7 @@ __all__ = [
     "__version__",
     "certify",
     "datasets",
+    "instead_of_slsqp",
     "load_result",
     "minimize",
     "multistart",

@@ -39,6 +39,20 @@ def test_a_solver_is_called_again_with_other_parameters_and_tells_what_it_did():
     np.testing.assert_allclose(again["x"].full(), mine["x"].full(), atol=1e-8)
 
 
+def test_sensitivities_by_parameters_are_those_of_solutions_beside():
+    solver = auglag.casadi.nlpsol("solver", rosenbrock(), tol=1e-10)
+    with pytest.raises(InputError, match="solver must have found a solution"):
+        solver.sensitivity()
+    arguments = {"x0": [0.5, 0.5], "ubg": 1.5}
+    up, down = (solver(**arguments, p=2.0 + h) for h in (1e-4, -1e-4))
+    solver(**arguments, p=2.0)
+    found = solver.sensitivity()
+    assert found.differentiable
+    for derivative, name in ((found.dx, "x"), (found.dy, "lam_g")):
+        np.testing.assert_allclose(derivative, (up[name] - down[name]).full() / 2e-4, rtol=1e-4, atol=1e-6)
+    assert found.dfun[0] == pytest.approx(float(up["f"] - down["f"]) / 2e-4, rel=1e-6)
+
+
 def test_arguments_without_names_give_a_tuple_and_wrong_names_an_error():
     solver = auglag.casadi.nlpsol("solver", rosenbrock())
     x, f, *_ = solver([1, 1], 1.0)

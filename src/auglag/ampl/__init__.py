@@ -20,10 +20,8 @@ import numpy as np
 from auglag._typing import Vector
 from auglag._version import __version__, described
 from auglag.algorithm.status import Status
-from auglag.ampl.options import OPTIONS, parsed, passed_over
-from auglag.budget import Budget
+from auglag.ampl.options import OPTIONS, keywords, parsed, passed_over
 from auglag.errors import AuglagError, InputError
-from auglag.log import JsonLog
 from auglag.minimize import minimize
 from auglag.problems.nl import NlInfeasible, NlProblem, load
 from auglag.problems.nl.reader import read
@@ -143,17 +141,8 @@ def _answer(call: Call) -> int:
 
 def solve(problem: NlProblem, options: Mapping[str, Any]) -> Result:
     """The result of `auglag.minimize` under options of the protocol."""
-    limits = {"max_iter": "outer", "max_inner": "inner", "max_evaluations": "evaluations", "max_seconds": "seconds"}
-    rules = ("tol", "variant", "preset", "inner", "slacks", "scaling", "presolve", "restoration", "linear_solver")
-    run: Any = minimize
-    return run(  # type: ignore[no-any-return]
-        problem,
-        budget=Budget(**{limits[name]: value for name, value in options.items() if name in limits}),
-        warm_start=(problem.x0, problem.y0) if options.get("warm_start", False) else None,
-        progress=options.get("outlev", 0) > 0,
-        callback=JsonLog(options["log"]) if "log" in options else None,
-        **{name: options[name] for name in rules if name in options},
-    )
+    start = (problem.x0, problem.y0) if options.get("warm_start", False) else None
+    return minimize(problem, warm_start=start, **keywords(options))
 
 
 def answer(problem: NlProblem, result: Result) -> Solution:

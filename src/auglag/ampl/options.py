@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+from auglag.budget import Budget
 from auglag.errors import InputError, OptionError
 from auglag.inner import SOLVERS
 from auglag.kkt.linear import AUTO
 from auglag.kkt.linear import SOLVERS as LINEAR_SOLVERS
+from auglag.log import JsonLog
 from auglag.problems.constraints import nearest
 from auglag.strategy.settings import PRESETS, VARIANTS
 
@@ -133,6 +135,18 @@ def parsed(words: Sequence[str]) -> dict[str, Any]:
             raise InputError(f"an option must be written key=value, got {word!r}")
         values[name] = OPTIONS[name].read(key, value)
     return values
+
+
+def keywords(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What `auglag.minimize` is to be told, beside the problem and the start."""
+    limits = {"max_iter": "outer", "max_inner": "inner", "max_evaluations": "evaluations", "max_seconds": "seconds"}
+    rules = ("tol", "variant", "preset", "inner", "slacks", "scaling", "presolve", "restoration", "linear_solver")
+    return {
+        "budget": Budget(**{limits[name]: value for name, value in options.items() if name in limits}),
+        "progress": options.get("outlev", 0) > 0,
+        "callback": JsonLog(options["log"]) if "log" in options else None,
+        **{name: options[name] for name in rules if name in options},
+    }
 
 
 def _of_ipopt_alone(word: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, final
 
 import casadi
@@ -14,6 +15,7 @@ from scipy import sparse
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.problems.base import AbstractProblem, Group, LinearRows
+from auglag.sensitivity import Parts
 
 
 @final
@@ -34,6 +36,14 @@ class Compiled:
         by_parameter = casadi.densify(casadi.gradient(lagrangian, parameters))
         self.by_parameter = casadi.Function("by_parameter", [x, parameters, y], [by_parameter])
         self.jac_pattern, self.hess_pattern = _Pattern(jac.sparsity()), _Pattern(hessian.sparsity())
+        self._expressions = (x, parameters, y, f, g, lagrangian)
+
+    @cached_property
+    def parts(self) -> Any:
+        """Derivatives by the parameters of f, of the gradient of the Lagrangian and of g; made when first needed."""
+        x, parameters, y, f, g, lagrangian = self._expressions
+        by_p = [casadi.densify(casadi.jacobian(part, parameters)) for part in (f, casadi.gradient(lagrangian, x), g)]
+        return casadi.Function("parts", [x, parameters, y], by_p)
 
 
 @final
@@ -105,6 +115,13 @@ class CasadiProblem(AbstractProblem):
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         return np.asarray(self.hess(x, y) @ v)
+
+    def parts(self, x: Vector, y: Vector) -> Parts:
+        """Derivatives by the parameters p; sides and bounds do not depend on them."""
+        k = self.p.size
+        f, gradient, g = (part.full() for part in self._functions.parts(x, self.p, y))
+        rows, bounds = np.zeros((self.m, k)), np.zeros((self.n, k))
+        return Parts(f.reshape(k), gradient, g.reshape(self.m, k), bounds, bounds, rows, rows)
 
     def parameter_multipliers(self, x: Vector, y: Vector) -> Any:
         """CasADi's lam_p: minus the derivative of the optimal value by the parameters."""

@@ -15,6 +15,7 @@ from auglag.casadi.problem import CasadiProblem, Compiled, column
 from auglag.errors import InputError
 from auglag.minimize import minimize
 from auglag.result import Result
+from auglag.sensitivity import Sensitivity
 
 #: CasADi's words for the ends of all its solvers; others are SOLVER_RET_UNKNOWN.
 _UNIFIED = {
@@ -50,6 +51,7 @@ class NlpSolver:
     def __init__(self, name: str, nlp: Mapping[str, Any], **options: Any) -> None:
         self._name, self._options = name, options
         self._compiled = Compiled(nlp)
+        self._problem: CasadiProblem | None = None
         self.result: Result | None = None
         self._seconds = self._cpu_seconds = 0.0
 
@@ -78,7 +80,7 @@ class NlpSolver:
         lam_g0: Any = None,
     ) -> dict[str, Any]:
         """x, f, g, lam_x, lam_g and lam_p by name."""
-        problem = CasadiProblem(self._compiled, x0=x0, p=p, lbx=lbx, ubx=ubx, lbg=lbg, ubg=ubg)
+        problem = self._problem = CasadiProblem(self._compiled, x0=x0, p=p, lbx=lbx, ubx=ubx, lbg=lbg, ubg=ubg)
         options = self._options
         if lam_g0 is not None and (start := column(lam_g0, problem.m, "lam_g0")).any():
             options = options | {"warm_start": (problem.x0, start)}
@@ -93,6 +95,14 @@ class NlpSolver:
             "lam_g": casadi.DM(result.y) if problem.m else casadi.DM(0, 1),
             "lam_p": problem.parameter_multipliers(result.x, result.y),
         }
+
+    def sensitivity(self) -> Sensitivity:
+        """Derivatives of the last solution by the parameters p, exact: `dx`, `dy`, `predict(p)`, ..."""
+        if self._problem is None or self.result is None or not self.result.success:
+            raise InputError(f"{self._name} must have found a solution before it is asked for sensitivities")
+        return Sensitivity(
+            self._problem, self.result, self._problem.p, self._problem.parts(self.result.x, self.result.y)
+        )
 
     def having(self, options: Mapping[str, Any]) -> NlpSolver:
         """The same problem, with its derivatives as they are, under other options."""
