@@ -79,8 +79,9 @@ def run(
         start = {"x0": shifted(x, 5), "lam_g0": shifted(y, 4), "lam_x0": shifted(z, 5)}
         if predicting:  # first the plan for the expected state, before the measurement; then its correction
             solver(**start, p=expected, **BOUNDS)
+            sensitivity = solver.sensitivity()
             begin = time.process_time()
-            x, y = solver.sensitivity().predict(state)
+            x, y = sensitivity.predict(state)
             start = {"x0": x, "lam_g0": y}
         else:
             begin = time.process_time()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +13,7 @@ casadi = pytest.importorskip("casadi", reason="needs CasADi: pip install 'auglag
 
 import auglag.casadi  # noqa: E402
 from auglag.errors import InputError  # noqa: E402
-
-QUIET = {"ipopt.print_level": 0, "ipopt.sb": "yes", "print_time": False, "ipopt.tol": 1e-10}
+from helpers.frameworks import QUIET, controller, parcel  # noqa: E402
 
 
 def rosenbrock():
@@ -127,27 +128,9 @@ def test_a_parameter_without_value_is_named():
         auglag.casadi.solve(opti)
 
 
-def an_ocp():
-    import rockit
-
-    ocp = rockit.Ocp(T=rockit.FreeTime(1.0))
-    place, speed, force = ocp.state(), ocp.state(), ocp.control()
-    ocp.set_der(place, speed)
-    ocp.set_der(speed, force)
-    ocp.subject_to(ocp.at_t0(place) == 0)
-    ocp.subject_to(ocp.at_t0(speed) == 0)
-    ocp.subject_to(ocp.at_tf(place) == 1)
-    ocp.subject_to(ocp.at_tf(speed) == 0)
-    ocp.subject_to((force <= 1) >= -1)
-    ocp.add_objective(ocp.T)
-    ocp.method(rockit.MultipleShooting(N=10, intg="rk"))
-    ocp.solver("ipopt", QUIET)
-    return ocp, place
-
-
 def test_rockit_with_one_line_more():
     pytest.importorskip("rockit", reason="needs rockit: pip install rockit-meco")
-    ocp, place = an_ocp()
+    ocp, place = parcel()
     with auglag.casadi.opti_solver(tol=1e-8):
         ours = ocp.solve()
     assert ours.value(ocp.T) == pytest.approx(2.0, abs=1e-6)  # bang, then bang
@@ -159,34 +142,22 @@ def test_rockit_with_one_line_more():
     )
 
 
-def a_controller():
-    import do_mpc
-
-    model = do_mpc.model.Model("continuous")
-    place, speed, force = (model.set_variable(kind, name) for kind, name in (("_x", "s"), ("_x", "v"), ("_u", "f")))
-    model.set_rhs("s", speed)
-    model.set_rhs("v", force - 0.1 * casadi.sin(place))
-    model.setup()
-    mpc = do_mpc.controller.MPC(model)
-    mpc.set_param(n_horizon=8, t_step=0.2, nlpsol_opts=QUIET, store_full_solution=False)
-    mpc.set_objective(mterm=place**2 + speed**2, lterm=place**2 + 0.1 * speed**2)
-    mpc.set_rterm(f=0.01)
-    mpc.bounds["lower", "_u", "f"], mpc.bounds["upper", "_u", "f"] = -1.0, 1.0
-    mpc.setup()
-    mpc.x0 = np.array([1.0, 0.0])
-    mpc.set_initial_guess()
-    return mpc
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_do_mpc_with_one_line_changed():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pytest.importorskip("do_mpc", reason="needs do-mpc: pip install do-mpc")
-    ours, theirs = a_controller(), a_controller()
+    ours, theirs = controller(), controller()
     ours.S = auglag.casadi.nlpsol("S", ours.nlp, tol=1e-8)
     state = np.array([1.0, 0.0])
     for _ in range(3):
         np.testing.assert_allclose(ours.make_step(state), theirs.make_step(state), atol=1e-5)
         assert ours.solver_stats["success"]
         state = 0.8 * state
+
+
+def test_the_example_of_predictive_control_takes_few_iterations():
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "moving_horizon.py"))
+    solver = auglag.casadi.nlpsol("plan", example["plan"](example["dynamics"]()))
+    assert max(example["run"](solver, solver.stats, 3)[0]) <= 3
+    assert max(example["run"](solver, solver.stats, 3, predicting=True)[0]) <= 1

@@ -9,6 +9,7 @@ import pytest
 import scipy.optimize
 
 import auglag
+from helpers.frameworks import acquisition
 
 
 def packages(*names, reason):
@@ -99,21 +100,9 @@ def test_code_that_calls_slsqp_gets_auglag_within_a_block():
 @pytest.mark.filterwarnings("ignore")
 def test_botorch_maximises_an_acquisition_under_a_constraint():
     torch, _ = packages("torch", "botorch", reason="needs BoTorch: pip install botorch")
-    from botorch.acquisition import UpperConfidenceBound
-    from botorch.models import SingleTaskGP
     from botorch.optim import optimize_acqf
 
-    torch.manual_seed(0)
-    x = torch.rand(8, 2, dtype=torch.double)
-    model = SingleTaskGP(x, torch.sin(5 * x).sum(dim=1, keepdim=True))
-    arguments = {
-        "acq_function": UpperConfidenceBound(model, beta=4.0),
-        "bounds": torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double),
-        "q": 1,
-        "num_restarts": 2,
-        "raw_samples": 16,
-        "inequality_constraints": [(torch.tensor([0, 1]), torch.tensor([-1.0, -1.0], dtype=torch.double), -0.5)],
-    }
+    arguments = acquisition(0)
     torch.manual_seed(1)
     ours, value = optimize_acqf(**arguments, options={"method": auglag.scipy_method})
     torch.manual_seed(1)
