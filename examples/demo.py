@@ -7,24 +7,16 @@ numbers, and the pictures that the other steps have left beside it.
 from __future__ import annotations
 
 import argparse
-import ast
 import html
 import time
 from pathlib import Path
 
 import numpy as np
-from scipy.optimize import Bounds, NonlinearConstraint
+from notebooks import EXAMPLES, described
+from scipy.optimize import NonlinearConstraint
 
 import auglag
 from auglag.problems import hock_schittkowski as hs
-
-
-def from_collection(name: str) -> auglag.Problem:
-    """A Hock-Schittkowski problem with its analytic derivatives."""
-    known = hs.get(name)
-    rows = [NonlinearConstraint(row.fun, row.lower, row.upper, jac=row.jac) for row in known.rows]
-    bounds = Bounds(known.lower, known.upper)
-    return auglag.Problem(known.fun, known.x0, jac=known.grad, bounds=bounds, constraints=rows, name=name)
 
 
 def welded_beam() -> auglag.Problem:
@@ -103,9 +95,9 @@ def thomson(electrons: int = 8) -> auglag.Problem:
 
 
 PROBLEMS = (
-    lambda: from_collection("HS71"),
-    lambda: from_collection("HS43"),
-    lambda: from_collection("HS100"),
+    lambda: hs.get("HS71").problem(hessians=False),
+    lambda: hs.get("HS43").problem(hessians=False),
+    lambda: hs.get("HS100").problem(hessians=False),
     welded_beam,
     thomson,
     sparse_direction,
@@ -131,7 +123,6 @@ def solve_all(tol: float) -> list[auglag.Result]:
     return runs
 
 
-EXAMPLES = Path(__file__).parent / "gallery"
 #: The pictures of `auglag paper`, and what they show.
 FIGURES = {
     "paper/figure1.png": (
@@ -163,15 +154,9 @@ td:first-child, th:first-child, td:nth-child(2), th:nth-child(2) {{ text-align: 
 """
 
 
-def described(path: Path) -> tuple[str, str]:
-    """The title and the text of an example: its docstring."""
-    first, _, rest = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")
-    return html.escape(first.rstrip(".")), html.escape(rest.strip())
-
-
 def write_page(runs, folder: Path, tol: float) -> None:
     """index.html: the pictures that are there, and the table of the runs."""
-    pictures = {f"gallery/{path.stem}.png": described(path) for path in sorted(EXAMPLES.glob("[a-z]*.py"))} | FIGURES
+    pictures = {f"gallery/{path.stem}.png": tuple(map(html.escape, described(path))) for path in EXAMPLES} | FIGURES
     figures = [
         f'<figure><h2>{title}</h2><img src="{name}" alt="{title}"><figcaption>{text}</figcaption></figure>'
         for name, (title, text) in pictures.items()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import auglag
 from auglag._typing import Matrix, Vector
 from auglag.problems import hock_schittkowski as hs
 from auglag.problems.hock_schittkowski import PROBLEMS, KnownProblem, Row
@@ -271,3 +272,14 @@ def test_get_suggests_near_names() -> None:
 def test_get_without_near_names_shows_what_names_look_like() -> None:
     with pytest.raises(ValueError, match=r"no problem is named 'Rosenbrock'; names look like"):
         hs.get("Rosenbrock")
+
+
+@pytest.mark.parametrize("hessians", [False, True])
+def test_a_known_problem_can_be_handed_to_a_solver(hessians):
+    known = hs.get("HS71")
+    problem = known.problem(hessians=hessians)
+    result = auglag.minimize(problem)
+    assert problem.name == "HS71"
+    assert result.success
+    np.testing.assert_allclose(result.x, known.x, atol=1e-6)
+    assert (result.nhev > 0) is hessians

@@ -8,6 +8,7 @@ and multipliers were polished to rounding error (see `auglag.problems.hs.solutio
 
     p = hs.get("HS71")
     p.fun(p.x0), p.rows[0].jac(p.x0), p.multipliers
+    auglag.minimize(p.problem())
 
 Constants of the book's constraints are moved into the row bounds (x1 x2 x3 x4 >= 25, not x1 x2 x3 x4 - 25 >= 0).
 Left out on purpose: HS13, whose solution has no multipliers, and HS47, whose published solution (1, 1, 1, 1, 1) is

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from auglag.errors import InputError
+from auglag.errors import InputError, MissingExtra
 from auglag.problems.base import AbstractProblem
 from auglag.problems.constraints import nearest
 
@@ -19,7 +19,10 @@ def is_file(name: str) -> bool:
 
 
 def load(name: str, source: str = "s2mpj", params: Any = None) -> AbstractProblem:
-    """A problem from a .nl file, from `file.py:object`, or of CUTEst (which alone has a source and parameters)."""
+    """A problem from a .nl file, from `file.py:object`, or of CUTEst (which alone has a source and parameters).
+
+    Without the extra `cutest`, the problems of Hock and Schittkowski are those that the package has itself.
+    """
     if name.endswith(".nl"):
         from auglag.problems import nl
 
@@ -31,7 +34,14 @@ def load(name: str, source: str = "s2mpj", params: Any = None) -> AbstractProble
     from auglag.problems import cutest
 
     get: Any = cutest.load
-    problem: AbstractProblem = get(name, source=source, params=params)
+    try:
+        problem: AbstractProblem = get(name, source=source, params=params)
+    except MissingExtra:
+        from auglag.problems import hock_schittkowski
+
+        if name not in hock_schittkowski.PROBLEMS or params:
+            raise
+        return hock_schittkowski.PROBLEMS[name].problem()
     return problem
 
 

@@ -9,8 +9,10 @@ from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import Bounds, NonlinearConstraint
 
 from auglag._typing import Matrix, Vector
+from auglag.problems.functions import Problem
 from auglag.problems.hs.solutions import SOLUTIONS
 
 #: The upper triangle of a symmetric matrix, with the book's one-based indices: {(1, 2): value, ...}; the rest is zero.
@@ -65,6 +67,22 @@ class KnownProblem:
     unique: bool
     #: What is worth knowing about the solution; never empty where `unique` is False.
     note: str
+
+    def problem(self, *, hessians: bool = True) -> Problem:
+        """The problem with its derivatives, the second ones only if `hessians`, for `auglag.minimize`."""
+        rows = [
+            NonlinearConstraint(row.fun, row.lower, row.upper, jac=row.jac, **({"hess": row.hess} if hessians else {}))
+            for row in self.rows
+        ]
+        return Problem(
+            self.fun,
+            self.x0,
+            jac=self.grad,
+            hess=self.hess if hessians else None,
+            bounds=Bounds(self.lower, self.upper),
+            constraints=rows,
+            name=self.name,
+        )
 
 
 class Smooth(NamedTuple):
