@@ -46,6 +46,15 @@ class Tuning:
     #: It ends early when the estimated error is at most this part of the derivative. Chosen by trial.
     ridders_enough: float = 1e-10
 
+    # ---------------------------------------------------------------------------------------------------- `kinks`
+    #: Distance, relative to max(1, |x_j|), at which both sides of a possible kink are looked at: a run that is stuck at
+    #: one is nearer.
+    kink_step: float = 1e-4
+    #: The slopes of both sides differ by at least this part of themselves, and at half the distance by this part of
+    #: what they did (1 at a kink, 1/2 for smooth functions).
+    kink_share: float = 0.1
+    kink_stays: float = 0.8
+
     # ---------------------------------------------------------------------------------------------------- `noise`
     #: Values of the difference table; More and Wild use 7 or 9.
     noise_points: int = 7

@@ -55,6 +55,8 @@ class Tuning:
 
     # What is said of a run
 
+    #: A variable that went this many times as far as those at the start (or 1) may have gone without end.
+    gone_far: float = 1e8
     #: A checkpoint belongs to functions whose values at its start are the same but for this part, which sums in another
     #: order do not reach, and so many times their errors.
     same_values: float = 1e-6
