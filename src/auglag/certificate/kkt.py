@@ -57,6 +57,8 @@ class Certificate:
     rounding: float = 0.0  #: what double precision makes of R: one rounding error of every term in it, and of x
     scale_free: float = math.nan  #: the same conditions, relative to the sizes of x, f and c; NaN: not measured
     unexplained: float = 0.0  #: scale_free after the errors of values and derivatives were taken off
+    #: F of scale_free; where a run led to x, what f has fallen by since its start, if that is more. NaN: not measured
+    objective_size: float = math.nan
 
     @property
     def residual(self) -> float:
@@ -163,9 +165,10 @@ def with_sizes(problem: AbstractProblem, check: Certificate) -> Certificate:
     if aside is None:
         return check
     at = Parts(point, check.multipliers)
-    beside = scale_free(at, aside)
-    explained = scale_free(at, aside, TUNING.reached) if point.has_errors else beside
-    return replace(check, scale_free=min(check.scale_free, beside), unexplained=min(check.unexplained, explained))
+    beside, size = scale_free(at, aside)
+    explained = scale_free(at, aside, TUNING.reached)[0] if point.has_errors else beside
+    unexplained = min(check.unexplained, explained)
+    return replace(check, scale_free=min(check.scale_free, beside), unexplained=unexplained, objective_size=size)
 
 
 def _fitted_in_units(point: Point, enough: float) -> Vector:
@@ -247,7 +250,7 @@ def _measure(point: Point, y: Vector) -> Certificate:
     z = best.z
     if problem.differenced:
         z = np.where(problem.lower == problem.upper, math.nan, z)  # differences do not move a fixed variable
-    relative = scale_free(at)
+    relative, size = scale_free(at)
     found = Certificate(
         x=point.x,
         multipliers=y,
@@ -264,7 +267,8 @@ def _measure(point: Point, y: Vector) -> Certificate:
         value_error=point.value_error(y),
         rounding=rounding(at),
         scale_free=relative,
-        unexplained=scale_free(at, errors=TUNING.reached) if point.has_errors else relative,
+        unexplained=scale_free(at, errors=TUNING.reached)[0] if point.has_errors else relative,
+        objective_size=size,
     )
     point.measured = (work.sizes, work.precision, y.tobytes(), found)
     return found
