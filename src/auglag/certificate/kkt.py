@@ -59,6 +59,8 @@ class Certificate:
     scale_free: float = math.nan  #: the same conditions, relative to the sizes of x, f and c; NaN: not measured
     unexplained: float = 0.0  #: scale_free after the errors of values and derivatives were taken off
     scale_free_error: float = 0.0  #: what these errors may do to scale_free; an estimate
+    #: F of scale_free; where a run led to x, what f has fallen by since its start, if that is more. NaN: not measured
+    objective_size: float = math.nan
 
     @property
     def residual(self) -> float:
@@ -183,15 +185,16 @@ def with_sizes(problem: AbstractProblem, check: Certificate) -> Certificate:
     if aside is None:
         return check
     at = Parts(point, check.multipliers)
-    beside = scale_free(at, aside)
+    beside, size = scale_free(at, aside)
     explained, doubt = beside, 0.0
     if point.has_errors:
-        explained, doubt = scale_free(at, aside, TUNING.reached), scale_free_error(at, aside)
+        explained, doubt = scale_free(at, aside, TUNING.reached)[0], scale_free_error(at, aside)
     return replace(
         check,
         scale_free=min(check.scale_free, beside),
         unexplained=min(check.unexplained, explained),
         scale_free_error=min(check.scale_free_error, doubt),
+        objective_size=size,
     )
 
 
@@ -274,7 +277,7 @@ def _measure(point: Point, y: Vector) -> Certificate:
     z = best.z
     if problem.differenced:
         z = np.where(problem.lower == problem.upper, math.nan, z)  # differences do not move a fixed variable
-    relative, doubt = scale_free(at), scale_free_error(at) if point.has_errors else 0.0
+    (relative, size), doubt = scale_free(at), scale_free_error(at) if point.has_errors else 0.0
     found = Certificate(
         x=point.x,
         multipliers=y,
@@ -292,8 +295,9 @@ def _measure(point: Point, y: Vector) -> Certificate:
         objective_error=problem.precision.f if problem.coarse else 0.0,
         rounding=rounding(at),
         scale_free=relative,
-        unexplained=scale_free(at, errors=TUNING.reached) if point.has_errors else relative,
+        unexplained=scale_free(at, errors=TUNING.reached)[0] if point.has_errors else relative,
         scale_free_error=doubt,
+        objective_size=size,
     )
     point.measured = (work.sizes, work.precision, y.tobytes(), found)
     return found

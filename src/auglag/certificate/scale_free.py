@@ -31,8 +31,8 @@ def rounding(at: Parts) -> float:
     return float(_EPS * (norm(gradient) + norm(rows)))
 
 
-def scale_free(at: Parts, aside: Point | None = None, errors: float = 0.0) -> float:
-    """The KKT conditions relative to the sizes of x, f and c; see `Certificate`. `aside`: see `sizes`.
+def scale_free(at: Parts, aside: Point | None = None, errors: float = 0.0) -> tuple[float, float]:
+    """The KKT conditions relative to the sizes of x, f and c, and that of f; see `Certificate`. `aside`: see `sizes`.
 
     So many times the errors of values and derivatives are taken off first.
     """
@@ -58,7 +58,7 @@ def scale_free(at: Parts, aside: Point | None = None, errors: float = 0.0) -> fl
         price = np.minimum(missed / size_c, at.multiplier * size_c / size_f)
         parts = np.concatenate([np.where(v == 0.0, 0.0, left), outside, violation, np.where(missed > 0.0, price, 0.0)])
     worst = highest(parts)
-    return worst if not math.isnan(worst) else math.inf
+    return worst if not math.isnan(worst) else math.inf, float(size_f)
 
 
 def scale_free_error(at: Parts, aside: Point | None = None) -> float:

@@ -187,8 +187,8 @@ def _about_scale(end: Ending) -> list[str]:
     if check.relative_residual > end.tol:
         return []
     return [
-        f"tol={1.1 * max(check.residual, check.accuracy):.1e}, or fun in units of {check.gradient_norm:.0e}: relative to "
-        f"||grad f|| = {check.gradient_norm:.1e} the point already meets the tolerance ({check.relative_residual:.1e})."
+        f"tol={1.1 * max(check.residual, check.accuracy):.1e}, or fun in units of {check.gradient_norm:.0e}: relative "
+        f"to ||grad f|| = {check.gradient_norm:.1e} the point already meets the tolerance ({check.relative_residual:.1e})."
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import final
 
@@ -52,14 +52,19 @@ from auglag.strategy.state import (
 )
 
 
-def solve(task: Task) -> Result:
+def solve(run: Run) -> Result:
     """From the start to the result, which Ctrl-C at any moment brings about earlier."""
-    run = Run(task, State.at_start(task))
     try:
-        return result_of_run(run.course, partial(_ended, run))
+        return result_of_run(run.course, partial(_kept, run))
     except Exception as error:
         give_best(error, partial(_so_far, run))
         raise
+
+
+def _kept(run: Run, status: Status) -> Result:
+    """The result, which from now on cannot be lost."""
+    run.results.append(_ended(run, status))
+    return run.results[0]
 
 
 def _ended(run: Run, status: Status) -> Result:
@@ -142,6 +147,9 @@ def _so_far(run: Run) -> Result | None:
 def _result(run: Run, status: Status, check: Certificate, wrong: str = "") -> Result:
     """Everything about the best point, with this certificate."""
     task, state = run.task, run.state
+    fall = abs(state.first_objective - check.objective)
+    if fall > check.objective_size:
+        check = replace(check, objective_size=fall)
     return result_of(
         Ending(
             problem=task.original,
@@ -206,9 +214,17 @@ class Run:
     task: Task
     state: State
     context: Context | None = None
+    begun: bool = False  #: from now on Ctrl-C leads to a result, and only a second one can stop that
+    results: list[Result] = field(default_factory=list)  #: the first one counts
+
+    @classmethod
+    def of(cls, task: Task) -> Run:
+        """A run that has not begun."""
+        return cls(task, State.at_start(task))
 
     def course(self) -> Status:
         """Begin or resume, then attempt after attempt."""
+        self.begun = True
         task = presolved(self.task)
         if task is not self.task:
             self.task, self.state = task, State.at_start(task)
