@@ -184,11 +184,12 @@ def _about_noise(end: Ending) -> list[str]:
 def _about_scale(end: Ending) -> list[str]:
     """What to do about a residual that is small only relative to the gradient."""
     check = end.check
-    if check.relative_residual > end.tol:
+    size, relative = check.gradient_norm, check.relative_residual
+    if relative > end.tol:
         return []
     return [
-        f"tol={1.1 * max(check.residual, check.accuracy):.1e}, or fun in units of {check.gradient_norm:.0e}: relative "
-        f"to ||grad f|| = {check.gradient_norm:.1e} the point already meets the tolerance ({check.relative_residual:.1e})."
+        f"tol={1.1 * max(check.residual, check.accuracy):.1e}, or fun in units of {size:.0e}: relative to ||grad f|| = "
+        f"{size:.1e} the point already meets the tolerance ({relative:.1e})."
     ]
 
 
