@@ -312,7 +312,7 @@ def table(path):
         "Redo with `python benchmarks/quadratic.py run quadratic.jsonl`, then `table quadratic.jsonl`. CPU seconds,",
         f"one thread, {SECONDS} s a problem; solved: R of `auglag.certify` with the solver's multipliers is at most",
         "ten times the tolerance asked for, in absolute terms. Means are shifted geometric (0.1 s), failures count as",
-        "the limit. The rivals get matrices; auglag gets Python functions, checks derivatives, and certifies its result.",
+        "the limit. Rivals get matrices; auglag gets Python functions, checks derivatives, and certifies its result.",
         "",
         "| solver | " + " | ".join(f"solved at {t:g} | mean s" for t in TOLERANCES) + " |",
         "|---" * (1 + 2 * len(TOLERANCES)) + "|",

@@ -6,22 +6,25 @@ that the site has. One more example is one more file in examples/gallery, with i
 
 from __future__ import annotations
 
-import ast
+import json
 import posixpath
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-EXAMPLES = sorted((ROOT / "examples" / "gallery").glob("[a-z]*.py"))
+sys.path.insert(0, str(ROOT / "examples"))
+from notebooks import EXAMPLES, body, described, notebook  # noqa: E402
+
 LINK = re.compile(r"(\]\()((?:\.\./)+[^)#\s]+)")
 
 
 def on_config(config: Any) -> Any:
     """The gallery's pages, in the place of its one line in the navigation."""
-    pages = [{_title(path): f"gallery/{path.stem}.md"} for path in EXAMPLES]
+    pages = [{described(path)[0]: f"gallery/{path.stem}.md"} for path in EXAMPLES]
     config.nav = [
         {"Gallery": ["gallery/index.md", *pages]} if "Gallery" in entry else entry for entry in config.nav or []
     ]
@@ -32,6 +35,9 @@ def on_files(files: Files, config: Any) -> Files:
     """Add one page per example, the cards that lead to them, and benchmarks/results."""
     for path in EXAMPLES:
         files.append(File.generated(config, f"gallery/{path.stem}.md", content=_page(path)))
+        files.append(File.generated(config, f"gallery/{path.stem}.py", content=path.read_text(encoding="utf-8")))
+        cells = json.dumps(notebook(path), indent=1)
+        files.append(File.generated(config, f"gallery/{path.stem}.ipynb", content=cells))
     for path in sorted((ROOT / "benchmarks" / "results").iterdir()):
         name = path.relative_to(ROOT).as_posix()
         files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
@@ -53,31 +59,23 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     return LINK.sub(lead, markdown).replace("<!-- cards -->", _cards())
 
 
-def _title(path: Path) -> str:
-    return _docstring(path).splitlines()[0].rstrip(".")
-
-
-def _docstring(path: Path) -> str:
-    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    assert text, f"{path.name} has no docstring"
-    return text
-
-
 def _page(path: Path) -> str:
-    first, _, rest = _docstring(path).partition("\n")
-    name, source = path.stem, path.read_text(encoding="utf-8")
-    body = source[source.index('"""', source.index('"""') + 3) + 3 :].strip()
+    title, text = described(path)
+    name = path.stem
     printed = (ROOT / "docs" / "gallery" / f"{name}.txt").read_text(encoding="utf-8").rstrip()
     return (
-        f"# {first.rstrip('.')}\n\n{rest.strip()}\n\n![{first}]({name}.png)\n\n"
+        f"# {title}\n\n{text}\n\n"
+        f"[Download the notebook]({name}.ipynb){{ .md-button .md-button--primary download }} "
+        f"[Download the script]({name}.py){{ .md-button download }}\n\n![{title}]({name}.png)\n\n"
         f"It prints\n\n```text\n{printed}\n```\n\n"
         f"`python examples/gallery/{name}.py --output DIR` runs it and writes the picture.\n\n"
-        f"```python\n{body}\n```\n"
+        f"```python\n{body(path)}\n```\n"
     )
 
 
 def _cards() -> str:
     cards = [
-        f"- [![]({path.stem}.png)]({path.stem}.md)\n\n    **[{_title(path)}]({path.stem}.md)**" for path in EXAMPLES
+        f"- [![](thumbs/{path.stem}.png)]({path.stem}.md)\n\n    **[{described(path)[0]}]({path.stem}.md)**"
+        for path in EXAMPLES
     ]
     return '<div class="grid cards" markdown>\n\n' + "\n\n".join(cards) + "\n\n</div>"

@@ -100,11 +100,20 @@ def minimize(
         object or `warm_start` is given.
     args : tuple
         Further arguments of fun, jac, hess and hessp.
-    jac, hess, hessp, bounds, constraints
-        As in `scipy.optimize.minimize`: `jac` a function, True (fun returns value and gradient) or a scheme
-        ('2-point', '3-point', 'cs'; None means '2-point'); constraints as dictionaries, `NonlinearConstraint` or
-        `LinearConstraint`, one or a list. A dictionary may carry a 'name'. Evaluations never leave the bounds. Real
-        finite differences become central near the solution, and are extrapolated for the certificate.
+    jac : callable, bool or str
+        The gradient, `jac(x, *args)`. True: fun returns value and gradient together. A scheme: finite differences,
+        "2-point", "3-point" or "cs" (complex steps). None: "2-point". Real differences stay inside the bounds, become
+        central near the solution, and are extrapolated for the certificate.
+    hess : callable
+        The Hessian of fun, `hess(x, *args)`, dense or sparse. Second derivatives are used if all functions have them.
+    hessp : callable
+        Products with the Hessian, `hessp(x, p, *args)`, for inner="newton-cg".
+    bounds : Bounds or sequence of pairs
+        Lower and upper bounds of every variable, as in SciPy; None in a pair means that there is none. No function is
+        ever evaluated outside of them. Equal bounds fix a variable.
+    constraints : dict, NonlinearConstraint, LinearConstraint or list of these
+        As in SciPy. A dictionary has "type" ("eq": fun(x) = 0, "ineq": fun(x) >= 0), "fun" and, if you like, "jac",
+        "args" and a "name", which messages and results use.
     g : prox term
         A convex term added to fun: `auglag.prox.L1(0.1)`, ..., or any object with `value(x)` and `prox(x, step)`.
     tol : float, pair or Tolerance
@@ -117,16 +126,24 @@ def minimize(
         compared. The default is "adaptive-full" with all three.
     preset : str
         "default", "paper" (the settings of the paper's experiments), or a rival: "ialm", "ippm", "algencan".
-    penalty, dual, tolerance, inner
-        Rules and inner solver instead of those of the preset: penalty "adaptive", "always" or an object such as
-        `Adaptive(initial=10.0)`; dual "full", "short" or `Full(y_max=1e6)`; tolerance `Geometric()` or `PowerLaw()`;
-        inner "auto", "qp", "lbfgsb", "newton-cg", "panoc", "spectral", "proximal-gradient", "proximal-point" or an
-        object such as `Panoc()`.
+    penalty : str or PenaltyRule
+        How the penalty grows, instead of the preset's rule: "adaptive", "always", or an object such as
+        `Adaptive(initial=10.0)`.
+    dual : str or DualRule
+        The step of the multipliers, instead of the preset's rule: "full", "short", or an object such as
+        `Full(y_max=1e6)`.
+    tolerance : ToleranceRule
+        How exactly subproblems are solved, instead of the preset's rule: `Geometric()`, `PowerLaw()`, `Constant()`.
+    inner : str or InnerSolver
+        What solves the subproblems: "auto", "qp", "lbfgsb", "newton-cg", "panoc", "spectral", "proximal-gradient",
+        "proximal-point", or an object such as `Panoc()`.
     slacks : str
         "closed" (inequality slacks minimised out, the default) or "explicit" (slacks are variables).
-    scaling, restoration : bool
-        `scaling`: whether f and c are scaled by their gradients at x0. `restoration`: whether the run looks for a
-        feasible point when the violation does not fall, and reports INFEASIBLE if there seems to be none.
+    scaling : bool
+        Whether f and c are scaled by their gradients at x0. The default is True, but for presets that do not.
+    restoration : bool
+        Whether the run looks for a feasible point when the violation does not fall, and reports INFEASIBLE if there
+        seems to be none. The default is True, but for presets that do not.
     x_scale : number or array_like
         The size of the variables, as in `scipy.optimize.least_squares`: the run measures x in these units (rounded to
         powers of two). None: variables get units of their size, judged from x0, bounds and first derivatives at x0,
@@ -174,9 +191,11 @@ def minimize(
         Compare user-supplied derivatives with differences along one random direction at x0 and, before success is
         claimed, at the last point. At x0 a wrong derivative raises `DerivativeError`, which names the entry (a warning
         where errors of the functions explain the mismatch); at the last point the run ends as WRONG_DERIVATIVES.
-    checkpoint, resume : path
-        Save the state at the start and after every outer iteration; go on from a saved state, bit for bit. Budgets
-        count what was spent before. Everything else must be the same; of the functions the values at the start must.
+    checkpoint : path
+        A file to which the state is saved at the start and after every outer iteration.
+    resume : path
+        Go on from a saved state, bit for bit. Budgets count what was spent before, too. Everything else must be the
+        same; of the functions the values at the start must.
     finite_diff_rel_step : float or array
         Relative step of the finite differences of fun, as in SciPy.
     noise : float or mapping
@@ -190,6 +209,16 @@ def minimize(
     -------
     Result
         A SciPy `OptimizeResult`; see `auglag.result.SCHEMA`. Multipliers have the sign L = f + y'c + z'x.
+
+    Examples
+    --------
+    The point of the unit disc that is nearest to (2, 1):
+
+    >>> import auglag
+    >>> disc = {"type": "ineq", "fun": lambda x: 1 - x @ x, "name": "disc"}
+    >>> result = auglag.minimize(lambda x: (x[0] - 2) ** 2 + (x[1] - 1) ** 2, [0.0, 0.0], constraints=disc)
+    >>> result.success, result.x.round(4).tolist()
+    (True, [0.8944, 0.4472])
     """
     runs: list[driver.Run] = []
     try:
@@ -293,19 +322,24 @@ def multistart(
 
     Parameters
     ----------
-    fun, x0, args, **options
-        As in `auglag.minimize`, which is called for every start. A budget is that of each start. `checkpoint`,
-        `resume`, `warm_start` and a `JsonLog` belong to single runs and are refused.
+    fun : callable, None or problem
+        The objective, as in `auglag.minimize`.
+    x0 : array_like
+        The first start. It may be left out if `starts` has the points, or if `fun` is a problem object.
+    args : tuple
+        Further arguments of fun.
     starts : int, array_like or iterable
         A number k: x0 and k - 1 points of a Latin hypercube, between the bounds of a variable where both are finite,
         else around x0 with a standard deviation of 3 max(1, |x0|). Or the points themselves: an array with one in each
         row, or a generator of points that ends (x0 may then be left out).
     seed : int
         Of the Latin hypercube.
-    workers, engine
-        How many runs at once, and where: "threads" (for functions that release Python's lock, such as simulations in
-        other programs), "processes" (functions must be defined at the top level of a module) or the address of a Dask
-        scheduler, "tcp://host:port" (any function; `workers` does not count).
+    workers : int
+        How many runs at once.
+    engine : str
+        Where: "threads" (for functions that release Python's lock, such as simulations in other programs), "processes"
+        (functions must be defined at the top level of a module) or the address of a Dask scheduler, "tcp://host:port"
+        (any function; `workers` does not count).
     store : path
         A file that keeps the finished starts. The same call goes on from there after an interruption. A file of other
         starts, another tol, other bounds or other functions is refused: f and c are called at the first three starts,
@@ -316,11 +350,21 @@ def multistart(
         the median of the changes of f from the starts and around the points if that is more.
     progress : bool
         Print a line after each start.
+    **options : dict
+        Any other argument of `auglag.minimize`, which is called for every start. A budget is that of each start.
+        `checkpoint`, `resume`, `warm_start` and a `JsonLog` belong to single runs and are refused.
 
     Returns
     -------
     Result
         Of the best start. `result.starts` is a tuple of `Found` (x, fun, status, residual, start, count), best first.
+
+    Examples
+    --------
+    >>> import auglag
+    >>> result = auglag.multistart(lambda x: (x[0] ** 2 - 1) ** 2 + 0.1 * x[0], [0.9], bounds=[(-2, 2)], starts=5)
+    >>> [round(float(found.x[0]), 3) for found in result.starts]  # two minima, the lower one first
+    [-1.012, 0.987]
     """
     first = x0
     stop, done = threading.Event(), dict[int, Found]()
@@ -394,9 +438,39 @@ def certify(
 ) -> Certificate:
     """Check any point of any solver: KKT residuals in the user's units, with the given or the best multipliers.
 
-    `fun` and the rest are as in `minimize` (a problem object is allowed); x is a vector or a whole SciPy result;
-    multipliers have the sign L = f + y'c, flat or one entry per constraint. The certificate has `.meets(tol)`,
-    `.residual` and `.worst`.
+    Parameters
+    ----------
+    fun : callable, None or problem
+        The objective, as in `auglag.minimize`, or a problem object.
+    x : array_like or result
+        The point, or a whole result of SciPy.
+    multipliers : array_like or list
+        With the sign L = f + y'c, flat or one entry per constraint. None: those with nearly the smallest residual are
+        found.
+    args : tuple
+        Further arguments of fun and jac.
+    jac : callable, bool or str
+        The gradient, as in `auglag.minimize`.
+    bounds : Bounds or sequence of pairs
+        As in `auglag.minimize`.
+    constraints : dict, NonlinearConstraint, LinearConstraint or list of these
+        As in `auglag.minimize`.
+    g : prox term
+        As in `auglag.minimize`.
+
+    Returns
+    -------
+    Certificate
+        `.meets(tol)` says whether the point is a solution, `.residual` and `.worst` what is wrong with it.
+
+    Examples
+    --------
+    >>> import auglag
+    >>> line = {"type": "eq", "fun": lambda x: x[0] + x[1] - 1, "name": "line"}
+    >>> auglag.certify(lambda x: x @ x, [0.5, 0.5], constraints=line).meets(1e-6)
+    True
+    >>> auglag.certify(lambda x: x @ x, [0.9, 0.0], constraints=line).meets(1e-6)
+    False
     """
     given = {"jac": jac, "hess": None, "hessp": None, "bounds": bounds, "g": g}
     point = check_x0(x["x"] if isinstance(x, Mapping) and "x" in x else x, "x")
@@ -432,8 +506,39 @@ def scipy_method(
 ) -> Result:
     """`scipy.optimize.minimize(..., method=auglag.scipy_method)`.
 
-    Takes every argument SciPy passes (jac, hess, hessp, bounds, constraints, callback, tol) and, in `options`,
-    `maxiter` (outer iterations), `maxfev`, `disp`, and every keyword of `auglag.minimize`.
+    Parameters
+    ----------
+    fun : callable
+        The objective.
+    x0 : array_like
+        The starting point.
+    args : tuple
+        Further arguments of fun.
+    tol : float
+        As in `auglag.minimize`; None means 1e-6.
+    maxiter : int
+        The most outer iterations.
+    maxfev : int
+        The most evaluations.
+    disp : bool
+        Print the table of the run.
+    **options : dict
+        What SciPy passes on (jac, hess, hessp, bounds, constraints, callback), and any argument of `auglag.minimize`
+        that is given in `options=`.
+
+    Returns
+    -------
+    Result
+        As of `auglag.minimize`.
+
+    Examples
+    --------
+    >>> import auglag
+    >>> from scipy.optimize import minimize, rosen
+    >>> disc = {"type": "ineq", "fun": lambda x: 1 - x @ x}
+    >>> result = minimize(rosen, [0.0, 0.0], constraints=disc, method=auglag.scipy_method, options={"maxiter": 50})
+    >>> result.success, result.x.round(4).tolist()
+    (True, [0.7864, 0.6177])
     """
     options = {name: value for name, value in options.items() if value is not None}
     for name in options:

@@ -31,7 +31,15 @@ class Dataset:
 
 
 def load_spambase() -> Dataset:
-    """The 4601 x 57 features and the labels (1 = spam)."""
+    """The 4601 x 57 features and the labels (1 = spam).
+
+    Examples
+    --------
+    >>> from auglag.datasets import load_spambase
+    >>> data = load_spambase()
+    >>> data.X.shape, data.y.shape
+    ((4601, 57), (4601,))
+    """
     folder = resources.files(__name__.rpartition(".")[0])
     text = gzip.decompress((folder / "spambase.csv.gz").read_bytes()).decode()
     rows = list(csv.reader(io.StringIO(text)))

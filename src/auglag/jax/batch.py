@@ -48,8 +48,8 @@ def solve_batch(
 ) -> Solution:
     """Solve one problem for many parameters and starting points; every instance has its own penalty and status.
 
-    Parameters are those of `auglag.jax.solve`, and:
-
+    Parameters
+    ----------
     in_axes : (axes of x0, axes of args)
         As in `jax.vmap`, with 0 for "the first axis is the batch" and None for "shared by all". The default, (0, 0),
         takes x0 and every argument to be batched; `(None, 0)` starts all instances from one x0. The second entry may be
@@ -59,9 +59,23 @@ def solve_batch(
     devices : sequence of jax.Device
         Devices to spread the batch over; by default the one JAX uses.
 
+    The other parameters are those of `auglag.jax.solve`.
+
     Returns a `Solution` with the batch as the first axis of every array. Call it with the same function objects again
     and nothing is compiled anew. It schedules the batch from outside of JAX, so that it cannot be differentiated or be
     part of a compiled function; `jax.vmap` of `solve` can.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> import auglag.jax
+    >>> jax.config.update("jax_enable_x64", True)
+    >>> disc = (lambda x, r: x @ x - r**2, -jnp.inf, 0.0)
+    >>> radii = jnp.linspace(0.5, 2.0, 4)
+    >>> objective = lambda x, r: jnp.sum((x - 3) ** 2)
+    >>> batch = auglag.jax.solve_batch(objective, jnp.zeros(2), (radii,), constraints=disc, in_axes=(None, 0))
+    >>> [f"{x:.4f}" for x in batch.x[:, 0]]
+    ['0.3536', '0.7071', '1.0607', '1.4142']
     """
     refuse_unknown(solve_batch, unknown)
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves((x0, args))):

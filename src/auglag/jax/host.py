@@ -39,9 +39,36 @@ def minimize(
 ) -> Result:
     """Minimise a JAX function with the outer loop and the inner solvers of `auglag.minimize`.
 
-    fun, x0, args, constraints and bounds are those of `auglag.jax.solve`; g is a prox term on the flat vector of all
-    variables; everything else is as in `auglag.minimize`, and so are results, statuses, certificates and signs. Where
-    x0 is a pytree, so are `result.x`, `result.jac`, `result.bound_multipliers` and each of `result.multipliers`.
+    Results, statuses, certificates and signs are those of `auglag.minimize`. Where x0 is a pytree, so are `result.x`,
+    `result.jac`, `result.bound_multipliers` and each of `result.multipliers`.
+
+    Parameters
+    ----------
+    fun : callable
+        The objective, a JAX function `fun(x, *args)` that returns a number; None for a feasibility problem.
+    x0 : pytree of arrays
+        The starting point.
+    args : tuple of pytrees
+        Parameters of fun and of every constraint.
+    constraints : tuple, dict, NonlinearConstraint, LinearConstraint or list of these
+        As in `auglag.jax.solve`.
+    bounds : pair or Bounds
+        As in `auglag.jax.solve`.
+    g : prox term
+        On the flat vector of all variables.
+
+    The other parameters are those of `auglag.minimize`.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> import auglag.jax
+    >>> jax.config.update("jax_enable_x64", True)
+    >>> start = {"a": jnp.zeros(2), "b": jnp.ones(())}
+    >>> sphere = (lambda x: jnp.sum(x["a"] ** 2) + x["b"] ** 2, 1.0, 1.0)
+    >>> result = auglag.jax.minimize(lambda x: jnp.sum(x["a"]) - x["b"], start, constraints=sphere)
+    >>> result.success, round(float(result.x["b"]), 4)
+    (True, 0.5774)
     """
     problem = JaxProblem(fun, x0, args, constraints=constraints, bounds=bounds, g=g)
     result = minimize_on_the_host(

@@ -56,26 +56,34 @@ def solve(
     args : tuple of pytrees
         Parameters of fun and of every constraint. Derivatives of the solution by them (and by bounds and sides) are
         those of the KKT system at the solution; x0 has no influence on them.
-    constraints
+    constraints : tuple, dict, NonlinearConstraint, LinearConstraint or list of these
         One or a list of: `(con, lb, ub)` for lb <= con(x, *args) <= ub (equal sides make an equality; con may return
         any pytree), `{"type": "eq" | "ineq", "fun": con}` (ineq: con >= 0), `NonlinearConstraint`, `LinearConstraint`.
-    bounds
+    bounds : pair or Bounds
         `(lower, upper)` with numbers or pytrees like x0, a SciPy `Bounds`, or pairs for a vector.
     tol : float
         SOLVED means that the certificate's residual is at most tol; 1e-6 by default, 1e-3 in float32.
-    variant, penalty, dual, tolerance
+    variant : str
+        As in `auglag.minimize`.
+    penalty : str or PenaltyRule
         As in `auglag.minimize`; the rules of the package can be compiled, others cannot.
+    dual : str or DualRule
+        As in `auglag.minimize`, of the package.
+    tolerance : ToleranceRule
+        As in `auglag.minimize`, of the package.
     inner : str
         "newton" (projected Newton), "lbfgs" (projected, limited memory), "auto" (Newton up to 128 variables).
     accelerate : bool
         Whether the Newton step on the KKT system is taken where it halves the residual; False is the paper's loop.
     scaling : bool
         Whether f and c are scaled by their gradients at x0, as in `auglag.minimize`.
-    max_outer, max_steps : int
-        Limits of outer iterations and of inner steps in all.
-    multipliers
+    max_outer : int
+        The most outer iterations.
+    max_steps : int
+        The most inner steps in all.
+    multipliers : list or array
         Multipliers to start from: a list as in `Solution.multipliers`, or one flat vector.
-    dtype
+    dtype : dtype
         float64 (the default, which needs `jax_enable_x64`) or float32.
     record : int
         Keep the first so many outer iterations in `Solution.record`.
@@ -83,6 +91,19 @@ def solve(
     Notes
     -----
     Nothing is raised for what happens at run time: `Solution.status` tells, per instance under `vmap`.
+
+    Examples
+    --------
+    The nearest point of a disc, and how it moves with the radius:
+
+    >>> import jax, jax.numpy as jnp
+    >>> import auglag.jax
+    >>> jax.config.update("jax_enable_x64", True)
+    >>> def nearest(r):
+    ...     disc = (lambda x, r: x @ x - r**2, -jnp.inf, 0.0)
+    ...     return auglag.jax.solve(lambda x, r: jnp.sum((x - 3) ** 2), jnp.zeros(2), (r,), constraints=disc).x[0]
+    >>> round(float(nearest(1.0)), 4), round(float(jax.grad(nearest)(1.0)), 4)
+    (0.7071, 0.7071)
     """
     refuse_unknown(solve, unknown)
     wanted = require_dtype(dtype)

@@ -33,6 +33,25 @@ def power_flow(source: str | os.PathLike[str] | Network, *, flows: str = "variab
         loads; rows "active" and "reactive" (a balance per bus; their multipliers over the base power are prices of a
         MWh), "flow", "limit" (squared flow over the squared rating) and "angle". The objective is in the units of the
         file's costs.
+
+    Examples
+    --------
+    Two buses; the generator at the first one serves a load of 50 MW at the second one:
+
+    >>> import pathlib, tempfile
+    >>> from auglag.model import power_flow
+    >>> case = '''
+    ... mpc.baseMVA = 100;
+    ... mpc.bus = [1 3 0 0 0 0 1 1 0 230 1 1.1 0.9; 2 1 50 10 0 0 1 1 0 230 1 1.1 0.9];
+    ... mpc.gen = [1 0 0 90 -90 1 100 1 80 0];
+    ... mpc.gencost = [2 0 0 3 0 20 0];
+    ... mpc.branch = [1 2 0.01 0.1 0.02 0 0 0 0 0 1 -30 30];
+    ... '''
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "two.m")
+    >>> _ = path.write_text(case)
+    >>> solution = power_flow(path).solve()
+    >>> solution.status.name, round(float(solution["pg"][0]), 3)  # 0.2 MW are lost on the line
+    ('SOLVED', 0.502)
     """
     if flows not in ("variables", "substituted"):
         raise InputError(f"flows must be 'variables' or 'substituted', got {flows!r}")

@@ -59,7 +59,27 @@ def save_result(result: Result, path: str | os.PathLike[str]) -> None:
 
 
 def load_result(path: str | os.PathLike[str]) -> Result:
-    """The result that `Result.save` wrote to a file; raises `CheckpointError` if the file holds none."""
+    """The result that `Result.save` wrote to a file; raises `CheckpointError` if the file holds none.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    Result
+        With everything that was saved, bit for bit.
+
+    Examples
+    --------
+    >>> import auglag, tempfile
+    >>> result = auglag.minimize(lambda x: (x[0] - 3) ** 2, [0.0])
+    >>> path = tempfile.mkdtemp() + "/result.json"
+    >>> result.save(path)
+    >>> auglag.load_result(path).x == result.x
+    array([ True])
+    """
     target = Path(path)
     try:
         with regular(target) as file:

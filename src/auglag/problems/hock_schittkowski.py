@@ -35,7 +35,26 @@ PROBLEMS: dict[str, KnownProblem] = {
 
 
 def get(name: str) -> KnownProblem:
-    """The problem of that name, such as "HS71"; a `ValueError` that suggests near names if there is none."""
+    """The problem of that name, such as "HS71"; a `ValueError` that suggests near names if there is none.
+
+    Parameters
+    ----------
+    name : str
+        "HS" and the number of the book.
+
+    Returns
+    -------
+    KnownProblem
+        Functions, derivatives, bounds, rows, and the known solution with its multipliers.
+
+    Examples
+    --------
+    >>> import auglag
+    >>> from auglag.problems import hock_schittkowski
+    >>> known = hock_schittkowski.get("HS71")
+    >>> bool(abs(auglag.minimize(known.problem()).fun - known.f) < 1e-6)
+    True
+    """
     if name in PROBLEMS:
         return PROBLEMS[name]
     near = get_close_matches(name.upper(), PROBLEMS, n=3, cutoff=0.5)

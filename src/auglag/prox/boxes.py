@@ -78,12 +78,35 @@ class Box(SeparableTerm):
 
 
 def NonNegative() -> Box:
-    """The set x >= 0."""
+    """The set x >= 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from auglag.prox import L1, NonNegative
+    >>> (L1(0.5) + NonNegative()).prox(np.array([2.0, -1.0]), 1.0).tolist()
+    [1.5, 0.0]
+    """
     return Box(0.0, INF)
 
 
 def LinfBall(radius: float = 1.0, center: Weights = 0.0) -> Box:
-    """The set max_i |x_i - center_i| <= radius."""
+    """The set max_i |x_i - center_i| <= radius.
+
+    Parameters
+    ----------
+    radius : float
+        At least 0.
+    center : float or array_like
+        The middle of the ball.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from auglag.prox import LinfBall
+    >>> LinfBall(2.0).prox(np.array([3.0, -1.0, -5.0]), 1.0).tolist()  # the nearest point of the ball
+    [2.0, -1.0, -2.0]
+    """
     radius = scalar("LinfBall.radius", radius, positive=True)
     middle = finite("LinfBall.center", center)
     return Box(middle - radius, middle + radius)

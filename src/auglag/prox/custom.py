@@ -106,7 +106,21 @@ class CustomDomain(Indicator):
 
 
 def as_term(obj: Any, name: str = "g") -> ProxTerm:
-    """A prox term from `obj`: itself if it is one, else `Custom` around its methods value(x) and prox(x, step)."""
+    """A prox term from `obj`: itself if it is one, else `Custom` around its methods value(x) and prox(x, step).
+
+    Parameters
+    ----------
+    obj : ProxTerm or object
+        Anything with the methods `value(x)` and `prox(x, step)`.
+    name : str
+        What error messages call it.
+
+    Examples
+    --------
+    >>> from auglag.prox import L1, as_term
+    >>> as_term(L1(0.5))
+    L1(weight=0.5)
+    """
     if isinstance(obj, ProxTerm):
         return obj
     if isinstance(obj, type):

@@ -27,7 +27,18 @@ def SeparableSum(blocks: Sequence[tuple[Selector, ProxTerm]]) -> ProxTerm: ...
 def SeparableSum(blocks: Sequence[tuple[Selector, ProxTerm]]) -> ProxTerm:
     """g(x) = sum_k g_k(x[index_k]) for pairs (index_k, g_k) with disjoint indices; other coordinates are free.
 
-    An index is an array or a slice with an explicit stop. The result is separable if every g_k is.
+    Parameters
+    ----------
+    blocks : sequence of (index, ProxTerm)
+        An index is an array or a slice with an explicit stop. The result is separable if every g_k is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from auglag.prox import L1, SeparableSum, Simplex
+    >>> g = SeparableSum([(slice(0, 2), L1()), (slice(2, 4), Simplex())])
+    >>> float(g.value(np.array([1.0, -2.0, 0.5, 0.5])))
+    3.0
     """
     parsed: list[tuple[Index, ProxTerm]] = []
     for k, block in enumerate(blocks):
@@ -183,7 +194,24 @@ class Bounded(SeparableTerm):
 
 
 def add_bounds(term: ProxTerm, lower: Weights = -INF, upper: Weights = INF) -> SeparableTerm:
-    """g plus lower <= x <= upper, for a separable g: then, and in general only then, the prox is the clipped prox."""
+    """g plus lower <= x <= upper, for a separable g: then, and in general only then, the prox is the clipped prox.
+
+    Parameters
+    ----------
+    term : ProxTerm
+        A separable term.
+    lower : float or array_like
+        The lower bounds.
+    upper : float or array_like
+        The upper bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from auglag.prox import L1, add_bounds
+    >>> add_bounds(L1(), upper=0.5).prox(np.array([3.0, 1.2]), 1.0).round(4).tolist()
+    [0.5, 0.2]
+    """
     if not isinstance(term, SeparableTerm):
         raise InputError(
             "add_bounds.term must be separable (a sum of functions of one coordinate each), because otherwise the prox "

@@ -25,7 +25,22 @@ def Scaled(term: SeparableTerm, factor: float) -> SeparableTerm: ...
 @overload
 def Scaled(term: ProxTerm, factor: float) -> ProxTerm: ...
 def Scaled(term: ProxTerm, factor: float) -> ProxTerm:
-    """factor * g(x) with factor > 0; separable if g is."""
+    """factor * g(x) with factor > 0; separable if g is.
+
+    Parameters
+    ----------
+    term : ProxTerm
+        The term g.
+    factor : float
+        Greater than 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from auglag.prox import LinfNorm, Scaled
+    >>> float(Scaled(LinfNorm(), 3.0).value(np.array([1.0, -2.0])))
+    6.0
+    """
     term = as_term(term, "Scaled.term")
     factor = scalar("Scaled.factor", factor, positive=True)
     return ScaledSeparable(term, factor) if isinstance(term, SeparableTerm) else ScaledTerm(term, factor)
@@ -96,6 +111,20 @@ def Translated(term: ProxTerm, offset: Weights) -> ProxTerm:
     Computing x - offset loses the digits that tell whether x is on a boundary. So sets and composite terms are moved
     by moving their data (the result is then a term of the same kind), and the terms that look for ties or a sphere
     are told how accurate their argument is.
+
+    Parameters
+    ----------
+    term : ProxTerm
+        The term g.
+    offset : float or array_like
+        What is taken off x.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from auglag.prox import L1, Translated
+    >>> float(Translated(L1(), [1.0, 2.0]).value(np.array([1.0, 5.0])))  # |1 - 1| + |5 - 2|
+    3.0
     """
     term = as_term(term, "Translated.term")
     by = finite("Translated.offset", offset)

@@ -37,7 +37,21 @@ class Calibration:
 
 
 def negatives_needed(max_fpr: float, confidence: float) -> int:
-    """The fewest held-out negatives with which a rate can be certified: (1 - max_fpr)^n <= 1 - confidence."""
+    """The fewest held-out negatives with which a rate can be certified: (1 - max_fpr)^n <= 1 - confidence.
+
+    Parameters
+    ----------
+    max_fpr : float
+        The bound on the false-positive rate.
+    confidence : float
+        The probability with which the bound is to hold.
+
+    Examples
+    --------
+    >>> from auglag.sklearn import negatives_needed
+    >>> negatives_needed(0.05, 0.95)
+    59
+    """
     require_share(max_fpr, "max_fpr")
     require_share(confidence, "confidence")
     n = max(1, math.ceil(math.log1p(-confidence) / math.log1p(-max_fpr)))

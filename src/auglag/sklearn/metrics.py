@@ -13,17 +13,69 @@ from auglag.sklearn.groups import encode
 
 
 def demographic_parity_gap(y_pred: Any, *, sensitive_features: Any, pos_label: Any = 1) -> float:
-    """The largest difference of P(y_pred = pos_label | group) between two groups."""
+    """The largest difference of P(y_pred = pos_label | group) between two groups.
+
+    Parameters
+    ----------
+    y_pred : array_like
+        Predicted labels.
+    sensitive_features : array_like
+        The group of every row.
+    pos_label : label
+        The positive class.
+
+    Examples
+    --------
+    >>> from auglag.sklearn import demographic_parity_gap
+    >>> demographic_parity_gap([1, 1, 0, 0], sensitive_features=["a", "a", "b", "b"])
+    1.0
+    """
     return _gap(_positive(y_pred, pos_label), sensitive_features)
 
 
 def equal_opportunity_gap(y_true: Any, y_pred: Any, *, sensitive_features: Any, pos_label: Any = 1) -> float:
-    """The largest difference of true-positive rates between two groups."""
+    """The largest difference of true-positive rates between two groups.
+
+    Parameters
+    ----------
+    y_true : array_like
+        True labels.
+    y_pred : array_like
+        Predicted labels.
+    sensitive_features : array_like
+        The group of every row.
+    pos_label : label
+        The positive class.
+
+    Examples
+    --------
+    >>> from auglag.sklearn import equal_opportunity_gap
+    >>> equal_opportunity_gap([1, 1, 1, 1], [1, 0, 1, 1], sensitive_features=["a", "a", "b", "b"])
+    0.5
+    """
     return _gap(_positive(y_pred, pos_label), sensitive_features, _positive(y_true, pos_label))
 
 
 def equalized_odds_gap(y_true: Any, y_pred: Any, *, sensitive_features: Any, pos_label: Any = 1) -> float:
-    """The largest difference of true-positive rates, or of false-positive rates, between two groups."""
+    """The largest difference of true-positive rates, or of false-positive rates, between two groups.
+
+    Parameters
+    ----------
+    y_true : array_like
+        True labels.
+    y_pred : array_like
+        Predicted labels.
+    sensitive_features : array_like
+        The group of every row.
+    pos_label : label
+        The positive class.
+
+    Examples
+    --------
+    >>> from auglag.sklearn import equalized_odds_gap
+    >>> equalized_odds_gap([1, 0, 1, 0], [1, 0, 1, 1], sensitive_features=["a", "a", "b", "b"])
+    1.0
+    """
     positive, decided = _positive(y_true, pos_label), _positive(y_pred, pos_label)
     return max(_gap(decided, sensitive_features, positive), _gap(decided, sensitive_features, ~positive))
 

@@ -105,7 +105,39 @@ def estimate_certificate(
     rng: np.random.Generator,
     confidence: float = TUNING.confidence,
 ) -> EstimatedCertificate:
-    """Measure (x, y) on a fresh sample of about `rows` rows per sampled block."""
+    """Measure (x, y) on a fresh sample of about `rows` rows per sampled block.
+
+    Parameters
+    ----------
+    problem : StochasticProblem
+        A problem with at least one sampler.
+    x : array_like
+        The point.
+    y : array_like
+        Its multipliers, with the sign L = f + y'c.
+    rows : int
+        Rows of the sample, for each sampled block.
+    rng : numpy.random.Generator
+        Where the sample comes from.
+    confidence : float
+        Of the intervals.
+
+    Examples
+    --------
+    The mean of samples that are normal around 1 is the minimum of E (x - s)^2 / 2:
+
+    >>> import numpy as np
+    >>> from auglag.stochastic import StochasticProblem, estimate_certificate
+    >>> problem = StochasticProblem.from_functions(
+    ...     1,
+    ...     lambda x, s: 0.5 * np.mean((x - s) ** 2),
+    ...     lambda x, s: np.mean(x - s, axis=0),
+    ...     sampler=lambda rng, k: rng.normal(1.0, 1.0, (k, 1)),
+    ... )
+    >>> found = estimate_certificate(problem, np.ones(1), np.zeros(0), rows=10_000, rng=np.random.default_rng(0))
+    >>> bool(found.residual < 0.05)
+    True
+    """
     from auglag.certificate import certificate
 
     size = max(1, rows // TUNING.sample_batches)

@@ -153,7 +153,44 @@ def jax_problem(
     x0: Any = None,
     holdout: Any = None,
 ) -> StochasticProblem:
-    """A problem from JAX functions of (x, batch), or of (z, batch) with z = predict(x, batch); see `JaxBlock`."""
+    """A problem from JAX functions of (x, batch), or of (z, batch) with z = predict(x, batch); see `JaxBlock`.
+
+    Parameters
+    ----------
+    n : int
+        The number of variables.
+    objective : callable
+        `objective(x, batch)`, a number: a mean over the rows of the batch.
+    data : array or pytree of arrays
+        All rows; the first axis of every array counts them.
+    sampler : callable
+        `sampler(rng, k)` draws k rows; instead of `data`.
+    constraints : callable
+        `constraints(x, batch)`, a vector: a mean over the rows of the batch.
+    predict : callable
+        What objective and constraints share; they then take its value in the place of x.
+    lower : array_like
+        The lower sides of the constraints.
+    upper : array_like
+        The upper sides of the constraints.
+    g : prox term
+        A convex term that is added to the objective.
+    names : sequence of str
+        Of the constraints.
+    x0 : array_like
+        The start.
+    holdout : array or pytree of arrays
+        Rows on which the result is measured as well.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, numpy as np
+    >>> from auglag.stochastic import jax_problem, minimize
+    >>> data = np.linspace(0.0, 2.0, 101)[:, None]
+    >>> problem = jax_problem(1, lambda x, s: 0.5 * jnp.mean((x - s) ** 2), data=data)
+    >>> minimize(problem).x.round(2).tolist()
+    [1.0]
+    """
     m = np.atleast_1d(np.asarray(lower, dtype=np.float64)).size
 
     def build(rows: Any, **more: Any) -> StochasticProblem:

@@ -89,13 +89,23 @@ def minimize(
         1e-3, is larger than that of `auglag.minimize` (1e-6): means over data are seldom known better than that.
     seed : int
         All randomness of the run follows from it.
-    max_epochs, max_gradients, max_seconds, max_outer
-        Limits: passes over the data (every row evaluation counts, full-batch tests too; for samplers in units of
-        `test_rows`), stochastic gradients, wall-clock time, outer iterations. The best certified point is returned.
+    max_epochs : float
+        The most passes over the data; every row evaluation counts, full-batch tests too; for samplers in units of
+        `test_rows`. At a limit the best certified point is returned.
+    max_gradients : int
+        The most stochastic gradients.
+    max_seconds : float
+        The most seconds, by the clock on the wall.
+    max_outer : int
+        The most outer iterations.
     y0 : array_like
         Multipliers to start from (0).
-    penalty, dual, tolerance
-        Rules instead of those of the method, as in `auglag.minimize`.
+    penalty : PenaltyRule
+        How the penalty grows, instead of the method's rule, as in `auglag.minimize`.
+    dual : DualRule
+        The step of the multipliers, instead of the method's rule, as in `auglag.minimize`.
+    tolerance : ToleranceRule
+        How exactly subproblems are solved, instead of the method's rule, as in `auglag.minimize`.
     slacks : str
         "explicit" (variables of the subproblem, as in the paper) or "closed" (minimised out).
     backend : str
@@ -113,13 +123,26 @@ def minimize(
         Compare the `gradient`, `vjp` and `jacobian` given with differences of `objective` and `constraints`, on 256
         rows along one random direction at x0; a wrong one raises `DerivativeError` and names the entry. The rows are
         counted. Linear blocks and JAX functions need no check.
-    checkpoint, resume : path
-        Save after every test; go on from a saved run, bit for bit.
+    checkpoint : path
+        A file to which the state is saved after every test.
+    resume : path
+        Go on from a saved state, bit for bit.
 
     Returns
     -------
     StochasticResult
         With `x`, `certificate.residual` (R), `holdout`, `epochs`, `trace` and what else its docstring lists.
+
+    Examples
+    --------
+    A spam filter that finds as much spam as it can while the loss on good mail is at most 0.5:
+
+    >>> from auglag.datasets import load_spambase
+    >>> from auglag.stochastic import minimize, neyman_pearson
+    >>> data = load_spambase()
+    >>> result = minimize(neyman_pearson(data.X, data.y, chat=0.5))
+    >>> result.success
+    True
     """
     if unknown:
         name = next(iter(unknown))

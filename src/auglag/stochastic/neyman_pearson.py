@@ -31,9 +31,39 @@ def neyman_pearson(
 ) -> StochasticProblem:
     """The problem for features X and labels y (two values; the larger is the positive class).
 
-    `split` is the share of rows for training, drawn with `seed`; the others become the held-out problem. Features are
-    standardised with the training mean and deviation (constant ones are only centred). One block per class, so that a
-    batch of 128 means 128 positives and 128 negatives. `result.rates` holds false-positive and false-negative rates.
+    The mean loss of the positive class is minimised, that of the negative class is at most `chat`. One block per class,
+    so that a batch of 128 means 128 positives and 128 negatives. `result.rates` holds false-positive and false-negative
+    rates.
+
+    Parameters
+    ----------
+    X : array_like
+        Features, a row for every sample.
+    y : array_like
+        Labels.
+    chat : float
+        The bound on the mean loss of the negative class.
+    split : float
+        The share of rows for training; the others become the held-out problem. None: all rows.
+    seed : int
+        Of the split.
+    standardise : bool
+        Whether features are standardised with the training mean and deviation (constant ones are only centred).
+    intercept : bool
+        Whether a column of ones is added.
+    loss : str or Loss
+        "logistic", "sigmoid", "squared", or an object.
+    dtype : numpy.dtype
+        Of the features.
+
+    Examples
+    --------
+    >>> from auglag.datasets import load_spambase
+    >>> from auglag.stochastic import neyman_pearson
+    >>> data = load_spambase()
+    >>> problem = neyman_pearson(data.X, data.y, chat=0.5)
+    >>> problem.n, problem.m
+    (57, 1)
     """
     X, positive = _checked(X, y)
     require_positive(chat, "chat")

@@ -52,6 +52,8 @@ def trials(
 
     Parameters
     ----------
+    problem : StochasticProblem
+        The problem of all trials.
     seeds : iterable of int
         One trial each.
     callback : callable
@@ -59,13 +61,27 @@ def trials(
     max_seconds : float
         For each trial; trials that run together share the clock.
 
-    The others are those of `minimize`; `progress`, `checkpoint`, `resume` and a `JsonLog` are for single runs.
+    The other parameters are those of `auglag.stochastic.minimize`; `progress`, `checkpoint`, `resume` and a `JsonLog`
+    are for single runs.
 
     Returns
     -------
     list of StochasticResult
         In the order of the seeds. An exception in one trial ends all and is raised. An interrupt ends all with the best
         point each has; trials that had not begun are then left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from auglag.stochastic import StochasticProblem, trials
+    >>> problem = StochasticProblem.from_functions(
+    ...     1,
+    ...     lambda x, s: 0.5 * np.mean((x - s) ** 2),
+    ...     lambda x, s: np.mean(x - s, axis=0),
+    ...     data=np.linspace(0.0, 2.0, 101)[:, None],
+    ... )
+    >>> [result.x.round(2).tolist() for result in trials(problem, [0.0], seeds=range(2))]
+    [[1.0], [1.0]]
     """
     wanted = _seeds(seeds)
     if not isinstance(problem, StochasticProblem):

@@ -42,22 +42,88 @@ class Constraint:
 
 
 def at_most(bound: Any, function: Function | None = None, *, exact: bool = False) -> Constraint:
-    """E function(model, batch) <= bound."""
+    """E function(model, batch) <= bound.
+
+    Parameters
+    ----------
+    bound : float or array_like
+        The upper side.
+    function : callable
+        `function(model, batch)`, a number or a vector: a mean over the batch. None: `objective` returns the values.
+    exact : bool
+        Whether the function does not depend on the batch, such as a norm of the weights.
+
+    Examples
+    --------
+    >>> from auglag.torch import at_most
+    >>> at_most(0.1, lambda model, batch: model(batch).mean()).upper
+    0.1
+    """
     return Constraint(-np.inf, bound, function, exact)
 
 
 def at_least(bound: Any, function: Function | None = None, *, exact: bool = False) -> Constraint:
-    """E function(model, batch) >= bound."""
+    """E function(model, batch) >= bound.
+
+    Parameters
+    ----------
+    bound : float or array_like
+        The lower side.
+    function : callable
+        `function(model, batch)`, a number or a vector: a mean over the batch. None: `objective` returns the values.
+    exact : bool
+        Whether the function does not depend on the batch, such as a norm of the weights.
+
+    Examples
+    --------
+    >>> from auglag.torch import at_least
+    >>> at_least(0.9, lambda model, batch: model(batch).mean()).lower
+    0.9
+    """
     return Constraint(bound, np.inf, function, exact)
 
 
 def equal(value: Any, function: Function | None = None, *, exact: bool = False) -> Constraint:
-    """E function(model, batch) = value."""
+    """E function(model, batch) = value.
+
+    Parameters
+    ----------
+    value : float or array_like
+        Both sides.
+    function : callable
+        `function(model, batch)`, a number or a vector: a mean over the batch. None: `objective` returns the values.
+    exact : bool
+        Whether the function does not depend on the batch, such as a norm of the weights.
+
+    Examples
+    --------
+    >>> from auglag.torch import equal
+    >>> equal(2.0, lambda model, batch: model(batch).mean()).lower
+    2.0
+    """
     return Constraint(value, value, function, exact)
 
 
 def between(lower: Any, upper: Any, function: Function | None = None, *, exact: bool = False) -> Constraint:
-    """lower <= E function(model, batch) <= upper."""
+    """lower <= E function(model, batch) <= upper.
+
+    Parameters
+    ----------
+    lower : float or array_like
+        The lower side.
+    upper : float or array_like
+        The upper side.
+    function : callable
+        `function(model, batch)`, a number or a vector: a mean over the batch. None: `objective` returns the values.
+    exact : bool
+        Whether the function does not depend on the batch, such as a norm of the weights.
+
+    Examples
+    --------
+    >>> from auglag.torch import between
+    >>> between(-1.0, 1.0, lambda model, batch: model(batch).mean()).upper
+    1.0
+    """
     return Constraint(lower, upper, function, exact)
 
 

@@ -95,13 +95,23 @@ def fit(
         their names such as "encoder.*.weight".
     seed : int
         All randomness of the run follows from it, dropout's included.
-    max_epochs, max_gradients, max_seconds, max_outer
-        Limits: passes over the data (every row evaluation counts, tests too), stochastic gradients, time, outer
-        iterations. The best point is returned, certified.
+    max_epochs : float
+        The most passes over the data; every row evaluation counts, tests too. At a limit the best point is returned,
+        certified.
+    max_gradients : int
+        The most stochastic gradients.
+    max_seconds : float
+        The most seconds.
+    max_outer : int
+        The most outer iterations.
     y0 : dict or array_like
         Multipliers to start from (0).
-    penalty, dual, tolerance
-        Rules as in `auglag.minimize`.
+    penalty : PenaltyRule
+        How the penalty grows, as in `auglag.minimize`.
+    dual : DualRule
+        The step of the multipliers, as in `auglag.minimize`.
+    tolerance : ToleranceRule
+        How exactly subproblems are solved, as in `auglag.minimize`.
     chunk : int
         Rows per chunk of a full-batch pass; by default the loader's batch size, or 8 MB of rows.
     autocast : torch.dtype
@@ -111,8 +121,28 @@ def fit(
         stop. `auglag.torch.TensorBoard(writer)` is one, and so is `auglag.JsonLog(path)`, for `auglag watch`.
     progress : bool
         Print a line per full-batch test (rank 0).
-    checkpoint, resume : path
-        Save after every test of a sampled method or every outer iteration; go on from there, bit for bit.
+    checkpoint : path
+        A file to which the state is saved after every test of a sampled method, or every outer iteration.
+    resume : path
+        Go on from a saved state, bit for bit.
+
+    Returns
+    -------
+    TrainingResult
+        With `certificate`, `multipliers` by name, `trace` and `explain()`.
+
+    Examples
+    --------
+    A line through data, whose slope is at most 1:
+
+    >>> import torch, auglag.torch
+    >>> x = torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None]
+    >>> model = torch.nn.Linear(1, 1, dtype=torch.float64)
+    >>> loss = lambda model, batch: ((model(batch[0]) - 2 * batch[0]) ** 2).mean()
+    >>> slope = auglag.torch.at_most(1.0, lambda model, batch: model.weight[0, 0], exact=True)
+    >>> result = auglag.torch.fit(model, loss, {"slope": slope}, (x,))
+    >>> result.success, round(model.weight.item(), 2)
+    (True, 1.0)
     """
     require_positive(tol, "tol")
     _whole("seed", seed, 0)

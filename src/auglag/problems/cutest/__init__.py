@@ -54,10 +54,25 @@ def load(
 ) -> S2mpjProblem | PycutestProblem:
     """The problem of that name, with default sizes or those given by `params` (`parameters(name)` lists them).
 
-    Small letters will do ("hs71").
+    Parameters
+    ----------
+    name : str
+        As in CUTEst; small letters will do ("hs71").
+    source : str
+        "s2mpj" (the extra `cutest`) or "pycutest" (your own installation of it).
+    params : sequence or mapping
+        Parameters in order, or by name.
+    compiled : bool
+        S2MPJ only. True asks for the C backend, False for NumPy's; None takes C where a compiler is found. The
+        environment variable AUGLAG_NO_COMPILER=1 says that none is to be used.
 
-    `compiled` (S2MPJ only): True asks for the C backend, False for NumPy's; None takes C where a compiler is found.
-    The environment variable AUGLAG_NO_COMPILER=1 says that none is to be used.
+    Examples
+    --------
+    >>> import auglag
+    >>> from auglag.problems import cutest
+    >>> problem = cutest.load("HS71", compiled=False)
+    >>> problem.n, problem.m, auglag.minimize(problem).success
+    (4, 2, True)
     """
     if source == "s2mpj":
         return S2mpjProblem(raw_problem(name, params), compiled=compiled)

@@ -128,12 +128,37 @@ def select(
 ) -> list[str]:
     """Names of problems, chosen by their default sizes; None means "either". The default is the paper's filter.
 
-    `constrained`: has rows c (bounds on variables do not count). `objective`: is not a feasibility problem.
-    `max_size`: n + m < max_size. `n`, `m`: least and greatest number of variables and rows, both included.
-    `linear`: True if every row is linear, False if some row is not. `equalities`, `inequalities`: has such rows (True)
-    or none (False). `bounds`: has finite bounds on variables or not. `continuous`: no integer variables.
-    `classified`: a regular expression that the SIF classification matches from its start, as "C-CQ" for a quadratic
-    objective; this one reads the problems' files.
+    Parameters
+    ----------
+    constrained : bool
+        Has rows c (bounds on variables do not count).
+    objective : bool
+        Is not a feasibility problem.
+    max_size : int
+        n + m < max_size.
+    n : pair of int
+        The least and the greatest number of variables, both included.
+    m : pair of int
+        The least and the greatest number of rows, both included.
+    linear : bool
+        True if every row is linear, False if some row is not.
+    equalities : bool
+        Has equalities (True) or none (False).
+    inequalities : bool
+        Has inequalities (True) or none (False).
+    bounds : bool
+        Has finite bounds on variables (True) or none (False).
+    continuous : bool
+        Has no integer variables.
+    classified : str
+        A regular expression that the SIF classification matches from its start, as "C-CQ" for a quadratic objective;
+        this one reads the problems' files.
+
+    Examples
+    --------
+    >>> from auglag.problems import cutest
+    >>> len(cutest.select())  # the problems of the paper
+    472
     """
     if max_size is not None and not max_size > 0:
         raise InputError(f"cutest.select: max_size must be positive, got {max_size!r}")

@@ -49,7 +49,19 @@ def _module(key: str, path: Path) -> ModuleType:
 
 
 def parameters(name: str) -> dict[str, float]:
-    """The parameters a problem can be made with, in order, with their defaults."""
+    """The parameters a problem can be made with, in order, with their defaults.
+
+    Parameters
+    ----------
+    name : str
+        As in CUTEst.
+
+    Examples
+    --------
+    >>> from auglag.problems import cutest
+    >>> cutest.parameters("HANGING")
+    {'NX': 3.0, 'NY': 3.0}
+    """
     found = _parameters(problem_file(name))
     return {key: default for key, (_, default) in sorted(found.items(), key=lambda item: item[1][0])}
 

@@ -201,6 +201,27 @@ class NlProblem(AbstractProblem):
 def load(path: str | Path, *, objective: int | None = 0) -> NlProblem:
     """The problem in a `.nl` file, text or binary; `objective` counts from 0, and None asks for a feasible point only.
 
+    Parameters
+    ----------
+    path : path
+        The file.
+    objective : int
+        Which of the objectives, from 0; None asks for a feasible point only.
+
+    Examples
+    --------
+    A file as a modelling language writes it: minimise (x - 1)^2, one variable, no rows.
+
+    >>> import auglag, pathlib, tempfile
+    >>> from auglag.problems import nl
+    >>> lines = ["g3 0 1 0", " 1 0 1 0 0", " 0 1", " 0 0", " 0 1 0"]
+    >>> lines += [" 0 0 0 1", " 0 0 0 0 0", " 0 1", " 0 0", " 0 0 0 0 0"]
+    >>> lines += ["O0 0", "o5", "o1", "v0", "n1", "n2", "b", "3", "k0", "G0 1", "0 0", ""]
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "model.nl")
+    >>> _ = path.write_text(chr(10).join(lines))
+    >>> auglag.minimize(nl.load(path)).x.round(6).tolist()
+    [1.0]
+
     Raises `NlError` for a file that cannot be read, and `NlInfeasible` where two sides of a bound exclude each other.
     A file without objectives has f = 0. Names come from the `.row` and `.col` files beside it, where there are some.
     """
