@@ -5,6 +5,7 @@ A trace function counts the lines that a run executes and raises KeyboardInterru
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -57,6 +58,8 @@ def statement(kind):
     return Problem(fun, START, jac=grad if kind != "differences" else None, constraints=[con, *linear])
 
 
+# Between a file's opening and the first line that knows of it nobody can close it: that is left to the collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("kind", ["exact", "differences", "presolved", "alone"])
 def test_at_any_line(kind, tmp_path):
     options = {"acceleration": False, "penalty": auglag.Adaptive(initial=0.1)} if kind == "alone" else {}
@@ -82,6 +85,7 @@ def test_at_any_line(kind, tmp_path):
         assert reader.run.end["status"] == res.status.name
         (tmp_path / "run.npz").unlink(missing_ok=True)
     assert Status.INTERRUPTED in ends
+    gc.collect()
 
 
 def test_in_the_check_of_derivatives_which_comes_first():
@@ -101,11 +105,11 @@ def test_in_the_check_of_derivatives_which_comes_first():
 def test_during_the_certificate_at_the_end_once_is_a_result_and_twice_is_raised(monkeypatch):
     final, presses = Judge.final, [1]
 
-    def interrupted(self, best, status):
+    def interrupted(self, *args):
         if presses:
             presses.pop()
             raise KeyboardInterrupt
-        return final(self, best, status)
+        return final(self, *args)
 
     monkeypatch.setattr(Judge, "final", interrupted)
     args = slowly("HS71")
@@ -132,7 +136,7 @@ def test_in_what_looks_on(where, tmp_path, monkeypatch):
         monkeypatch.setattr("os.fsync", interrupted)
     res = minimize(**slowly("HS71"), penalty=auglag.Adaptive(initial=0.1), **options)
     assert res.status is Status.INTERRUPTED
-    assert res.nit == 1
+    assert res.nit == (0 if where == "checkpoint" else 1)  # the first state is saved before the first iteration
     assert sorted(os.listdir(tmp_path)) == (["run.jsonl"] if where == "log" else [])
 
 
