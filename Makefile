@@ -64,9 +64,9 @@ types: $(VENV)/.stamp
 unit: $(VENV)/.stamp
 	$(BIN)/python -m pytest -n auto --dist worksteal --durations=25
 
-oldest:  ## the tests with the oldest NumPy and SciPy that are allowed, and nothing else
+oldest:  ## the tests with the oldest NumPy and SciPy that are allowed, and without JAX, PyTorch and rivals
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/$(SCRIPTS)/python $(PIP) -e . $(LOWEST) $$($(GROUPS) test)
+	$(OLDEST)/$(SCRIPTS)/python $(PIP) -e '.[bench]' $(LOWEST) $$($(GROUPS) test)
 	$(OLDEST)/$(SCRIPTS)/python -m pytest -n auto --dist worksteal
 
 package: $(VENV)/.stamp  ## dist/: the source distribution and the wheel, checked; the wheel is tried in an empty environment

@@ -127,7 +127,7 @@ def right_at_a_stationary_point(rng, fun, grad, x):
     x = x[:20]
     a = rng.standard_normal((x.size + 3, x.size))
     b = a @ x + rng.integers(0, 2) * rng.standard_normal(x.size + 3)
-    best = np.linalg.lstsq(a, b)[0]
+    best = np.linalg.lstsq(a, b, rcond=None)[0]
     start = best + 10.0 ** rng.integers(-20, -6) * rng.standard_normal(x.size)
     return (
         lambda z: 0.5 * np.sum((a @ z - b) ** 2) + np.cos(z - best).sum(),
