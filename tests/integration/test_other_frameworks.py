@@ -102,10 +102,18 @@ def test_botorch_maximises_an_acquisition_under_a_constraint():
     torch, _ = packages("torch", "botorch", reason="needs BoTorch: pip install botorch")
     from botorch.optim import optimize_acqf
 
+    results = []
+
+    def method(*arguments, **options):
+        results.append(auglag.scipy_method(*arguments, **options))
+        return results[-1]
+
     arguments = acquisition(0)
     torch.manual_seed(1)
-    ours, value = optimize_acqf(**arguments, options={"method": auglag.scipy_method})
+    ours, value = optimize_acqf(**arguments, options={"method": method})
     torch.manual_seed(1)
     _, theirs = optimize_acqf(**arguments)
     assert ours.sum() <= 0.5 + 1e-6
     assert value >= theirs - 1e-4
+    assert results
+    assert all(result.success for result in results)
