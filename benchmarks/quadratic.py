@@ -123,8 +123,8 @@ def masses(steps, count=6):
     rng, h = np.random.default_rng(steps), 0.2
     springs = sparse.diags_array([1.0, -2.0, 1.0], offsets=[-1, 0, 1], shape=(count, count))
     eye = sparse.eye_array(count)
-    move = sparse.block_array([[eye, h * eye], [h * springs, eye]])
-    push = sparse.vstack([sparse.csr_array((count, count)), h * eye])
+    move = sparse.block_array([[eye + h * h * springs, h * eye], [h * springs, eye]])
+    push = sparse.vstack([h * h * eye, h * eye])
     states = sparse.kron(sparse.eye_array(steps + 1), sparse.eye_array(2 * count)) - sparse.kron(
         sparse.eye_array(steps + 1, k=-1), move
     )
@@ -312,7 +312,7 @@ def table(path):
         "Redo with `python benchmarks/quadratic.py run quadratic.jsonl`, then `table quadratic.jsonl`. CPU seconds,",
         f"one thread, {SECONDS} s a problem; solved: R of `auglag.certify` with the solver's multipliers is at most",
         "ten times the tolerance asked for, in absolute terms. Means are shifted geometric (0.1 s), failures count as",
-        "the limit. Rivals get matrices; auglag gets Python functions, checks derivatives, and certifies its result.",
+        "the limit. The rivals get matrices; auglag gets Python functions, checks derivatives, and certifies.",
         "",
         "| solver | " + " | ".join(f"solved at {t:g} | mean s" for t in TOLERANCES) + " |",
         "|---" * (1 + 2 * len(TOLERANCES)) + "|",
