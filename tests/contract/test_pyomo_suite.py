@@ -23,9 +23,9 @@ def their_tests() -> dict[str, unittest.TestCase]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ipopt, "Ipopt", auglag.pyomo.Auglag)
-        patch.delitem(sys.modules, MODULE, raising=False)
+        sys.modules.pop(MODULE, None)
         module = importlib.import_module(MODULE)
-        patch.delitem(sys.modules, MODULE)  # the next one to import it gets theirs
+    sys.modules.pop(MODULE)  # the next one to import it gets theirs
     case = module.TestSolvers
     names = [name for name in unittest.TestLoader().getTestCaseNames(case) if "_ipopt" in name]
     return {name: case(name) for name in names}
