@@ -9,8 +9,10 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm import formulas
 from auglag.algorithm.status import Status
 from auglag.certificate.kkt import Certificate, certificate, with_sizes
+from auglag.certificate.scale_free import relative_violation
 from auglag.certificate.tolerance import Tolerance
 from auglag.certificate.tuning import TUNING
 from auglag.problems.base import AbstractProblem, Point
@@ -104,6 +106,17 @@ class Judge:
             return certificate(problem, x, y, enough=self.tol)
         self.original.remember(problem.source(problem.at(x)))
         return certificate(self.original, x, None if y is None else problem.user_y(x, y), enough=self.tol)
+
+    def excess(self, x: Vector, tol: float) -> float:
+        """How many times the violation is what a solution may have, in the user's units or relative to its rows.
+
+        `tol` is the larger of the tolerance and the errors of the functions.
+        """
+        c = self.problem.at(x).c
+        times = float(np.linalg.norm(c - np.clip(c, self.problem.cl, self.problem.cu))) / tol
+        if formulas.clearly_violated(times, 1.0) or not times > 0.0 or not math.isfinite(self.scale_free):
+            return times
+        return max(times, relative_violation(self.problem, x) / self.scale_free)
 
     def limited_by_consent(self, check: Certificate) -> bool:
         """Whether a user who has stated the errors of the functions can be content with a point."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator
 
 from auglag._norms import highest, norm
 from auglag._typing import Vector
@@ -100,21 +101,40 @@ def sizes(at: Parts, aside: Point | None) -> tuple[Vector, np.float64, Vector]:
     return at.sizes, np.float64(size_f), np.where(sides > 0.0, sides, 1.0)
 
 
+def relative_violation(problem: AbstractProblem, x: Vector) -> float:
+    """The largest violation of a row relative to its size, as in `scale_free`, errors of the values taken off.
+
+    f plays no part: c is evaluated at x and at one point aside.
+    """
+    point, size_x = problem.at(x), units.own_sizes(problem.at(x))
+    beyond = np.maximum(problem.cl - point.c, point.c - problem.cu) - TUNING.reached * problem.precision.c
+    size_c, aside = problem.largest_sides, Point(problem, _place_aside(problem, x, size_x)).c
+    with np.errstate(invalid="ignore", over="ignore"):
+        if not isinstance(point.jac, LinearOperator):
+            size_c = np.fmax(size_c, row_norms(columns_times(point.jac, size_x)))
+        size_c = np.fmax(size_c, np.abs(aside - point.c))
+    return highest(np.maximum(beyond, 0.0) / np.where(size_c > 0.0, size_c, 1.0))
+
+
+def _place_aside(problem: AbstractProblem, x: Vector, size: Vector) -> Vector:
+    """About as far from x as the variables are large, on the way back to x0 if that is far enough."""
+    start = np.clip(problem.x0, problem.lower, problem.upper)
+    far = float(np.max(np.abs(start - x) / size, initial=0.0))
+    if far < TUNING.too_near:
+        signs = np.where(np.random.default_rng(0).random(x.size) < 0.5, -1.0, 1.0)
+        trial = np.clip(x + signs * size, problem.lower, problem.upper)
+        return np.where(trial == x, np.clip(x - signs * size, problem.lower, problem.upper), trial)
+    return np.asarray(np.clip(x + min(1.0, 1.0 / far) * (start - x), problem.lower, problem.upper))
+
+
 def point_aside(problem: AbstractProblem, x: Vector) -> Point | None:
     """A point about as far from x as the variables are large, on the way back to x0 if that is far enough.
 
     Where f and its gradient vanish at the solution nothing at x alone says how small a gradient is small. None where a
     function is not defined there.
     """
-    size, start = units.own_sizes(problem.at(x)), np.clip(problem.x0, problem.lower, problem.upper)
-    far = float(np.max(np.abs(start - x) / size, initial=0.0))
-    if far < TUNING.too_near:
-        signs = np.where(np.random.default_rng(0).random(x.size) < 0.5, -1.0, 1.0)
-        trial = np.clip(x + signs * size, problem.lower, problem.upper)
-        trial = np.where(trial == x, np.clip(x - signs * size, problem.lower, problem.upper), trial)
-    else:
-        trial = np.clip(x + min(1.0, 1.0 / far) * (start - x), problem.lower, problem.upper)
-    here, aside = problem.at(x), _evaluated(problem, trial)
+    size = units.own_sizes(problem.at(x))
+    here, aside = problem.at(x), _evaluated(problem, _place_aside(problem, x, size))
     own = max(abs(here.f), highest(np.abs(here.grad) * size))
     if aside is None or abs(aside.f - here.f) <= own / _EPS:
         return aside

@@ -190,8 +190,9 @@ def _shown_infeasible(task: Task, state: State, status: Status) -> bool:
 
 
 def _known_feasible(task: Task, state: State) -> bool:
-    """Whether the run has seen a point that satisfies the constraints up to tol."""
-    seen = any(it.usable and it.user_violation <= task.tol for it in state.iterations)
+    """Whether the run has seen a point that satisfies the constraints up to tol, also with rows in their own scales."""
+    own = max(task.tol, task.scale_free)
+    seen = any(it.usable and it.user_violation <= task.tol and it.violation <= own for it in state.iterations)
     return seen or state.doubts.feasible is not None
 
 
@@ -587,7 +588,7 @@ def feasible_point(task: Task, form: StandardForm, state: State, starts: list[Ve
     doubts, tuning = state.doubts, task.tuning
     effort = 0 if doubts.widened else max(tuning.wide_effort, sum(it.inner_iterations for it in state.iterations))
     inner, limit = task.settings.inner, task.budget.inner_limit
-    found = restoration.restore(form, inner, starts, tol, limit, tuning, effort=effort)
+    found = restoration.restore(form, inner, starts, partial(task.judge.excess, tol=tol), limit, tuning, effort=effort)
     doubts.widened |= found.wide
     if found.verdict in ("feasible", "elsewhere"):
         doubts.feasible = found.x

@@ -34,7 +34,7 @@ from auglag.problems.presolved import Presolved
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.strategy import tuning as tunings
 from auglag.strategy.hooks import Hooks
-from auglag.strategy.plan import UNCHECKED, End, Standing, suspicion
+from auglag.strategy.plan import DOUBTFUL, UNCHECKED, End, Standing, suspicion
 from auglag.strategy.restarts import penalty_of
 from auglag.strategy.restoration import Restoration
 from auglag.strategy.settings import Settings
@@ -306,7 +306,7 @@ class Context:
         history = state.history
         last = history.last if history.iterations else None
         constrained = task.problem.m > 0
-        violated = constrained and last is not None and self._violated(state, last)
+        violated = constrained and last is not None and not task.meter.guard.fired and self._violated(state, last)
         return Standing(
             constrained=constrained,
             sparse=not self.curvature.dense,
@@ -325,7 +325,7 @@ class Context:
             verdict=between.verdict,
             ended=last.inner_status if last is not None else "",
             beta=last.beta if last is not None else 0.0,
-            violated=violated and not task.meter.guard.fired,
+            violated=violated,
             depth=state.doubts.depth,
             restorations=state.doubts.restorations,
             settled=between.settled,
@@ -341,11 +341,13 @@ class Context:
 
     def _violated(self, state: State, last: Iteration) -> bool:
         """Whether the last point, or the best one where the last is of no use, violates the constraints by much."""
-        violation, problem = last.user_violation, self.task.problem
-        if state.between.verdict is not None and not last.usable and math.isfinite(state.best.residual):
-            c = problem.at(state.best.x).c
-            violation = float(np.linalg.norm(c - np.clip(c, problem.cl, problem.cu)))
-        return bool(formulas.clearly_violated(violation, self.goal(state)))
+        goal, known = self.goal(state), math.isfinite(state.best.residual)
+        times = last.user_violation / goal
+        if state.between.settled not in ("", "bounded", "unbounded"):  # restoration was asked, and may have moved x
+            return True
+        if state.between.verdict in DOUBTFUL and (known or last.usable):
+            times = self.task.judge.excess(self.form.user_x(state.x) if last.usable else state.best.x, goal)
+        return bool(formulas.clearly_violated(times, 1.0))
 
     def stopping(self, standing: Standing, state: State) -> Stopping:
         """The test after every iteration."""
