@@ -6,7 +6,8 @@
 
 Families: HS71 with right-hand sides +-20 % (n = 4, m = 2); swinging up a pendulum from random states, ten steps of a
 discretised optimal control problem with nonlinear dynamics and bounds (n = 30, m = 20); portfolios with a linear
-objective, a cap on the variance, a budget and bounds (n = 20, m = 2); chains of springs of growing length. IPOPT is `ipyopt` with exact first and second derivatives, asked for 1e-9 because its own test is a weaker one.
+objective, a cap on the variance, a budget and bounds (n = 20, m = 2); chains of springs of growing length. IPOPT is
+`ipyopt` with exact first and second derivatives, asked for 1e-9 because its own test is a weaker one.
 Every solution of every solver is judged by the same certificate (R <= 1e-6 in 64 bits), which the compiled program
 computes; those of HS71 are judged once more in NumPy with derivatives written by hand. What a solver compiles is
 compiled before the clock runs, and the best of several runs counts. Parameters are on the device before the clock
