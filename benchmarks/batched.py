@@ -5,8 +5,9 @@
     python benchmarks/batched.py --gpu --output DIR     # all of it on a GPU: needs jax[cuda12], numpy and scipy only
 
 Families: HS71 with right-hand sides +-20 % (n = 4, m = 2); swinging up a pendulum from random states, ten steps of a
-discretised optimal control problem with nonlinear dynamics and bounds (n = 30, m = 20); chains of springs of growing
-length. IPOPT is `ipyopt` with exact first and second derivatives, asked for 1e-9 because its own test is a weaker one.
+discretised optimal control problem with nonlinear dynamics and bounds (n = 30, m = 20); portfolios with a linear
+objective, a cap on the variance, a budget and bounds (n = 20, m = 2); chains of springs of growing length. IPOPT is
+`ipyopt` with exact first and second derivatives, asked for 1e-9 because its own test is a weaker one.
 Every solution of every solver is judged by the same certificate (R <= 1e-6 in 64 bits), which the compiled program
 computes; those of HS71 are judged once more in NumPy with derivatives written by hand. What a solver compiles is
 compiled before the clock runs, and the best of several runs counts. Parameters are on the device before the clock
@@ -109,6 +110,32 @@ def chain_objective(x, load):
 
 def chain_length(x, load):
     return x @ x - 0.1 * x.shape[0]
+
+
+ASSETS, FACTORS = 20, 5
+
+
+def portfolio_parameters(count, seed=0, spread=(0.5, 1.5)):
+    """Returns, five factors, specific risks, and a cap on the variance in units of the equal portfolio's."""
+    rng = np.random.default_rng(seed)
+    mean, loads = rng.normal(0.08, 0.05, (count, ASSETS)), rng.normal(0.0, 0.2, (count, FACTORS, ASSETS))
+    own = rng.uniform(0.05, 0.3, (count, ASSETS))
+    equal = (loads.mean(axis=2) ** 2).sum(axis=1) + (own**2).sum(axis=1) / ASSETS**2
+    cap = equal * rng.uniform(*spread, count)
+    return np.concatenate([mean, loads.reshape(count, -1), own, cap[:, None]], axis=1)
+
+
+def portfolio_risk(x, p):
+    loads, own = p[ASSETS : ASSETS * (FACTORS + 1)].reshape(FACTORS, ASSETS), p[ASSETS * (FACTORS + 1) : -1]
+    return jnp.sum((loads @ x) ** 2) + jnp.sum((own * x) ** 2) - p[-1]
+
+
+PORTFOLIO = {
+    "fun": lambda x, p: -p[:ASSETS] @ x,
+    "constraints": [(portfolio_risk, -np.inf, 0.0), (lambda x, p: jnp.sum(x) - 1.0, 0.0, 0.0)],
+    "bounds": [(0.0, 0.3)] * ASSETS,
+}
+PORTFOLIO_X0 = np.full(ASSETS, 1.0 / ASSETS)
 
 
 # ------------------------------------------------------------------------------------------------------------- timing
@@ -524,7 +551,10 @@ def main():
     part("families", "families", lambda: [
         family_row("hs71", HS71, HS71_X0, hs71_parameters(size))[0]
         for size in ((100_000, 1_000_000, 4_000_000) if gpu else (100_000,))
-    ] + [family_row("pendulum", PENDULUM, PENDULUM_X0, pendulum_parameters(10_000 if gpu else 1000))[0]])  # fmt: skip
+    ] + [
+        family_row("pendulum", PENDULUM, PENDULUM_X0, pendulum_parameters(10_000 if gpu else 1000))[0],
+        family_row("portfolio", PORTFOLIO, PORTFOLIO_X0, portfolio_parameters(20_000 if gpu else 1000))[0],
+    ])  # fmt: skip
     part("floor", "floor", lambda: floor_section(1_000_000 if gpu else 4096))
     part("ipopt", "ipopt", lambda: [
         against_ipopt("hs71", HS71, HS71_X0, hs71_parameters(300)),

@@ -174,7 +174,8 @@ def batch(found: dict[str, Any], args: Any, write: Any) -> None:
                 line = {
                     **{"case": name, "kind": kind, "repeat": repeat, "scenarios": count, "seconds": seconds},
                     **{"solved": int(b.success.sum()), "per second": count / seconds, "steps": int(b.steps.max())},
-                    **{"loop": b.seconds, "median steps": float(np.median(b.steps)), "messages": b.messages()},
+                    **{"form": args.form, "loop": b.seconds, "median steps": float(np.median(b.steps))},
+                    **{"messages": b.messages()},
                 }
                 write(line)
                 print(line, flush=True)
@@ -222,22 +223,23 @@ def table(path: str) -> str:
     rows = [
         f"{len(grids)} grids: {len(near)} with the published objective to 1e-4 and a scaled error below 1e-8, of these",
         f"{sum(line['status'] == 'SOLVED' for line in near)} certified at 1e-6 in dollars an hour (the others end with "
-        "PRECISION_LIMIT at a few 1e-6).",
+        "PRECISION_LIMIT, most at a few 1e-6).",
         f"Shifted geometric mean of the seconds to 1e-8, shift 10 s, of these: "
         f"{shifted_mean([line['to scaled_tol'] for line in near]):.2f} s.",
         "",
-        "| grid | status | steps | seconds to 1e-8 | seconds of the loop | analysis | objective, relative | R |",
-        "|---|---|--:|--:|--:|--:|--:|--:|",
+        "| grid | status | steps | seconds to 1e-8 | of the loop | analysis | objective, relative | R | version |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     rows += [
         f"| {name} | {line['status']} | {line['steps']} | {line['to scaled_tol']:.2f} | {line['loop']:.2f} "
-        f"| {line['analysis']:.2f} | {line['gap']:+.1e} | {line['residual']:.0e} |"
+        f"| {line['analysis']:.2f} | {line['gap']:+.1e} | {line['residual']:.0e} | {line.get('version', '')} |"
         for name, line in grids.items()
     ]
-    rows += ["", "| scenarios of | start | solved | a second | largest number of steps |", "|---|---|--:|--:|--:|"]
+    rows += ["", "| scenarios of | flows | start | solved | a second | largest number of steps |"]
+    rows += ["|---|---|---|--:|--:|--:|"]
     rows += [
-        f"| {line['case']} | {line['kind']} | {line['solved']} of {line['scenarios']} | {line['per second']:.0f} "
-        f"| {line['steps']} |"
+        f"| {line['case']} | {line.get('form', 'variables')} | {line['kind']} | {line['solved']} of "
+        f"{line['scenarios']} | {line['per second']:.0f} | {line['steps']} |"
         for line in lines
         if line.get("repeat") == 1 and "per second" in line
     ]

@@ -17,6 +17,7 @@ from auglag.jax.rules import Rules
 from auglag.jax.state import RUNNING, Options, Pairs, Point, Record, Sides, State
 from auglag.jax.steps import Steps
 from auglag.jax.subproblem import Subproblem
+from auglag.jax.tuning import TUNING
 from auglag.jax.vectors import Array, Vector, clip, each, largest, maximum, minimum, norm, select, staged, where
 
 
@@ -125,6 +126,7 @@ class Lockstep:
             length=where(update, 1.0, s.length),
             k=minimum(k, options.max_outer),
             idle=where(update, 0, s.idle),
+            lag=where(update, minimum(s.lag, TUNING.lagging), s.lag),
             stalls=stalls,
             vain=vain,
             status=status,

@@ -64,6 +64,12 @@ def solved(model: Model) -> tuple[Array, Array, Array]:
         rows = model.c + _times(model.jac, d) - t - (at.lam - model.y) / model.beta
         return jnp.where(free[:n], dual, 0.0), jnp.where(free[n:], push[n:] - at.lam, 0.0), rows
 
+    def small(at: Inside, accuracy: float) -> Array:
+        """Whether the conditions of optimality hold that well."""
+        dual, slack, rows = (jnp.abs(part).max(axis=0, initial=0.0) for part in residuals(at))
+        largest = jnp.maximum(jnp.maximum(dual, slack), mean(*gaps(at.v), at.z, at.u)) / scale
+        return jnp.maximum(largest, rows) <= accuracy
+
     def step(carry: tuple[Inside, Array, Array]) -> tuple[Inside, Array, Array]:
         at, _, count = carry
         p, q = gaps(at.v)
@@ -108,7 +114,7 @@ def solved(model: Model) -> tuple[Array, Array, Array]:
         finite = jnp.isfinite(jnp.sum(new.v, axis=0) + jnp.sum(new.lam, axis=0))
         going = carry[1] & finite
         new = jax.tree_util.tree_map(lambda x, y: jnp.where(going, x, y), new, at)
-        return new, going & ~_small(new, gaps, mean, residuals, scale), count + 1
+        return new, going & ~small(new, TUNING.model_accuracy), count + 1
 
     def unfinished(carry: tuple[Inside, Array, Array]) -> Array:
         return jnp.any(carry[1]) & (carry[2] < TUNING.model_steps)
@@ -117,17 +123,7 @@ def solved(model: Model) -> tuple[Array, Array, Array]:
     at, _, _ = jax.lax.while_loop(unfinished, step, (start, jnp.ones_like(scale, bool), jnp.asarray(0)))
     p, q = gaps(at.v)
     d = jnp.where(has_low & (at.z > p), model.low, jnp.where(has_high & (at.u > q), model.high, at.v))[:n]
-    return d, at.lam, _small(at, gaps, mean, residuals, scale)
-
-
-def _small(at: Inside, gaps: Any, mean: Any, residuals: Any, scale: Array) -> Array:
-    """Whether the conditions of optimality hold well enough."""
-    p, q = gaps(at.v)
-    dual, slack, rows = residuals(at)
-    largest = [jnp.abs(part).max(axis=0, initial=0.0) for part in (dual, slack)]
-    small = jnp.maximum(largest[0], largest[1]) <= TUNING.model_accuracy * scale
-    small &= jnp.abs(rows).max(axis=0, initial=0.0) <= TUNING.model_accuracy
-    return small & (mean(p, q, at.z, at.u) <= TUNING.model_accuracy * scale)
+    return d, at.lam, small(at, TUNING.model_usable)
 
 
 def _start(model: Model, has_low: Array, has_high: Array, scale: Array) -> Inside:

@@ -78,7 +78,7 @@ class Tuning:
     soft_factor_most: float = 1e4
     #: Refinement of a solution ends at `accurate`, or where a round leaves more than `refinement_leaves` of the error;
     #: most rounds `refinements`. A step is taken with an error of `usable` (relative, max norm). By trial.
-    accurate: float = 1e-7
+    accurate: float = 1e-6
     inaccurate: float = 1e-6
     usable: float = 1e-4
     refinement_leaves: float = 0.5
@@ -173,7 +173,7 @@ class Tuning:
     batch_filter: int = 24
     batch_trials: int = 8
     #: Solutions are refined once where more than `batch_refined` of the slots have errors above `batch_accurate`.
-    batch_accurate: float = 1e-8
+    batch_accurate: float = 1e-6
     batch_refined: float = 0.02
     #: A shift above this ends a slot, and its problem is solved alone. By trial.
     batch_largest_shift: float = 1e6
