@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -154,13 +155,27 @@ def test_after_a_limit_nothing_more_is_spent_on_a_point_that_does_not_come_near(
 
 
 def test_restoration_finds_a_feasible_point() -> None:
-    found = restore(form_of(circle()), "auto", [np.array([3.0, 1.0])], 1e-8, 500, TUNING)
+    found = restore(
+        form := form_of(circle()),
+        "auto",
+        [np.array([3.0, 1.0])],
+        partial(Judge(form.problem, 1e-8).excess, tol=1e-8),
+        500,
+        TUNING,
+    )
     assert found.verdict == "feasible"
     assert found.x @ found.x == pytest.approx(1.0)
 
 
 def test_restoration_shows_that_there_is_none_and_returns_the_least_violation() -> None:
-    found = restore(form_of(no_point()), "auto", [np.array([0.3, 0.4])], 1e-8, 500, TUNING)
+    found = restore(
+        form := form_of(no_point()),
+        "auto",
+        [np.array([0.3, 0.4])],
+        partial(Judge(form.problem, 1e-8).excess, tol=1e-8),
+        500,
+        TUNING,
+    )
     assert found.verdict == "infeasible"
     assert found.violation == pytest.approx(1.0)
     np.testing.assert_allclose(found.x, 0.0, atol=1e-4)
@@ -172,7 +187,14 @@ def test_where_the_constraints_are_not_defined_nothing_is_learnt() -> None:
     )
     with np.errstate(invalid="ignore"):
         assert least_violation(form_of(problem), "auto", np.array([-1.0]), 50, TUNING) is None
-        found = restore(form_of(problem), "auto", [np.array([-1.0])], 1e-8, 50, TUNING)
+        found = restore(
+            form := form_of(problem),
+            "auto",
+            [np.array([-1.0])],
+            partial(Judge(form.problem, 1e-8).excess, tol=1e-8),
+            50,
+            TUNING,
+        )
     assert found.verdict != "infeasible"
 
 
