@@ -57,6 +57,25 @@ def test_where_no_direction_is_left_everything_is_positive() -> None:
     assert tangent.positive(1.0)
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_units_of_the_rows_change_nothing(unit: float, kind: str) -> None:
+    h, j, free = case(4)
+    given, rows = (h, j) if kind == "dense" else (sparse.csc_array(h), sparse.csr_array(j))
+    plain, scaled = (Tangent(Hessian(given), matrix, free, np.arange(3)) for matrix in (rows, unit * rows))
+    values = reduced(h, j, free)
+    for margin in (values[0] - 0.1, values[0] + 0.1):
+        assert scaled.positive(margin) is plain.positive(margin)
+    c = np.array([1.0, -2.0, 0.5])
+    assert np.allclose(scaled.back(unit * c), plain.back(c), rtol=1e-6)
+
+
+def test_a_row_of_small_gradient_leaves_no_direction_to_its_only_variable() -> None:
+    one = np.zeros(1, np.intp)
+    assert Tangent(Hessian(np.eye(1)), np.array([[1e-5]]), one, one).empty(np.ones(1))
+    assert not Tangent(Hessian(np.eye(1)), np.array([[1e-12]]), one, one).empty(np.ones(1))
+
+
 def test_the_step_back_to_the_rows_is_the_shortest_that_solves_their_linearisation() -> None:
     h, j, free = case(3)
     tangent = Tangent(Hessian(h), j, free, np.arange(3))

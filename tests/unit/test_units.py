@@ -38,6 +38,11 @@ class TestSizes:
         given = problem(fun, x0, bounds=bounds, jac="3-point")
         np.testing.assert_allclose(units.typical(given.at(given.x0)), expected, rtol=1e-3)
 
+    def test_differences_that_are_errors_of_values_say_nothing(self):
+        """At 0 the derivative along x1 vanishes; forward differences give 1e-8 or so, not a variable of size 1e8."""
+        given = problem(lambda x: x[0] ** 2 - x[1] ** 2 / 2, [1.0, 0.0])
+        np.testing.assert_array_equal(units.typical(given.at(given.x0)), [1.0, math.nan])
+
     def test_units_are_powers_of_two_and_none_where_all_sizes_are_usual(self):
         assert units.factors(np.array([1e-6, 1.0, 1e6, math.nan])) is None
         assert units.factors(np.array([1e-3, 1.0, 1e3, math.nan]), closely=True) is None
