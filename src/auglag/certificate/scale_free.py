@@ -139,11 +139,14 @@ def point_aside(problem: AbstractProblem, x: Vector) -> Point | None:
     if aside is None or abs(aside.f - here.f) <= own / _EPS:
         return aside
     # Beside such a change f is 0 in all its digits. Polynomials do that near a minimum; exponentials do where the
-    # variables are thought too large, and then the point has to be nearer.
+    # variables are thought too large, and then the point has to be nearer. Over each half of the distance a polynomial
+    # changes by the same factor less, 2^degree, an exponential by ever smaller ones.
+    before = math.inf
     while (nearer := _evaluated(problem, x + 0.5 * (aside.x - x))) is not None:
-        if abs(aside.f - here.f) <= TUNING.polynomial * abs(nearer.f - here.f):
+        factor = abs(aside.f - here.f) / max(abs(nearer.f - here.f), np.finfo(np.float64).tiny)
+        if factor <= TUNING.polynomial or (before < math.inf and math.log(before) <= TUNING.degree * math.log(factor)):
             return aside
-        aside = nearer
+        before, aside = factor, nearer
     return None
 
 

@@ -77,9 +77,11 @@ class Tuning:
     exactly: float = 1e-12
     #: x0 is no point of comparison for x if no variable moved by more than this part of its size.
     too_near: float = 0.1
-    #: Over half a distance a polynomial of degree 6 changes by 2^6 times less; what changes by more is none, seen from
-    #: so far away.
+    #: Over half a distance a polynomial of degree 6 changes by 2^6 times less, ...
     polynomial: float = 64.0
+    #: ... and one of a higher degree by the same factor again over the next half; exponents that differ by more than
+    #: this factor are none of a polynomial (2 for an exponential).
+    degree: float = 1.5
     #: Fitted multipliers take the place of the run's own where R is at most this part of theirs.
     fitted_better: float = 0.5
 
