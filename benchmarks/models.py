@@ -2,10 +2,14 @@
 
     python benchmarks/models.py derivatives            # f, gradient, c, Jacobian and Hessian: seconds an evaluation
     python benchmarks/models.py solve --sizes 100 1000 # auglag.minimize, the device loop on the CPU, IPOPT (CasADi)
+    python benchmarks/models.py solve --kinds gpu --sizes 10000 100000 1000000 --out results.jsonl
+    python benchmarks/models.py table results.jsonl    # lines of `solve` as Markdown
 
 CasADi gets the same model: every local function is translated from its JAX operations and applied to vectors of SX
-symbols, as one would write it by hand. Times are CPU seconds of one thread. Options: --only rocket chain, --device cpu,
---out results.jsonl, --limit 60 (CPU seconds of a solve).
+symbols, as one would write it by hand. Times are CPU seconds of one thread, on a GPU seconds of the loop after
+compilation. Every measurement has a process of its own; with --here they share one, and --prepare 6 compiles in so many
+processes before that. Options: --only rocket chain, --out results.jsonl (what is in it is not measured again), --limit
+60 (seconds of a solve).
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import resource
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -224,47 +229,116 @@ def solve(name: str, size: int, kind: str, limit: float) -> dict[str, Any]:
         stats = solver.stats()
         line |= {"status": stats["return_status"], "steps": stats["iter_count"], "f": float(found["f"])}
     else:
-        device = None if kind == "minimize" else "cpu"
-        begun = time.process_time()
+        device = {"minimize": None, "device": "cpu", "gpu": "gpu"}[kind]
+        clock = time.perf_counter if kind == "gpu" else time.process_time
+        begun = clock()
         s = model.solve(device=device, budget=budget)
-        line["with compilation"] = time.process_time() - begun
-        begun = time.process_time()
-        s = model.solve(device=device, budget=budget)
+        line["with compilation"] = clock() - begun
+        begun = clock()
+        if s.success:
+            s = model.solve(device=device, budget=budget)
         line |= {"status": s.status.name, "f": s.fun, "residual": s.certificate.residual}
         line["steps"] = s.iterations if s.result is None else s.result.nit_inner
+        line["seconds"] = clock() - begun if s.success else line["with compilation"]
+        if device is not None:
+            line |= {"seconds": s.details["loop"], "analysis": s.details["analysis"]}
+        return {**line, "MiB": device_memory() if kind == "gpu" else memory()}
     return {**line, "seconds": time.process_time() - begun, "MiB": memory()}
+
+
+def device_memory() -> float:
+    """The most memory that JAX held on the GPU, without what cuDSS takes."""
+    import jax
+
+    return jax.devices()[0].memory_stats()["peak_bytes_in_use"] / 2**20
+
+
+def table(path: str) -> str:
+    """Families and sizes as rows, kinds as columns: status, steps and seconds."""
+    lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
+    kinds = list(dict.fromkeys(line["kind"] for line in lines))
+    rows: dict[tuple[str, int], dict[str, Any]] = {}
+    for line in lines:
+        if "n" in line:
+            rows.setdefault((line["family"], line["n"]), {})[line["kind"]] = line
+    head = " | ".join(f"{kind}: status | steps | seconds | f | MiB" for kind in kinds)
+    out = [f"| family | n | m | {head} |", "|---|--:|--:|" + "---|--:|--:|--:|--:|" * len(kinds)]
+    for (family, n), found in sorted(rows.items()):
+        cells = []
+        for kind in kinds:
+            line = found.get(kind)
+            parts = (
+                ("", "", "", "", "")
+                if line is None
+                else (line["status"], line["steps"], f"{line['seconds']:.2f}", f"{line['f']:.6g}", f"{line['MiB']:.0f}")
+            )
+            cells += map(str, parts)
+        out.append(f"| {family} | {n} | {next(iter(found.values()))['m']} | {' | '.join(cells)} |")
+    return "\n".join(out) + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["derivatives", "solve", "one"])
+    parser.add_argument("what", choices=["derivatives", "solve", "table"])
+    parser.add_argument("path", nargs="?")
     parser.add_argument("--sizes", nargs="*", type=int, default=[1000, 10_000])
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--kinds", nargs="*")
     parser.add_argument("--limit", type=float, default=60.0)
     parser.add_argument("--out")
+    parser.add_argument("--here", action="store_true", help="all measurements in this process")
+    parser.add_argument("--prepare", type=int, default=0, help="processes that fill the compilation cache first")
     parser.add_argument("--task", help="internal: one measurement in a process of its own")
     args = parser.parse_args()
+    if args.what == "table":
+        print(table(args.path), end="")
+        return
     if args.task:
-        what, name, size, kind = args.task.split(",")
-        call = derivatives(name, int(size), kind) if what == "derivatives" else solve(name, int(size), kind, args.limit)
-        print(json.dumps(call, default=float), flush=True)
+        print(json.dumps(measured(args.task, args.limit), default=float), flush=True)
         return
     kinds = args.kinds or (["model", "casadi"] if args.what == "derivatives" else ["minimize", "device", "ipopt"])
-    for name in args.only or families():
-        for size in args.sizes:
-            if name == "electrons" and size > 1000:
-                continue
-            for kind in kinds:
-                task = ["--task", f"{args.what},{name},{size},{kind}", "--limit", str(args.limit)]
-                command = [sys.executable, __file__, args.what, *task]
-                run = subprocess.run(command, capture_output=True, text=True, check=False)
-                lines = run.stdout.strip().splitlines()
-                last = lines[-1] if lines else json.dumps({"family": name, "kind": kind, "error": run.stderr[-300:]})
-                print(last, flush=True)
-                if args.out:
-                    with open(args.out, "a") as sink:
-                        sink.write(last + "\n")
+    tasks = [
+        f"{args.what},{name},{size},{kind}"
+        for name in args.only or families()
+        for size in args.sizes
+        for kind in kinds
+        if name != "electrons" or size <= 1000  # all pairs: the Hessian is dense
+    ]
+    known = Path(args.out).read_text().splitlines() if args.out and Path(args.out).exists() else []
+    done = {json.loads(line).get("task") for line in known}
+    tasks = [task for task in tasks if task not in done]
+    if args.prepare:
+        with ThreadPoolExecutor(args.prepare) as pool:
+            list(pool.map(lambda task: alone(task, args), tasks))
+    for task in tasks:
+        line = measured(task, args.limit) if args.here else alone(task, args)
+        last = json.dumps({"task": task, **line}, default=float)
+        print(last, flush=True)
+        if args.out:
+            with open(args.out, "a") as sink:
+                sink.write(last + "\n")
+
+
+def measured(task: str, limit: float) -> dict[str, Any]:
+    what, name, size, kind = task.split(",")
+    try:
+        if what == "derivatives":
+            return derivatives(name, int(size), kind)
+        return solve(name, int(size), kind, limit)
+    except Exception as error:  # one of them must not end the run
+        return {"family": name, "kind": kind, "error": f"{type(error).__name__}: {error}"[:300]}
+
+
+def alone(task: str, args: Any) -> dict[str, Any]:
+    """A measurement in a process of its own."""
+    command = [sys.executable, __file__, args.what, "--task", task, "--limit", str(args.limit)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = run.stdout.strip().splitlines()
+    _, name, _, kind = task.split(",")
+    found: dict[str, Any] = (
+        json.loads(lines[-1]) if lines else {"family": name, "kind": kind, "error": run.stderr[-300:]}
+    )
+    return found
 
 
 if __name__ == "__main__":

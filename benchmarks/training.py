@@ -1,13 +1,15 @@
 """Training under constraints from the first pass on: the single loop with its defaults beside tuned rivals.
 
     python benchmarks/training.py [--seeds 10] [--levels 1 2 5 10 20 50 100] [--coarse] [--only NAME ...] [--out FOLDER]
+    python benchmarks/training.py --ablation --first 300 [--seeds 10] [--levels 1 5]
 
-Seven tasks (`trainings/tasks.py`); rivals with their grids (`trainings/rivals.py`). A pass is one evaluation of every
+Nine tasks (`trainings/tasks.py`); rivals with their grids (`trainings/rivals.py`). A pass is one evaluation of every
 row: a batch counts once, with recursive momentum twice; full batches of ours count. R, violation and objective at the
 end of every budget are measured over all rows and charged to nobody, R with the better of a way's own multipliers and
 of fitted ones. Every budget is a run of its own, over which all rates fall. A rival's settings are found for every task
 and budget on a seed of its own; --coarse takes a part of the grid (Adam, batches of 64). Finished runs are kept
-in a file of JSON lines: a script that was stopped goes on.
+in a file of JSON lines: a script that was stopped goes on. --ablation compares the single loop with itself, one of its
+parts left out at a time.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shlex
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -25,10 +29,20 @@ from trainings.rivals import RIVALS
 from trainings.tasks import TASKS, Task
 
 import auglag.torch as at
+from auglag.single_loop.engine import Engine
+from auglag.single_loop.steps import ScaledSteps
 
 OURS, TUNING_SEED = "single loop", 1000
 LEVELS = (1, 2, 5, 10, 20, 50, 100)
 NOTHING = {"residual": math.inf, "violation": math.inf, "objective": math.inf}
+#: Parts of the single loop, and what takes the place of each where it is left out.
+PARTS: dict[str, tuple[type, str, Any]] = {
+    "the rate's adaptation": (ScaledSteps, "_adapt", lambda steps, gradient: None),
+    "the limit of weights": (Engine, "limit", lambda engine, longest: None),
+    "rescaled averages": (Engine, "rescale", lambda engine, factor: None),
+    "the lead": (Engine, "lead", lambda engine: 0.0 * engine.state.y),
+    "the paper's rule": (Engine, "pass_ended", False),
+}
 
 
 def ours(task: Task, seed: int, passes: float, settings: dict[str, Any]) -> dict[str, float]:
@@ -78,6 +92,9 @@ class Store:
             began, problem = time.process_time(), Task(task, seed)
             if name == OURS:
                 found = ours(problem, seed, passes, settings)
+            elif name in PARTS:
+                with patch.object(*PARTS[name]):
+                    found = ours(problem, seed, passes, settings)
             else:
                 found = rival(name, problem, seed, passes, settings)
             row = {k: float(f"{v:.4g}") if math.isfinite(v) else 1e300 for k, v in found.items()}
@@ -105,6 +122,28 @@ def band(values: list[float]) -> tuple[float, float, float]:
     rng = np.random.default_rng(0)
     medians = np.median(rng.choice(values, (2000, len(values))), axis=1)
     return float(np.median(values)), *(float(v) for v in np.quantile(medians, (0.025, 0.975)))
+
+
+def ablation(store: Store, options: Any) -> str:
+    """Markdown: R of the single loop, and of the same without one part."""
+    seeds = range(options.first, options.first + options.seeds)
+    lines = [
+        "# The single loop without one of its parts", "", f"Median R of {options.seeds} seeds. `{options.command}`", "",
+        f"| task | passes | all | {' | '.join(f'without {part}' for part in PARTS)} |", "|---" * (len(PARTS) + 3) + "|",
+    ]  # fmt: skip
+    changes: dict[str, list[float]] = {part: [] for part in PARTS}
+    for passes in sorted(options.levels):
+        for task in options.tasks:
+            found = {
+                name: [store.get(name, task, seed, passes, {})["residual"] for seed in seeds] for name in (OURS, *PARTS)
+            }
+            medians = {name: float(np.median(values)) for name, values in found.items()}
+            for part, logs in changes.items():
+                logs.append(math.log(medians[part] / medians[OURS]))
+            lines.append(f"| {task} | {passes:g} | {' | '.join(f'{v:.2g}' for v in medians.values())} |")
+            print(lines[-1], flush=True)
+    means = [f"{math.exp(float(np.mean(logs))):.2f}" for logs in changes.values()]
+    return "\n".join([*lines, f"| geometric mean, relative | | 1 | {' | '.join(means)} |"]) + "\n"
 
 
 Cells = dict[tuple[str, float], dict[str, dict[str, tuple[float, float, float]]]]
@@ -187,12 +226,18 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--only", nargs="+", default=list(RIVALS), choices=list(RIVALS), help="these rivals")
     parser.add_argument("--coarse", action="store_true", help="a part of the grids")
+    parser.add_argument("--ablation", action="store_true", help="no rivals: the single loop without its parts")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.out.mkdir(parents=True, exist_ok=True)
     options.command = f"python benchmarks/training.py --seeds {options.seeds}{' --coarse' if options.coarse else ''}"
     options.command += f" --first {options.first} --levels {' '.join(f'{v:g}' for v in options.levels)}"
+    if options.ablation:
+        options.command += f" --ablation --tasks {shlex.join(options.tasks)}"
+        text = ablation(Store(options.out / "training.jsonl"), options)
+        (options.out / "training_ablation.md").write_text(text, encoding="utf-8")
+        return
     cells = collect(Store(options.out / "training.jsonl"), options)
     (options.out / "training.md").write_text(table(cells, options), encoding="utf-8")
     draw(cells, options, options.out / "training.png")

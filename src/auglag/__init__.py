@@ -43,6 +43,8 @@ if TYPE_CHECKING:  # what `_HOMES` says, for editors and type checkers; a test c
     from auglag.problems.base import AbstractProblem
     from auglag.problems.functions import Problem
     from auglag.result import Result
+    from auglag.sensitivity import Sensitivity, sensitivity
+    from auglag.slsqp import instead_of_slsqp
     from auglag.strategy.settings import PRESETS, VARIANTS
     from auglag.strategy.sqp import SQP
 
@@ -68,6 +70,8 @@ _HOMES = {
     "auglag.problems.base": ("AbstractProblem",),
     "auglag.problems.functions": ("Problem",),
     "auglag.result": ("Result",),
+    "auglag.sensitivity": ("Sensitivity", "sensitivity"),
+    "auglag.slsqp": ("instead_of_slsqp",),
     "auglag.strategy.settings": ("PRESETS", "VARIANTS"),
     "auglag.strategy.sqp": ("SQP",),
 }
@@ -96,8 +100,8 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """`auglag.minimize` and `auglag.multistart` are functions, though they have modules of the same name: importing
-    those binds the modules as attributes of the package, which is not to happen."""
+    """`auglag.minimize`, `multistart` and `sensitivity` are functions, though they have modules of the same name:
+    importing those binds the modules as attributes of the package, which is not to happen."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (isinstance(value, ModuleType) and name in _HOME):
@@ -142,6 +146,7 @@ __all__ = [
     "ProximalPoint",
     "QPModel",
     "Result",
+    "Sensitivity",
     "Short",
     "SpectralProximalGradient",
     "Status",
@@ -150,11 +155,13 @@ __all__ = [
     "__version__",
     "certify",
     "datasets",
+    "instead_of_slsqp",
     "load_result",
     "minimize",
     "multistart",
     "prox",
     "scipy_method",
+    "sensitivity",
     "stochastic",
     "theory",
 ]

@@ -19,7 +19,8 @@ class Budget:
     """What a run may spend; None means no limit.
 
     `seconds` is wall-clock time and `evaluations` the calls of the user's objective (of the constraints, if those are
-    more), finite differences included; both are checked before every new point. `outer` is the number of outer
+    more), finite differences included; both are checked before every new point, so that the differences of a last point
+    and the certificate at the end may go beyond them. `outer` is the number of outer
     iterations and `inner` the number of inner iterations per subproblem. `gradients` counts gradients of augmented
     Lagrangians, as the column `evaluations` of the history does: what papers on such methods count.
     """

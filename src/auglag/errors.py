@@ -81,7 +81,7 @@ def note_place(error: Exception, place: str) -> None:
 
 def require_positive(value: Any, what: str) -> float:
     """`value` as a float, if it is a positive, finite number (NumPy's included, booleans not)."""
-    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    number = type(value) is float or (isinstance(value, numbers.Real) and not isinstance(value, bool))
     if not (number and 0.0 < value < math.inf):
         raise InputError(f"{what} must be positive and finite, got {value!r:.80}")
     return float(value)

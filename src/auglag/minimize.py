@@ -9,12 +9,13 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import OptimizeResult
+from scipy.optimize import Bounds, OptimizeResult
 
 from auglag._typing import Vector
 from auglag.algorithm.algencan import AlgencanPenalty
@@ -28,7 +29,7 @@ from auglag.errors import InputError, OptionError, require_positive
 from auglag.inner import InnerSolver
 from auglag.kkt.linear import require_solver, using
 from auglag.log import JsonLog, headers
-from auglag.multistart import places, require_picklable, solve_all
+from auglag.multistart import Found, Kept, places, require_picklable, solve_all
 from auglag.persist.checkpoint import usable_path
 from auglag.problems.arguments import check_x0, parse_bounds
 from auglag.problems.base import AbstractProblem, Counts
@@ -191,10 +192,10 @@ def minimize(
         claimed, at the last point. At x0 a wrong derivative raises `DerivativeError`, which names the entry (a warning
         where errors of the functions explain the mismatch); at the last point the run ends as WRONG_DERIVATIVES.
     checkpoint : path
-        A file to which the state is saved after every outer iteration.
+        A file to which the state is saved at the start and after every outer iteration.
     resume : path
-        Go on from a saved state, bit for bit. Budgets count what was spent before, too. Sizes, bounds, x0 and settings
-        must be the same; whether the functions are cannot be checked.
+        Go on from a saved state, bit for bit. Budgets count what was spent before, too. Everything else must be the
+        same; of the functions the values at the start must.
     finite_diff_rel_step : float or array
         Relative step of the finite differences of fun, as in SciPy.
     noise : float or mapping
@@ -219,83 +220,83 @@ def minimize(
     >>> result.success, result.x.round(4).tolist()
     (True, [0.8944, 0.4472])
     """
-    arguments = {name: value for name, value in locals().items() if name != "unknown"}
-    if unknown:
-        name = next(iter(unknown))
-        hint = f": {TRANSLATIONS[name]}" if name in TRANSLATIONS else nearest(name, _ARGUMENTS)
-        raise OptionError(f"minimize() has no argument {name!r}{hint}")
-    if starts is not None:
-        return multistart(**arguments)
-    tolerance_pair = Tolerance.of(tol)
-    if not (isinstance(progress, bool) or progress == "outer"):
-        raise InputError(f"progress must be True, False or 'outer', got {progress!r}")
-    linear_solver = require_solver(linear_solver)
-    settings = resolve(
-        variant=variant,
-        preset=preset,
-        penalty=penalty,
-        dual=dual,
-        tolerance=tolerance,
-        inner=inner,
-        slacks=slacks,
-        scaling=scaling,
-        presolve=presolve,
-        restoration=restoration,
-        restarts=restarts,
-        acceleration=acceleration,
-        gives_up=gives_up,
-    )
-    if budget is not None and not isinstance(budget, Budget):
-        raise InputError(f"budget must be an auglag.Budget, got {budget!r:.80}")
-    if check_derivatives not in ("first", True, False):
-        raise InputError(f"check_derivatives must be 'first' or False, got {check_derivatives!r}")
-    checkpoint, resume = usable_path(checkpoint, "checkpoint"), usable_path(resume, "resume")
-    given = {"jac": jac, "hess": hess, "hessp": hessp, "bounds": bounds, "g": g}
-    first = x0
-    if x0 is None and warm_start is not None and not isinstance(fun, AbstractProblem):
-        first = _unpack(warm_start)[0]
+    runs: list[driver.Run] = []
     try:
-        problem = _as_problem(fun, first, args, given, constraints, finite_diff_rel_step)
-    except KeyboardInterrupt:  # while the constraints are called for the first time, to learn how many rows they have
-        return _interrupted(first, bounds, tolerance_pair)
-    settings = replace(settings, weights=row_weights(penalty_weights, problem.m))
-    errors = stated_noise(noise, problem.m)
-    start = _start(problem, x0, warm_start)
-    stream = logger.output(progress)
-    table = None if stream is None else Table(stream)
-    steps = table.step if table is not None and progress != "outer" else None
-    log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
-    hooks = Hooks(_wrap(callback), table, table.end if table else None, checkpoint, resume, log, steps=steps)
-    if start.beta is not None:
-        settings = replace(settings, penalty=warm_penalty(settings.penalty, start.beta))
-    limits = budget or Budget()
-    found: list[Result] = []
-    try:
-        with problem.running(), using(linear_solver):
-            problem.workspace.precision = errors
-            before = problem.counts.copy() if problem is fun else Counts()  # making the problem is part of the run
-            meter = Meter(problem.counts, limits, before)
-            task = Task(
-                problem,
-                settings,
-                start,
-                tolerance_pair.residual,
-                limits,
-                hooks,
-                meter,
-                scale_free=tolerance_pair.scale_free,
-                x_scale=_x_scale(x_scale, problem),
-                check_derivatives=bool(check_derivatives),
-            )
-            if log is None:
-                found.append(driver.solve(task))
-            else:
+        arguments = {name: value for name, value in locals().items() if name in _ARGUMENTS}
+        if unknown:
+            name = next(iter(unknown))
+            hint = f": {TRANSLATIONS[name]}" if name in TRANSLATIONS else nearest(name, _ARGUMENTS)
+            raise OptionError(f"minimize() has no argument {name!r}{hint}")
+        if starts is not None:
+            return multistart(**arguments)
+        tolerance_pair = Tolerance.of(tol)
+        if not (isinstance(progress, bool) or progress == "outer"):
+            raise InputError(f"progress must be True, False or 'outer', got {progress!r}")
+        linear_solver = require_solver(linear_solver)
+        settings = resolve(
+            variant=variant,
+            preset=preset,
+            penalty=penalty,
+            dual=dual,
+            tolerance=tolerance,
+            inner=inner,
+            slacks=slacks,
+            scaling=scaling,
+            presolve=presolve,
+            restoration=restoration,
+            restarts=restarts,
+            acceleration=acceleration,
+            gives_up=gives_up,
+        )
+        if budget is not None and not isinstance(budget, Budget):
+            raise InputError(f"budget must be an auglag.Budget, got {budget!r:.80}")
+        if check_derivatives not in ("first", True, False):
+            raise InputError(f"check_derivatives must be 'first' or False, got {check_derivatives!r}")
+        checkpoint, resume = usable_path(checkpoint, "checkpoint"), usable_path(resume, "resume")
+        given = {"jac": jac, "hess": hess, "hessp": hessp, "bounds": bounds, "g": g}
+        problem = _as_problem(fun, _first(fun, x0, warm_start), args, given, constraints, finite_diff_rel_step)
+        settings = replace(settings, weights=row_weights(penalty_weights, problem.m))
+        errors = stated_noise(noise, problem.m)
+        start = _start(problem, x0, warm_start)
+        stream = logger.output(progress)
+        table = None if stream is None else Table(stream)
+        steps = table.step if table is not None and progress != "outer" else None
+        log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
+        hooks = Hooks(_wrap(callback), table, table.end if table else None, checkpoint, resume, log, steps=steps)
+        if start.beta is not None:
+            settings = replace(settings, penalty=warm_penalty(settings.penalty, start.beta))
+        limits = budget or Budget()
+
+        def carry_out() -> Result:
+            with problem.running(), using(linear_solver):
+                problem.workspace.precision = errors
+                before = problem.counts.copy() if problem is fun else Counts()  # making the problem is part of the run
+                meter = Meter(problem.counts, limits, before)
+                task = Task(
+                    problem,
+                    settings,
+                    start,
+                    tolerance_pair.residual,
+                    limits,
+                    hooks,
+                    meter,
+                    scale_free=tolerance_pair.scale_free,
+                    x_scale=_x_scale(x_scale, problem),
+                    check_derivatives=bool(check_derivatives),
+                )
+                runs.append(driver.Run.of(task))
+                if log is None:
+                    return driver.solve(runs[0])
                 header = headers.deterministic(problem, settings, limits, tol=task.tol, resumed=resume is not None)
-                found.append(log.around(lambda: driver.solve(task), header))
-    except KeyboardInterrupt:  # after the result was there, it must not be lost
-        if not found:
+                return log.around(lambda: driver.solve(runs[0]), header)
+
+        return copy_context().run(carry_out)  # what a run sets for itself is gone after it, wherever Ctrl-C strikes
+    except KeyboardInterrupt as error:
+        if runs and runs[0].results:  # after the result was there, it must not be lost
+            return runs[0].results[0]
+        if isinstance(error, _Twice) or (runs and runs[0].begun):
             raise
-    return found[0]
+        return _interrupted(fun, _first(fun, x0, warm_start), bounds, tol)
 
 
 def multistart(
@@ -314,8 +315,10 @@ def multistart(
 ) -> Result:
     """Solve from several starting points, and return the best result; its `starts` lists the different points found.
 
-    Best is the lowest certified objective; if nothing is certified, the smallest residual. Ctrl-C returns the best so
-    far. The same arguments give the same result, however many workers there are.
+    Best is the lowest certified objective; if nothing is certified, the lowest among points as good as the functions
+    allow (PRECISION_LIMIT), what they violate priced by their multipliers; else the smallest residual. Ctrl-C returns
+    the best so far, or the first start if nothing is known yet. The same arguments give the same result, however many
+    workers there are.
 
     Parameters
     ----------
@@ -338,10 +341,13 @@ def multistart(
         (functions must be defined at the top level of a module) or the address of a Dask scheduler, "tcp://host:port"
         (any function; `workers` does not count).
     store : path
-        A file that keeps the finished starts. The same call goes on from there after an interruption.
+        A file that keeps the finished starts. The same call goes on from there after an interruption. A file of other
+        starts, another tol, other bounds or other functions is refused: f and c are called at the first three starts,
+        and must be what they were, up to their errors.
     distinct : float
         Points are the same if they differ by at most this part of the size of every variable (the range of the starts,
-        or the largest entry among all points found if that is more) and of the largest certified |f|.
+        or the largest entry among all points found if that is more) and of the size of f: the largest certified |f|, or
+        the median of the changes of f from the starts and around the points if that is more.
     progress : bool
         Print a line after each start.
     **options : dict
@@ -360,6 +366,52 @@ def multistart(
     >>> [round(float(found.x[0]), 3) for found in result.starts]  # two minima, the lower one first
     [-1.012, 0.987]
     """
+    first = x0
+    stop, done = threading.Event(), dict[int, Found]()
+    try:
+        first = _first(fun, x0, None)
+        _require_starts_allow(options, workers, engine)
+        require_positive(distinct, "distinct")
+        if first is None and isinstance(starts, Iterable):
+            starts = list(starts)
+            first = starts[0] if starts else None
+        first = check_x0(first)
+        lower, upper = (
+            (fun.lower, fun.upper)
+            if isinstance(fun, AbstractProblem)
+            else parse_bounds(options.get("bounds"), first.size)
+        )
+        points = places(starts, first, lower, upper, seed)
+        if engine == "processes":
+            require_picklable({"fun": fun, "args": args, **options})
+        path, kept = usable_path(store, "store"), None
+        if path is not None:
+            given = {name: options.get(name) for name in ("jac", "hess", "hessp", "bounds", "g")}
+            rel_step = options.get("finite_diff_rel_step")
+            problem = _as_problem(fun, first, args, given, options.get("constraints", ()), rel_step)
+            kept = Kept(path, points, problem, options.get("tol"))
+        if engine == "threads" and workers > 1 and options.get("callback") is None:
+            options["callback"] = lambda xk: stop.is_set()  # so that runs in other threads end soon after Ctrl-C
+        return solve_all(
+            partial(minimize, fun, args=args, **options),
+            points,
+            done=done,
+            workers=workers,
+            engine=engine,
+            store=kept,
+            closeness=distinct,
+            say=print if progress else None,
+        )
+    except KeyboardInterrupt:
+        if done:
+            raise _Twice from None
+        return _interrupted(fun, _first(fun, first, None), options.get("bounds"), options.get("tol", 1e-6))
+    finally:
+        stop.set()
+
+
+def _require_starts_allow(options: Mapping[str, Any], workers: Any, engine: Any) -> None:
+    """Raise if an option is unknown or belongs to single runs, or if the work cannot be spread so."""
     if unknown := [name for name in options if name not in _ARGUMENTS]:
         raise OptionError(f"multistart() has no argument {unknown[0]!r}{nearest(unknown[0], _ARGUMENTS)}")
     for name in ("checkpoint", "resume", "warm_start"):
@@ -371,34 +423,6 @@ def multistart(
         raise InputError(f"workers must be a positive integer, got {workers!r}")
     if engine not in ("threads", "processes") and "://" not in str(engine):
         raise InputError(f"engine must be 'threads', 'processes' or a Dask scheduler's address, got {engine!r}")
-    require_positive(distinct, "distinct")
-    if isinstance(fun, AbstractProblem):
-        first = fun.x0 if x0 is None else check_x0(x0)
-        lower, upper = fun.lower, fun.upper
-    else:
-        if x0 is None and isinstance(starts, Iterable):
-            starts = list(starts)
-        first = check_x0(starts[0] if x0 is None and isinstance(starts, list) and starts else x0)
-        lower, upper = parse_bounds(options.get("bounds"), first.size)
-    points = places(starts, first, lower, upper, seed)
-    if engine == "processes":
-        require_picklable({"fun": fun, "args": args, **options})
-    stop = threading.Event()
-    if engine == "threads" and workers > 1 and options.get("callback") is None:
-        options["callback"] = lambda xk: stop.is_set()  # so that runs in other threads end soon after Ctrl-C
-    try:
-        return solve_all(
-            partial(minimize, fun, args=args, **options),
-            points,
-            workers=workers,
-            engine=engine,
-            store=usable_path(store, "store"),
-            closeness=distinct,
-            key=(lower.tolist(), upper.tolist(), options.get("tol")),
-            say=print if progress else None,
-        )
-    finally:
-        stop.set()
 
 
 def certify(
@@ -589,9 +613,21 @@ def _x_scale(x_scale: Any, problem: AbstractProblem) -> Vector | None:
     return power_of_two(np.broadcast_to(sizes, (problem.n,)))
 
 
-def _interrupted(x0: Any, bounds: Any, tol: Tolerance) -> Result:
+class _Twice(KeyboardInterrupt):
+    """One more Ctrl-C, while the result of runs that were interrupted was made ready."""
+
+
+def _first(fun: Any, x0: Any, warm_start: Any) -> Any:
+    """Where a run would begin, as it was given."""
+    if x0 is None and isinstance(fun, AbstractProblem):
+        return fun.x0
+    return _unpack(warm_start)[0] if x0 is None and warm_start is not None else x0
+
+
+def _interrupted(fun: Any, x0: Any, bounds: Any, tol: Any) -> Result:
     """The result of a run that Ctrl-C ended before anything is known: x0 (inside the bounds), all else NaN."""
-    result = minimize(lambda x: math.nan, x0, bounds=bounds, tol=tol, restarts=0, check_derivatives=False)
+    box = Bounds(fun.lower, fun.upper) if isinstance(fun, AbstractProblem) else bounds
+    result = minimize(lambda x: math.nan, x0, bounds=box, tol=tol, restarts=0, check_derivatives=False)
     result.status, result.nfev, result.njev, result.advice = Status.INTERRUPTED, 0, 0, ()
     result.message = f"{Status.INTERRUPTED.message} Nothing is known yet but x0."
     return result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import math
 import pickle
@@ -21,8 +20,10 @@ from auglag._typing import Vector
 from auglag.algorithm.status import Status
 from auglag.errors import CheckpointError, InputError
 from auglag.parallel import spread
+from auglag.persist.checkpoint import digest
 from auglag.persist.files import replacing
 from auglag.problems.arguments import check_x0
+from auglag.problems.base import AbstractProblem, Point
 from auglag.report import logger
 from auglag.result import Result
 from auglag.strategy.hooks import interruptions
@@ -30,8 +31,19 @@ from auglag.strategy.hooks import interruptions
 #: Without two finite bounds, starts are spread around x0 with this standard deviation, in units of max(1, |x0|): ten
 #: times that of the widest restart of a single run (`strategy.tuning.STARTS`), which has looked nearby already.
 SPREAD = 3.0
-FORMAT = 1
+FORMAT = 2  #: of the files of `Kept`
+#: Functions are told from others by their values at so many starts, a few calls beside those of the runs; at one start
+#: alone different functions may well agree, at 0 for example.
+WITNESSES = 3
+#: Of more rows than this, sums are kept: the file is written again after every start.
+SUMS = 100
+#: Values are the same up to half of the digits: another machine, or another order of sums, changes no more.
+ROUNDING = math.sqrt(np.finfo(np.float64).eps)
+#: Of functions with random errors, up to this multiple of the largest difference of two calls at those starts: even one
+#: of a hundred rows with normal errors rarely differs by more.
+REPEATS = 30.0
 _ENDED_EARLY = (Status.INTERRUPTED, Status.STOPPED)
+_TIERS = {Status.SOLVED: 0, Status.PRECISION_LIMIT: 1}
 
 
 @final
@@ -45,6 +57,8 @@ class Found:
     residual: float  #: of the certificate
     start: int  #: the start that led to it; of several, the one with the lowest value
     count: int = 1  #: how many starts did
+    size: float = 0.0  #: of f around it and on the way from the start, as its certificate knows it
+    price: float = 0.0  #: what its violation is worth in f: the norm of the multipliers times it
 
     @property
     def success(self) -> bool:
@@ -52,10 +66,14 @@ class Found:
         return self.status is Status.SOLVED
 
     @property
-    def rank(self) -> tuple[bool, float]:
-        """The smaller the better: certified points by their value, then the others by their residual."""
-        size = self.fun if self.success else self.residual
-        return not self.success, math.inf if math.isnan(size) else size
+    def rank(self) -> tuple[int, float]:
+        """The smaller the better: certified points, then those as good as the functions allow, then the others.
+
+        Residuals that consist of the errors of the functions say nothing about which point is better. So the first two
+        kinds are ranked by their values, in the second with the price of what they violate; others by their residual.
+        """
+        value = {Status.SOLVED: self.fun, Status.PRECISION_LIMIT: self.fun + self.price}.get(self.status, self.residual)
+        return _TIERS.get(self.status, len(_TIERS)), math.inf if math.isnan(value) else value
 
 
 def places(starts: Any, x0: Vector | None, lower: Vector, upper: Vector, seed: int) -> NDArray[np.float64]:
@@ -97,7 +115,9 @@ def distinct(found: Iterable[Found], closeness: float, scale: Vector) -> list[Fo
     """The different points, best first. Both must be alike: x to closeness * scale, f to closeness * its largest size.
 
     Certified points and others are kept apart. `scale` is the size of each variable: how far apart the starts are, or
-    the points themselves if that is more.
+    the points themselves if that is more. The size of f is that of its values or, if that is more, of its changes
+    around the points and from the starts (the median of them, as f may be huge at a start): values alone say nothing
+    where all of them should be 0. Points of the best kind that was found count.
     """
     ranked = sorted(found, key=lambda one: (one.rank, one.start))
     if not ranked:
@@ -105,8 +125,9 @@ def distinct(found: Iterable[Found], closeness: float, scale: Vector) -> list[Fo
     width = np.maximum(
         scale, np.max([np.abs(one.x) for one in ranked if np.isfinite(one.x).all()], axis=0, initial=0.0)
     )
-    certified = [abs(one.fun) for one in ranked if one.success] or [abs(one.fun) for one in ranked]
-    height = max((size for size in certified if math.isfinite(size)), default=0.0)
+    best = [one for one in ranked if one.rank[0] == ranked[0].rank[0]]
+    changes = [one.size for one in best if math.isfinite(one.size)] or [0.0]
+    height = max([float(np.median(changes)), *(abs(one.fun) for one in best if math.isfinite(one.fun))])
     kept: list[Found] = []
     for one in ranked:
         for k, other in enumerate(kept):
@@ -123,55 +144,58 @@ def solve_all(
     solve: Callable[..., Result],
     points: NDArray[np.float64],
     *,
+    done: dict[int, Found],
     workers: int,
     engine: str,
-    store: Path | None,
+    store: Kept | None,
     closeness: float,
-    key: Sequence[Any],
     say: Callable[[str], None] | None,
 ) -> Result:
     """The best result of solve(x0=point) over all points, with the different ones as `starts`.
 
-    Ctrl-C, or a callback that stops a run, ends it with what there is; an exception carries that as `best`.
+    `done` is empty, and filled with what the starts find. Ctrl-C, or a callback that stops a run, ends it with what
+    there is; an exception carries that as `best`.
     """
-    kept = _Kept(store, points, key)
     results: dict[int, Result] = {}
-    done = dict(kept.found)
-    ended = len(done) == len(points)
-    before = interruptions()
-    pending = {str(k): point for k, point in enumerate(points) if k not in done}
+    widths, before = np.ptp(points, axis=0), interruptions()
+
+    def best(*, ended: bool) -> Result:
+        different = distinct(done.values(), closeness, widths)
+        first = different[0].start
+        if first not in results:  # from the store, or lost: the same start gives the same result
+            results[first] = _from(solve, points[first])
+        made = f"{len(done)} starts" if ended else f"{len(done)} of {len(points)} starts, ended early"
+        return _best(results, different, made)
+
     try:
+        done |= store.found if store is not None else {}
+        pending = {str(k): point for k, point in enumerate(points) if k not in done}
         for name, result in spread(partial(_from, solve), pending, workers=workers, engine=engine):
             k = int(name)
             results[k], done[k] = result, _found(result, k)
             if result.status in _ENDED_EARLY:
-                break
-            kept.add(k, done[k])
+                return best(ended=False)
+            if store is not None:
+                store.add(k, done[k])
             if interruptions() != before:
-                break
+                return best(ended=False)
             if say is not None:
-                say(_line(k, result, done, len(points), closeness, np.ptp(points, axis=0)))
-        else:
-            ended = True
+                say(_line(k, result, done, len(points), closeness, widths))
+        return best(ended=True)
     except KeyboardInterrupt:
         if not done:
             raise
+        return best(ended=False)
     except Exception as error:
         if results:
             with contextlib.suppress(Exception):
-                error.best = _best(results, distinct(done.values(), closeness, np.ptp(points, axis=0)), "")  # type: ignore[attr-defined]
+                error.best = _best(results, distinct(done.values(), closeness, widths), "")  # type: ignore[attr-defined]
         raise
-    different = distinct(done.values(), closeness, np.ptp(points, axis=0))
-    best = different[0].start
-    if best not in results:  # from the store, or lost: the same start gives the same result
-        results[best] = _from(solve, points[best])
-    made = f"{len(done)} starts" if ended else f"{len(done)} of {len(points)} starts, ended early"
-    return _best(results, different, made)
 
 
 def _best(results: Mapping[int, Result], different: Sequence[Found], made: str) -> Result:
-    best = next(one.start for one in different if one.start in results)
-    result = results[best]
+    """A copy of the best of the results that are there, which lists the different points."""
+    result = Result(**results[next(one.start for one in different if one.start in results)])
     result.starts = tuple(different)
     if made:
         solved = [one for one in different if one.success]
@@ -185,7 +209,10 @@ def _from(solve: Callable[..., Result], start: Vector) -> Result:
 
 
 def _found(result: Result, k: int) -> Found:
-    return Found(np.asarray(result.x), float(result.fun), result.status, float(result.certificate.residual), k)
+    check = result.certificate
+    price = float(np.linalg.norm(check.multipliers)) * check.violation
+    x, value, size = np.asarray(result.x), float(result.fun), check.objective_size
+    return Found(x, value, result.status, check.residual, k, size=size, price=price)
 
 
 def _line(k: int, result: Result, done: Mapping[int, Found], total: int, closeness: float, scale: Vector) -> str:
@@ -210,42 +237,77 @@ def require_picklable(arguments: Mapping[str, Any]) -> None:
 
 
 @final
-class _Kept:
-    """The finished starts in a file, written again as a whole after each; nothing where `path` is None."""
+class Kept:
+    """The finished starts in a file, written again as a whole after each.
 
-    def __init__(self, path: Path | None, points: NDArray[np.float64], key: Sequence[Any]) -> None:
+    The file knows its starts and its problem: what can be compared exactly by a key, the functions by their values at
+    the first few starts.
+    """
+
+    def __init__(self, path: Path, points: NDArray[np.float64], problem: AbstractProblem, tol: Any) -> None:
         self.path = path
-        self.key = hashlib.sha256(points.tobytes() + repr(tuple(key)).encode()).hexdigest()
+        sides = (problem.lower, problem.upper, problem.cl, problem.cu)
+        self.key = digest(points, *sides) + repr((points.shape, problem.m, tol))
+        self.values = seen = _seen(problem, points)
         self.found: dict[int, Found] = {}
         self.failed = False
-        if path is None or not path.exists():
+        if not path.exists():
             return
         if not path.is_file():
             raise CheckpointError(f"store={str(path)!r} must be a file")
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             mine = content["format"] == FORMAT and content["key"] == self.key
+            saved = np.array(content["values"], dtype=float) if mine else seen
             rows = [(int(k), row) for k, row in content["found"].items()] if mine else []
             for k, row in rows:
                 row |= {"x": np.array(row["x"], dtype=float), "status": Status[row["status"]]}
                 self.found[k] = Found(**row)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CheckpointError(f"store={str(path)!r} is damaged, or no file of multistart ({error})") from None
-        if not mine or any(not 0 <= k < len(points) or one.x.shape != points[k].shape for k, one in self.found.items()):
+        mine = mine and all(0 <= k < len(points) and row.x.shape == points[k].shape for k, row in self.found.items())
+        if not mine or (why := _another(saved, seen, lambda: _seen(problem, points))):
+            reason = f" ({why})" if mine else ""
             raise CheckpointError(
-                f"store={str(path)!r} has the results of other starts or of another problem; give another file"
+                f"store={str(path)!r} has the results of other starts or of another problem{reason}; give another file"
             )
+        self.values = saved
 
     def add(self, k: int, one: Found) -> None:
         """Keep one more. Where the file cannot be written the starts go on, with one warning."""
         self.found[k] = one
-        if self.path is None:
-            return
         plain = {k: asdict(one) | {"x": one.x.tolist(), "status": one.status.name} for k, one in self.found.items()}
+        content = {"format": FORMAT, "key": self.key, "values": self.values.tolist(), "found": plain}
         try:
             with replacing(self.path) as file:
-                file.write(json.dumps({"format": FORMAT, "key": self.key, "found": plain}).encode())
+                file.write(json.dumps(content).encode())
         except OSError as error:
             if not self.failed:
                 self.failed = True
                 logger.warn(f"{self.path} could not be written, and the starts go on: {error.strerror}")
+
+
+def _seen(problem: AbstractProblem, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """f + g and c, evaluated afresh at the first few starts, one a row; of many rows of c, sums of some each."""
+    rows = []
+    with problem.running():
+        for x in points[:WITNESSES]:
+            point = Point(problem, x)
+            value = point.f + (problem.g.value(x) if problem.g is not None else 0.0)
+            rows.append([value, *np.bincount(np.arange(problem.m) % SUMS, point.c)])
+    return np.array(rows, dtype=float)
+
+
+def _another(saved: NDArray[np.float64], now: NDArray[np.float64], again: Callable[[], NDArray[np.float64]]) -> str:
+    """Why these are values of other functions; "" if they are the same up to rounding, or to what two calls make."""
+    if saved.shape != now.shape:
+        return f"{saved.shape} values are kept of it, not {now.shape}"
+    with np.errstate(invalid="ignore", over="ignore"):
+        gap, sizes = np.abs(saved - now), np.where(np.isfinite(now), np.abs(now), 0.0).max(axis=0)
+        alike = (saved == now) | (np.isnan(saved) & np.isnan(now)) | (gap <= ROUNDING * sizes)
+        if not alike.all():  # unless the functions do not give the same values twice
+            alike |= gap <= REPEATS * np.nan_to_num(np.abs(again() - now)).max(axis=0)
+    if alike.all():
+        return ""
+    k, j = (int(i) for i in np.argwhere(~alike)[0])
+    return f"{'c' if j else 'f + g'} at start {k} was {saved[k, j]:.9g} and is {now[k, j]:.9g}"

@@ -78,8 +78,8 @@ class FakeCuDSS:
     def cudssMatrixCreateDn(
         self, where: Any, rows: Any, columns: Any, ld: Any, values: Any, kind: int, layout: int
     ) -> int:
-        assert (_number(columns), _number(ld), kind, layout) == (1, _number(rows), 1, 0)
-        return self._new(where, "matrix", n=_number(rows), values=_number(values))
+        assert (_number(ld), kind, layout) == (_number(rows), 1, 0)
+        return self._new(where, "matrix", n=_number(rows), columns=_number(columns), values=_number(values))
 
     def cudssMatrixSetValues(self, matrix: Any, values: Any) -> int:
         self._get(matrix, "matrix")["values"] = _number(values)
@@ -121,10 +121,14 @@ class FakeCuDSS:
         else:
             if state["phase"] < 4:
                 return INVALID
-            right = _array(self._get(b, "matrix")["values"], a["n"] * batch, ctypes.c_double).reshape(batch, -1)
-            left = _array(self._get(x, "matrix")["values"], a["n"] * batch, ctypes.c_double).reshape(batch, -1)
+            columns = self._get(b, "matrix")["columns"]
+            assert self._get(x, "matrix")["columns"] == columns
+            shape = (batch, columns, a["n"])
+            size = batch * columns * a["n"]
+            right = _array(self._get(b, "matrix")["values"], size, ctypes.c_double).reshape(shape)
+            left = _array(self._get(x, "matrix")["values"], size, ctypes.c_double).reshape(shape)
             for (lower, d), target, source in zip(state["factors"], left, right, strict=True):
-                target[:] = np.linalg.solve(lower.T, np.linalg.solve(lower, source) / d)
+                target[:] = np.linalg.solve(lower.T, np.linalg.solve(lower, source.T) / d[:, None]).T
         return SUCCESS
 
     def cudssDataGet(self, handle: Any, data: Any, name: int, into: Any, size: Any, written: Any) -> int:

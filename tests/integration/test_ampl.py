@@ -46,10 +46,10 @@ def test_the_sol_file_has_the_layout_that_ampl_reads(stub, capsys):
     numbers = [float(line) for line in lines[blank + 10 : blank + 13]]
     assert numbers == pytest.approx([-1.5, 1.25, -0.25], abs=1e-8)
     assert lines[blank + 13] == "objno 0 0"
-    assert lines[blank + 14 : blank + 16] == ["suffix 4 1 14 0 0", "auglag_zL_out"]
-    index, value = lines[blank + 16].split()
+    assert lines[blank + 14 : blank + 17] == ["suffix 4 2 14 0 0", "auglag_zL_out", "0 0.0"]
+    index, value = lines[blank + 17].split()
     assert (index, float(value)) == ("1", pytest.approx(1.0, abs=1e-7))
-    assert lines[blank + 17 : blank + 19] == ["suffix 4 0 14 0 0", "auglag_zU_out"]
+    assert lines[blank + 18 : blank + 22] == ["suffix 4 2 14 0 0", "auglag_zU_out", "0 0.0", "1 0.0"]
     assert capsys.readouterr().out == f"auglag {auglag.__version__}: tol=1e-09\n"
 
 
@@ -104,6 +104,17 @@ def test_options_come_from_the_environment_and_the_command_line_goes_first():
     assert call.writes
     assert ampl.understand(["m.nl", "-s"], {}).options == {"wantsol": 1}
     assert not ampl.understand(["m.nl"], {}).writes
+
+
+def test_options_of_ipopt_are_translated_or_passed_over_with_one_warning(stub, capsys):
+    words = ["max_cpu_time=5", "warm_start_init_point=yes", "print_level=0", "linear_solver=ma57", "mu_init=1e-6"]
+    call = ampl.understand(["m", "-AMPL", *words, "acceptable_tol=1e-4"], {"auglag_options": "linear_solver=superlu"})
+    assert call.options == {"max_seconds": 5.0, "warm_start": True, "outlev": 0, "linear_solver": "superlu"}
+    assert call.warning.endswith("passed over: linear_solver=ma57, mu_init=1e-6, acceptable_tol=1e-4")
+    assert ampl.main([stub, "-AMPL", *words]) == 0
+    assert capsys.readouterr().err.count("passed over") == 1
+    assert ampl.main([stub, "-AMPL", "linear_solver=superlu"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

@@ -115,3 +115,25 @@ class TestCertify:
                 check = certify(args.pop("fun"), res.x, res.y, **args)
                 assert check.residual == pytest.approx(res.certificate.residual, rel=1e-6, abs=1e-14)
                 assert res.success == check.meets(res.tol) == (res.status is Status.SOLVED)
+
+
+def test_what_is_left_of_an_error_at_zero_is_no_unit_of_the_variables():
+    # A point as solvers return it for a solution at the origin, where f is 1.
+    rows = [{"type": "ineq", "fun": lambda x: x[1] ** 2 - x[0]}, {"type": "ineq", "fun": lambda x: x[0] ** 2 - x[1]}]
+    check = auglag.certify(
+        lambda x: 100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2,
+        [1.3e-8, -6.5e-11],
+        bounds=[(-2, 0.5), (None, 1)],
+        constraints=rows,
+    )
+    assert check.meets(1e-6)
+
+
+def test_small_variables_are_still_judged_in_their_own_units():
+    # Lengths in metres where nanometres would be natural; the second point is twice as long as the solution.
+    def fun(x):
+        return 1e9 * (x[0] + 1e-18 / x[0])
+
+    assert auglag.certify(fun, [1e-9], jac=lambda x: 1e9 * (1 - 1e-18 / x**2)).meets(1e-6)
+    scaled = auglag.certify(lambda x: 1e-9 * fun(x), [2e-9], jac=lambda x: 1 - 1e-18 / x**2)
+    assert scaled.scale_free > 0.1

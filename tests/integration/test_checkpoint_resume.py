@@ -238,3 +238,24 @@ def test_reading_a_checkpoint_never_runs_what_a_pickle_says(tmp_path):
     with pytest.raises(auglag.CheckpointError, match="is not a usable checkpoint"):
         minimize(**known("HS71"), resume=path)
     assert not (tmp_path / "exploded").exists()
+
+
+def test_a_run_that_ends_in_its_first_outer_iteration_can_be_resumed(tmp_path):
+    args = {"fun": rosenbrock, "x0": np.full(5, -1.0), "constraints": {"type": "ineq", "fun": lambda x: 3 - x @ x}}
+    path = tmp_path / "run.npz"
+    cut = minimize(**args, checkpoint=path, budget=Budget(evaluations=100))
+    assert cut.status is auglag.Status.EVALUATION_LIMIT
+    whole, again = minimize(**args, checkpoint=tmp_path / "other.npz"), minimize(**args, resume=path)
+    np.testing.assert_array_equal(again.x, whole.x)
+    assert again.nfev == whole.nfev
+
+
+@pytest.mark.parametrize(
+    "change", [{"fun": lambda x: float(x @ x)}, {"constraints": {"type": "ineq", "fun": lambda x: 4 - x @ x}}]
+)
+def test_a_state_of_other_functions_is_refused(tmp_path, change):
+    args = {"fun": rosenbrock, "x0": np.full(5, -1.0), "constraints": {"type": "ineq", "fun": lambda x: 3 - x @ x}}
+    path = tmp_path / "run.npz"
+    minimize(**args, checkpoint=path, budget=Budget(evaluations=100))
+    with pytest.raises(auglag.CheckpointError, match=r"belongs to another problem: .* at its start"):
+        minimize(**{**args, **change}, resume=path)

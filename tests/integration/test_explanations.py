@@ -59,3 +59,22 @@ def test_a_limit_spent_on_dense_differences_advises_derivatives_or_sparsity():
     alone = minimize(lambda x: ((x[1:] - x[:-1] ** 2) ** 2).sum(), np.full(30, 2.0), budget=Budget(evaluations=50))
     assert "jac=" in alone.explain()
     assert "sparsity" not in alone.explain()
+
+
+@pytest.mark.parametrize(
+    ("fun", "x0"),
+    [
+        (lambda x: abs(x[0] - 1) + abs(x[1] + 2) + 0.1 * x[0] * x[1], [3.0, 3.0]),
+        (lambda x: max(x[0] ** 2 + x[1] - 1, 2 - x[0]) + x[1] ** 2, [0.0, 1.0]),
+    ],
+)
+def test_a_run_that_is_stuck_at_a_kink_says_so(fun, x0):
+    res = minimize(fun, x0)
+    assert res.status is Status.STUCK
+    assert "fun has one at result.x" in res.advice[0]
+
+
+def test_a_slow_fall_without_end_says_that_the_problem_may_be_unbounded():
+    res = minimize(lambda x: -np.log(x[0]), [1.0], bounds=[(1e-3, None)])
+    assert not res.success
+    assert "may be unbounded" in res.advice[0]

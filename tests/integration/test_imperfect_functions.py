@@ -455,3 +455,72 @@ def test_errors_that_are_smooth_over_tiny_distances_are_no_wrong_derivatives(siz
                 constraints={"type": "eq", "fun": lambda x: rough(x.sum() - 1), "jac": lambda x: np.ones((1, 3))},
             )
         assert res.status is not Status.WRONG_DERIVATIVES
+
+
+def test_whole_numbers_that_do_not_change_over_the_size_of_x_are_no_solution():
+    res = auglag.minimize(lambda x: float(np.round(0.05 * ((x - 3.0) ** 2).sum())), [2.0, 1.0])
+    assert not res.success
+    assert "fun" in res.advice[0]
+    assert "noise" in res.advice[0]
+
+
+def test_a_constraint_that_is_wrong_on_every_fourth_call_is_not_solved():
+    for phase in range(4):
+        calls = [phase]
+
+        def rows(x, calls=calls):
+            calls[0] += 1
+            return x @ x - 1.0 + (0.01 if calls[0] % 4 == 0 else 0.0)
+
+        res = auglag.minimize(
+            lambda x: 100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2 + x[2] ** 4,
+            [-1.2, 1.0, 2.0],
+            jac=lambda x: np.array(
+                [-400 * x[0] * (x[1] - x[0] ** 2) - 2 * (1 - x[0]), 200 * (x[1] - x[0] ** 2), 4 * x[2] ** 3]
+            ),
+            constraints={"type": "eq", "fun": rows, "jac": lambda x: 2 * x},
+        )
+        assert not res.success, phase
+
+
+@pytest.mark.parametrize(("size", "error"), [(1e6, 0.5), (1e4, 0.1), (1e3, 0.01)])
+def test_a_wrong_entry_beside_a_large_one_at_a_bound_is_named(size, error):
+    res = auglag.minimize(
+        lambda x: size * x[0] + (x[1] - 1) ** 2 + (x[2] - 2) ** 2,
+        [5.0, 3.0, 4.0],
+        bounds=[(0, 9)] * 3,
+        jac=lambda x: np.r_[size, 2 * (x[1] - 1) + error * (x[1] < 2.9), 2 * (x[2] - 2)],
+    )
+    assert res.status.name == "WRONG_DERIVATIVES"
+    assert "entry 1" in res.message
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0])
+def test_few_digits_are_few_in_any_unit_of_f(scale):
+    res = auglag.minimize(lambda x: float(f"{scale * ((x[0] - 1) ** 2 + (x[1] - 2) ** 2 + 1):.2e}"), [3.0, 1.0])
+    assert res.status.name == "PRECISION_LIMIT"
+    assert res.certificate.scale_free_error > 1e-3
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e4])
+def test_errors_of_f_do_not_excuse_violations_of_rows_that_are_exact(scale):
+    res = auglag.minimize(
+        lambda x: np.float32(scale * ((x[0] - 1) ** 2 + (x[1] - 2) ** 2 + 0.5 * x[0] * x[1] + 1)),
+        [3.0, 1.0],
+        constraints={"type": "eq", "fun": lambda x: np.float32(x[0] + x[1] - 1 + 0.1 * x[0] ** 2)},
+    )
+    assert res.status.name == "PRECISION_LIMIT"
+    assert res.maxcv < 1e-4
+    np.testing.assert_allclose(res.x, [-0.15, 1.148], atol=0.01)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_strong_noise_of_f_leaves_exact_rows_satisfied(seed):
+    rng = np.random.default_rng(seed)
+    res = auglag.minimize(
+        lambda x: (x[0] - 1) ** 2 + (x[1] - 2) ** 2 + 0.1 * rng.standard_normal(),
+        [3.0, 3.0],
+        constraints={"type": "ineq", "fun": lambda x: 1 - x @ x},
+    )
+    assert res.maxcv < 0.01
+    assert not res.success

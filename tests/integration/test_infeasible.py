@@ -114,3 +114,36 @@ class TestInfeasible:
             res = solve()
             assert res.status is Status.INTERRUPTED, f"interrupted at call {at} of {total}: {res.message}"
             assert len(calls) <= at + 40
+
+
+# -------------------------------------------------------------------------------------------------------- units of rows
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize("other", ["same", 1.0])
+def test_lines_that_exclude_each_other_do_so_in_any_units(unit, other):
+    second = unit if other == "same" else other
+    rows = [
+        {"type": "ineq", "fun": lambda x: unit * (x[0] - 4)},
+        {"type": "ineq", "fun": lambda x: second * (1 - x[0])},
+    ]
+    assert minimize(lambda x: x[0], [0.0], constraints=rows).status is Status.INFEASIBLE
+    rows[1] = {"type": "ineq", "fun": lambda x: second * (5 - x[0])}
+    result = minimize(lambda x: x[0], [0.0], constraints=rows)
+    assert result.success
+    assert result.x[0] == pytest.approx(4.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e-8])
+def test_a_disc_and_a_line_apart_are_apart_in_any_units(unit):
+    disc = {"type": "ineq", "fun": lambda x: unit * (1 - x @ x)}
+    line = {"type": "ineq", "fun": lambda x: unit * (x[0] + x[1] - 3)}
+    assert minimize(lambda x: x @ x, [3.0, 1.0], constraints=[disc, line]).status is Status.INFEASIBLE
+    wider = {"type": "ineq", "fun": lambda x: unit * (9 - x @ x)}
+    assert minimize(lambda x: x @ x, [3.0, 1.0], constraints=[wider, line]).success
+
+
+@pytest.mark.parametrize("unit", [1e-7, 1e-11])
+def test_linear_rows_in_small_units(unit):
+    apart = LinearConstraint(unit * np.array([[1.0, 1.0], [1.0, 1.000001]]), [3 * unit, -np.inf], [np.inf, unit])
+    assert minimize(lambda x: x @ x, [0.0, 0.0], bounds=[(0, 5)] * 2, constraints=apart).status is Status.INFEASIBLE

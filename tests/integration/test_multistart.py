@@ -72,6 +72,31 @@ def test_what_counts_as_different_does_not_depend_on_units(unit):
     assert [one.count for one in distinct(other + again, 1e-4, np.full(2, 10.0 * unit))] == [2] * len(found)
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_one_minimum_whose_value_is_0_is_one_point(unit, size):
+    bounds = [(-6.0 * unit, 6.0 * unit)] * 2
+    fun = lambda x: size * ((x[0] / unit - 1) ** 2 + (x[1] / unit) ** 2)  # noqa: E731
+    result = multistart(fun, [5.0 * unit, 0.0], starts=6, bounds=bounds)
+    assert "6 certified, 1 different." in result.message
+
+
+def test_two_minima_whose_values_are_0_are_two_points():
+    result = multistart(lambda x: (x[0] ** 2 - 1) ** 2 + x[1] ** 2, [3.0, 1.0], starts=8, bounds=BOX)
+    assert sorted(round(one.x[0]) for one in result.starts) == [-1, 1]
+    assert sum(one.count for one in result.starts) == 8
+
+
+def test_values_near_each_other_are_told_apart_by_the_change_of_f_though_one_start_is_huge():
+    def found(k, fun, size):
+        return Found(np.array([1.0 + 1e-6 * k]), fun, Status.SOLVED, 1e-9, k, size=size)
+
+    same = [found(0, 1e-17, 1.0), found(1, 3e-17, 2.0), found(2, 2e-17, 1e40)]
+    assert [one.count for one in distinct(same, 1e-4, np.ones(1))] == [3]
+    other = [*same, found(3, 0.1, 1.0)]
+    assert [one.count for one in distinct(other, 1e-4, np.ones(1))] == [3, 1]
+
+
 def test_constraints_and_options_go_to_every_start():
     circle = {"type": "eq", "fun": lambda x: x @ x - 4}
     result = multistart(lambda x: x[0] * x[1], [1.0, 0.5], constraints=circle, starts=12, tol=1e-8)
@@ -88,6 +113,27 @@ def test_where_nothing_is_certified_the_smallest_residual_is_best():
     assert not result.success
     assert result.certificate.residual == min(one.residual for one in result.starts)
     assert "0 certified, 0 different" in result.message
+
+
+def test_of_points_as_good_as_the_functions_allow_the_lowest_is_best():
+    single = np.float32
+
+    def coarse(x):
+        a, b = single(x[0]), single(x[1])
+        return float(np.sin(single(3) * a) + single(0.1) * a**2 + (b - single(1)) ** 2)
+
+    result = multistart(coarse, [4.5, 0.0], bounds=BOX, starts=12)
+    assert result.status is Status.PRECISION_LIMIT
+    assert result.fun == pytest.approx(-0.97318, abs=1e-4)
+    assert result.fun == min(one.fun for one in result.starts)
+
+
+def test_what_such_a_point_violates_has_its_price_and_others_come_after_it():
+    lower = Found(np.zeros(1), 1.0, Status.PRECISION_LIMIT, 1e-4, 0, price=3.0)
+    higher = Found(np.ones(1), 2.0, Status.PRECISION_LIMIT, 1e-3, 1, price=0.1)
+    stuck = Found(np.full(1, 2.0), -5.0, Status.STUCK, 1e-5, 2)
+    solved = Found(np.full(1, 3.0), 9.0, Status.SOLVED, 1e-7, 3)
+    assert [one.start for one in distinct([stuck, lower, solved, higher], 1e-4, np.ones(1))] == [3, 1, 0, 2]
 
 
 def test_a_problem_object_and_a_feasibility_problem_are_taken():
@@ -275,6 +321,56 @@ def test_a_store_of_other_starts_is_refused(tmp_path):
     for other in ({"starts": 4}, {"seed": 1}, {"tol": 1e-5}):
         with pytest.raises(CheckpointError, match="of other starts or of another problem"):
             multistart(waves, [4.5, 0.0], bounds=BOX, **{"starts": 3, "store": file, **other})
+
+
+DISC = {"type": "ineq", "fun": lambda x: 9 - x @ x}
+
+
+@pytest.mark.parametrize(
+    ("fun", "more", "text"),
+    [
+        (lambda x: waves(x) + 7, {"constraints": DISC}, r" \(f \+ g at start 0 was .* and is"),
+        (lambda x: waves(x) + 1e-5 * x[1], {"constraints": DISC}, r" \(f \+ g at start"),  # the same at x0
+        (
+            waves,
+            {"constraints": {"type": "ineq", "fun": lambda x: 8 - x @ x}},
+            r" \(c at start 0 was -11\.25 and is -12\.25",
+        ),
+        (waves, {"constraints": {**DISC, "type": "eq"}}, ";"),
+        (waves, {}, ";"),
+        (waves, {"constraints": [DISC, {"type": "ineq", "fun": lambda x: x[0]}]}, ";"),
+        (lambda x, a: a * waves(x), {"constraints": DISC, "args": (2.0,)}, r" \(f \+ g at start"),
+        (waves, {"constraints": DISC, "g": auglag.prox.L1(0.1)}, r" \(f \+ g at start"),
+    ],
+)
+def test_a_store_of_another_problem_is_refused(tmp_path, fun, more, text):
+    file = tmp_path / "starts.json"
+    multistart(waves, [4.5, 0.0], bounds=BOX, starts=3, store=file, constraints=DISC)
+    content = file.read_text()
+    with pytest.raises(CheckpointError, match=f"of other starts or of another problem{text}"):
+        multistart(fun, [4.5, 0.0], bounds=BOX, starts=3, store=file, **more)
+    assert file.read_text() == content
+
+
+def test_a_store_of_functions_with_random_errors_is_taken_up_again_and_of_others_refused(tmp_path):
+    file, rng = tmp_path / "starts.json", np.random.default_rng(0)
+    noisy = lambda x: waves(x) + 1e-3 * rng.standard_normal()  # noqa: E731
+    options = {"bounds": BOX, "starts": 2, "store": file, "budget": Budget(evaluations=60)}
+    multistart(noisy, [4.5, 0.0], **options)
+    for _ in range(5):
+        assert len(multistart(noisy, [4.5, 0.0], **options).starts) >= 1
+    with pytest.raises(CheckpointError, match="another problem"):
+        multistart(lambda x: noisy(x) + 1, [4.5, 0.0], **options)
+
+
+def test_a_store_where_a_function_is_not_defined_at_a_start_is_taken_up_again(tmp_path):
+    def root(x):
+        if x[0] < 0:
+            raise EvaluationError
+        return math.sqrt(x[0]) + (x[0] - 2) ** 2
+
+    mine = {"bounds": [(-5, 5)], "starts": [[-4.0], [3.0]], "store": tmp_path / "starts.json"}
+    alike(multistart(root, **mine), multistart(root, **mine))
 
 
 def test_progress_is_a_line_for_each_start(capsys):

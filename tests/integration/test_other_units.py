@@ -51,3 +51,20 @@ def test_a_start_that_is_tiny_against_the_solution_is_not_solved(size):
     res = auglag.minimize(lambda x: ((x[0] - size) ** 2 + x[1] ** 2) / size**2, [1.0, 1.0], constraints=row)
     assert res.success
     np.testing.assert_allclose(res.x, 0.5 * size, rtol=1e-3)
+
+
+def test_an_exponential_beside_the_start_does_not_make_it_a_solution():
+    # Over the size that x[0] is guessed to have, f grows by 37 decades: that says nothing of gradients at the start.
+    quadratic = np.array([[0.39824745, 0.03662501], [0.03662501, 0.41085496]])
+
+    def fun(u):
+        ridge = 0.27671193635110847 * np.exp(1.55395442 * u[0] - 0.37967002 * u[1] + 0.9362318651257662)
+        return 0.5 * u @ quadratic @ u - 0.3437518 * u[0] - 0.02944361 * u[1] + ridge
+
+    unit, start = np.array([1e-4, 1e6]), np.array([-3.70725624e-05, 7.40545263e05])
+    with np.errstate(over="ignore"):
+        known = auglag.minimize(fun, start / unit)
+        result = auglag.minimize(lambda x: 1e-8 * fun(x / unit), start)
+    assert known.success
+    assert result.success
+    np.testing.assert_allclose(result.x / unit, known.x, atol=1e-2)

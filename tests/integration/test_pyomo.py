@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ import auglag  # noqa: E402
 import auglag.pyomo  # noqa: E402
 from auglag import ampl  # noqa: E402
 from auglag.ampl import answer  # noqa: E402
-from auglag.errors import InputError  # noqa: E402
+from auglag.errors import InputError, OptionError  # noqa: E402
 from auglag.problems.nl import load  # noqa: E402
 from helpers.pyomo_models import MODELS, ipopt  # noqa: E402
 
@@ -44,8 +45,9 @@ def _in_this_process(monkeypatch):
 
 
 @pytest.mark.usefixtures("_in_this_process")
+@pytest.mark.parametrize("interface", ["auglag", "auglag_v2"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_ends_as_with_ipopt_and_has_its_objective_and_duals(name, tmp_path):
+def test_a_model_ends_as_with_ipopt_and_has_its_objective_and_duals(name, interface, tmp_path):
     case = MODELS[name]
     model = case.build()
     plain = tmp_path / "plain.nl"  # CasADi's reader takes no comments, which come with names
@@ -54,7 +56,7 @@ def test_a_model_ends_as_with_ipopt_and_has_its_objective_and_duals(name, tmp_pa
     path = tmp_path / "model.nl"
     model.write(str(path), io_options={"symbolic_solver_labels": True})
     model.dual = pyo.Suffix(direction=pyo.Suffix.IMPORT)
-    results = pyo.SolverFactory("auglag").solve(model, load_solutions=case.ends == "optimal")
+    results = pyo.SolverFactory(interface).solve(model, load_solutions=case.ends == "optimal")
     assert str(results.solver.termination_condition) == case.ends
     if case.ends != "optimal":
         assert reference.status in ("Infeasible_Problem_Detected", "Diverging_Iterates")
@@ -154,7 +156,7 @@ def test_the_executable_on_the_path_works_as_an_asl_solver(monkeypatch):
     assert duals(model) == pytest.approx([0.5522936, -0.1614686], abs=1e-6)
     assert model.auglag_zL_out[model.x[1]] == pytest.approx(1.0878712, abs=1e-6)
     assert model.ipopt_zL_out[model.x[1]] == model.auglag_zL_out[model.x[1]]
-    assert len(model.auglag_zU_out) == 0
+    assert [model.auglag_zU_out[model.x[i]] for i in model.x] == [0.0] * 4
 
 
 @pytest.mark.parametrize("sense", [pyo.minimize, pyo.maximize])
@@ -218,3 +220,48 @@ def test_an_option_that_does_not_exist_is_named(capfd):
     assert "there is no option 'toll'; did you mean 'tol'?" in capfd.readouterr().out
     with pytest.raises(InputError, match="timelimit must be positive, got -1"):
         pyo.SolverFactory("auglag").solve(hs71(), timelimit=-1)
+
+
+def test_a_model_written_for_warm_starts_of_ipopt_starts_at_its_solution():
+    model = hs71()
+    model.dual.direction = pyo.Suffix.IMPORT_EXPORT
+    model.ipopt_zU_out = pyo.Suffix(direction=pyo.Suffix.IMPORT)
+    model.ipopt_zL_in = pyo.Suffix(direction=pyo.Suffix.EXPORT)
+    model.ipopt_zU_in = pyo.Suffix(direction=pyo.Suffix.EXPORT)
+    solver = pyo.SolverFactory("auglag_v2")
+    solver.solve(model)
+    for x in model.x.values():
+        model.ipopt_zL_in[x], model.ipopt_zU_in[x] = model.ipopt_zL_out[x], model.ipopt_zU_out[x]
+    warm = {"warm_start_init_point": "yes", "warm_start_bound_push": 1e-6, "mu_init": 1e-6}
+    with pytest.warns(UserWarning, match="passed over: mu_init=1e-06, warm_start_bound_push=1e-06"):
+        solver.solve(model, options=warm)
+    again = auglag.pyomo.Auglag().solve(model, solver_options={"warm_start": "yes"})
+    assert again.extra_info.iteration_count == 0
+
+
+@pytest.mark.usefixtures("_in_this_process")
+def test_options_of_ipopt_make_one_warning_through_files_too():
+    with pytest.warns(UserWarning, match="passed over: mu_init=0.1, linear_solver=ma27") as caught:
+        pyo.SolverFactory("auglag").solve(hs71(), options={"mu_init": 0.1, "linear_solver": "ma27", "max_iter": 100})
+    assert len(caught) == 1
+
+
+def test_the_direct_solver_shows_what_it_does_and_raises_where_there_is_no_solution():
+    from pyomo.contrib.solver.common.util import NoOptimalSolutionError
+
+    model, stream = hs71(), io.StringIO()
+    results = auglag.pyomo.Auglag().solve(model, tee=stream, load_solutions=False)
+    assert "newton step" in stream.getvalue()
+    assert results.solver_log == stream.getvalue()
+    assert results.incumbent_objective == pytest.approx(17.0140173)
+    assert pyo.value(model.x[1]) == 1.0  # as before
+    assert results.extra_info.result.success
+    model.no = pyo.Constraint(expr=model.x[1] ** 2 + model.x[2] ** 2 <= 1)
+    with pytest.raises(NoOptimalSolutionError, match="Locally infeasible"):
+        auglag.pyomo.Auglag().solve(model)
+    quiet = {"raise_exception_on_nonoptimal_result": False, "load_solutions": False}
+    for options, condition in (({"max_evaluations": 2}, "iterationLimit"), ({}, "locallyInfeasible")):
+        results = auglag.pyomo.Auglag().solve(model, solver_options=options, **quiet)
+        assert results.termination_condition.name == condition
+    with pytest.raises(OptionError, match="there is no option 'toll'; did you mean 'tol'"):
+        auglag.pyomo.Auglag().solve(model, solver_options={"toll": 1})

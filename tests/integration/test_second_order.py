@@ -231,6 +231,121 @@ def test_the_reactor_does_not_end_where_nothing_flows(order, caf):
         assert res.fun < -600
 
 
+# ------------------------------------------------------------------------------ runs that are confined to a subspace
+
+
+def weighted_sphere(order, w):
+    """sum w_i x_i^2 on the sphere: all axes are solutions, the lowest weight the minimum."""
+    given = derivatives(order, lambda x: 2 * w * x, lambda x: 2 * np.diag(w))
+    return {"fun": lambda x: w @ x**2, "constraints": sphere(order, w.size), **given}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("weight", [1.0, 4.9])
+def test_an_axis_of_a_weighted_sphere_is_left_for_the_lowest(order, weight):
+    res = minimize(x0=[1.0, 0.0, 0.0], **weighted_sphere(order, np.array([5.0, weight, 40.0])))
+    assert res.success
+    assert res.fun == pytest.approx(weight)
+    assert res.second_order == "saddle left"
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("h", "x0"), [([[2.0, 4.0], [4.0, 2.0]], [1.0, 1.0]), ([[20.0, 0.0], [0.0, -2.0]], [1.0, 0.0])]
+)
+def test_a_start_among_positive_eigenvectors_of_two_variables_does_not_end_at_the_saddle(order, h, x0):
+    res = minimize(x0=x0, **double_well(order, np.array(h)))
+    assert res.fun == pytest.approx(-0.25)
+    assert res.second_order == "saddle left"
+
+
+def double_well(order, h):
+    """x'Hx / 2 + (x'x)^2, at least -v^2 / 16 for the lowest eigenvalue v of H."""
+    n = len(h)
+    given = derivatives(
+        order, lambda x: h @ x + 4 * (x @ x) * x, lambda x: h + 4 * (x @ x) * np.eye(n) + 8 * np.outer(x, x)
+    )
+    return {"fun": lambda x: x @ h @ x / 2 + (x @ x) ** 2, **given}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("n", [2, 3, 5, 8])
+@pytest.mark.parametrize("seed", range(5))
+def test_starts_in_the_positive_eigenspace_of_random_matrices_end_at_minima(order, n, seed):
+    rng = np.random.default_rng(100 * n + seed)
+    q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    values = np.append(-rng.uniform(0.2, 2.0), rng.uniform(0.5, 5.0, n - 1))
+    res = minimize(x0=q[:, 1:] @ rng.standard_normal(n - 1), **double_well(order, (q * values) @ q.T))
+    assert res.success
+    assert res.fun == pytest.approx(-(values[0] ** 2) / 16, abs=1e-6)
+    assert res.second_order in ("probable minimum", "saddle left", "minimum")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("seed", range(8))
+def test_middle_eigenvectors_on_and_off_the_sphere_are_left_for_the_lowest(order, seed):
+    rng = np.random.default_rng(seed)
+    n = 3 + seed % 4
+    q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    values = np.sort(rng.uniform(1.0, 40.0, n))
+    h = (q * values) @ q.T
+    given = derivatives(order, lambda x: 2 * h @ x, lambda x: 2 * h)
+    x0 = q[:, 1 + seed % (n - 2)] * (1.3 if seed % 2 else 1.0)
+    res = minimize(lambda x: x @ h @ x, x0, constraints=sphere(order, n), **given)
+    assert res.success
+    assert res.fun == pytest.approx(values[0], rel=1e-5)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_flat_direction_that_falls_one_way_is_found(order):
+    """x0^3 + x1^2 from (0, 1): the curvature along x0 is 0, and differences of gradients give a small positive one."""
+    given = derivatives(order, lambda x: np.array([3 * x[0] ** 2, 2 * x[1]]), lambda x: np.diag([6 * x[0], 2.0]))
+    res = minimize(lambda x: x[0] ** 3 + x[1] ** 2, [0.0, 1.0], bounds=[(-1, 1)] * 2, **given)
+    assert res.success
+    assert res.fun == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_minimum_beside_a_saddle_is_not_called_degenerate(order):
+    given = derivatives(
+        order, lambda x: np.array([2 * x[0], -x[1] + 2 * x[1] ** 3]), lambda x: np.diag([2.0, -1.0 + 6 * x[1] ** 2])
+    )
+    res = minimize(lambda x: x[0] ** 2 - x[1] ** 2 / 2 + x[1] ** 4 / 2, [1.0, 0.0], **given)
+    assert res.fun == pytest.approx(-0.125)
+    assert res.second_order == "saddle left"
+
+
+def test_a_symmetric_start_of_a_convex_function_takes_one_probe():
+    """All gradients are multiples of one vector; a product with a random one shows the only other eigenvalue."""
+    given = {"jac": lambda x: 2 * (x - 1)}
+    res = minimize(lambda x: (x - 1) @ (x - 1), np.zeros(30), **given)
+    alone = minimize(lambda x: (x - 1) @ (x - 1), np.zeros(30), restarts=0, **given)
+    assert res.second_order == "probable minimum"
+    assert res.njev <= alone.njev + 1
+
+
+# ------------------------------------------------------------------------------------------ where no direction is left
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_row_with_a_small_gradient_holds_its_minimum(order):
+    """exp(-x) >= 1e-4 leaves no direction at -log(1e-4), where its gradient is 1e-4."""
+    given = derivatives(order, lambda x: -np.exp(-x)[None, :], lambda x, v: v[0] * np.exp(-x)[None, :])
+    row = NonlinearConstraint(lambda x: np.exp(-x), 1e-4, np.inf, **given)
+    slope = derivatives(order, lambda x: np.array([-1.0]), lambda x: np.zeros((1, 1)))
+    res = minimize(lambda x: -x[0], [0.0], constraints=row, **slope)
+    assert res.success
+    assert res.x == pytest.approx([-np.log(1e-4)], rel=1e-6)
+    assert res.second_order == "minimum"
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_vertex_is_a_minimum_without_any_curvature(order):
+    given = derivatives(order, lambda x: np.ones(2), lambda x: np.zeros((2, 2)))
+    box = minimize(lambda x: x[0] + x[1], [0.5, 0.5], bounds=[(0, 1)] * 2, **given)
+    assert box.second_order == "minimum"
+
+
 # ------------------------------------------------------------------------------------------ what must stay as it is
 
 

@@ -24,6 +24,8 @@ OPTIONAL = {
     "cyipopt",
     "casadi",
     "pyomo",
+    "openmdao",
+    "cvxpy",
     "typer",
     "rich",
 }

@@ -12,7 +12,7 @@ from auglag import Always
 from auglag.single_loop import Engine, batch_rows, first_round, next_round
 from auglag.single_loop.multipliers import fitted
 from auglag.single_loop.schedule import round_of
-from auglag.single_loop.steps import ScaledSteps, averaged
+from auglag.single_loop.steps import ScaledSteps, newest_share
 from auglag.single_loop.tuning import TUNING
 
 
@@ -216,7 +216,7 @@ def test_shared_parts_have_one_scale() -> None:
 def test_the_average_is_over_about_the_last_tenth() -> None:
     average = 0.0
     for count in range(1, 1001):
-        average = averaged(average, float(count > 900), count)
+        average += newest_share(count) * (float(count > 900) - average)
     assert 0.6 < average < 0.7  # 1 - 0.9^10
 
 

@@ -9,8 +9,10 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm import formulas
 from auglag.algorithm.status import Status
 from auglag.certificate.kkt import Certificate, certificate, with_sizes
+from auglag.certificate.scale_free import relative_violation
 from auglag.certificate.tolerance import Tolerance
 from auglag.certificate.tuning import TUNING
 from auglag.problems.base import AbstractProblem, Point
@@ -105,6 +107,17 @@ class Judge:
         self.original.remember(problem.source(problem.at(x)))
         return certificate(self.original, x, None if y is None else problem.user_y(x, y), enough=self.tol)
 
+    def excess(self, x: Vector, tol: float) -> float:
+        """How many times the violation is what a solution may have, in the user's units or relative to its rows.
+
+        `tol` is the larger of the tolerance and the errors of the functions.
+        """
+        c = self.problem.at(x).c
+        times = float(np.linalg.norm(c - np.clip(c, self.problem.cl, self.problem.cu))) / tol
+        if formulas.clearly_violated(times, 1.0) or not times > 0.0 or not math.isfinite(self.scale_free):
+            return times
+        return max(times, relative_violation(self.problem, x) / self.scale_free)
+
     def limited_by_consent(self, check: Certificate) -> bool:
         """Whether a user who has stated the errors of the functions can be content with a point."""
         return check.limited(self.tolerance, rounding=False, rough=TUNING.rough_success)
@@ -121,17 +134,22 @@ class Judge:
         """As `solves`, of a certificate."""
         return self.accepts(check) or check.limited(self.tolerance, rounding=False)
 
-    def final(self, best: Best, status: Status) -> Certificate:
+    def final(self, best: Best, status: Status, calls: int) -> Certificate:
         """The certificate of the point that is returned, with the best derivatives and multipliers there are.
 
-        Success is claimed only for values that were computed twice. After a limit nothing more is spent on a point that
-        does not come near.
+        Success is claimed only for values that were computed twice; `calls` of f were made by the run. After a limit
+        nothing more is spent on a point that does not come near.
         """
         check = self._best_known(best, status)
-        return self.again(best, check) if self.reached(check) and not self.original.repeatable else check
+        if not self.reached(check) or self.original.repeatable:
+            return check
+        return self.again(best, check, min(TUNING.repeats, int(TUNING.repeats_share * calls)))
 
-    def again(self, best: Best, check: Certificate) -> Certificate:
-        """The certificate of the same (x, y) with f, c and derivatives evaluated afresh; differences are kept."""
+    def again(self, best: Best, check: Certificate, repeats: int = 0) -> Certificate:
+        """The certificate of the same (x, y) with f, c and derivatives evaluated afresh; differences are kept.
+
+        Values that are right in most calls and wrong in some are found by `repeats` more calls.
+        """
         original = self.original
         known = original.at(best.x)
         fresh = original.afresh(known)
@@ -139,6 +157,9 @@ class Judge:
         best.point = None
         original.remember(fresh)
         original.compare(known, fresh)
+        if not original.differenced:  # differences were many calls at one point already
+            for _ in range(repeats):
+                original.compare(known, Point(original, best.x))
         return certificate(original, best.x, check.multipliers, enough=self.tol)
 
     def trusts(self, check: Certificate) -> bool:

@@ -16,7 +16,7 @@ from auglag._norms import finite, norm, some
 from auglag._typing import Jacobian, Vector
 from auglag.certificate.multipliers import best_multipliers
 from auglag.certificate.parts import Parts, row_gaps
-from auglag.certificate.scale_free import point_aside, rounding, scale_free, sizes
+from auglag.certificate.scale_free import point_aside, rounding, scale_free, scale_free_error, sizes
 from auglag.certificate.tolerance import Tolerance
 from auglag.certificate.tuning import TUNING
 from auglag.problems.base import AbstractProblem, Point
@@ -54,9 +54,13 @@ class Certificate:
     differenced: bool  #: derivatives are finite differences, with their errors
     derivative_error: float  #: what these errors may do to the stationarity; an estimate, 0 for exact derivatives
     value_error: float = 0.0  #: what errors of c beyond those of double precision may do to the violation; an estimate
+    objective_error: float = 0.0  #: the error of f beyond those of double precision; an estimate
     rounding: float = 0.0  #: what double precision makes of R: one rounding error of every term in it, and of x
     scale_free: float = math.nan  #: the same conditions, relative to the sizes of x, f and c; NaN: not measured
     unexplained: float = 0.0  #: scale_free after the errors of values and derivatives were taken off
+    scale_free_error: float = 0.0  #: what these errors may do to scale_free; an estimate
+    #: F of scale_free; where a run led to x, what f has fallen by since its start, if that is more. NaN: not measured
+    objective_size: float = math.nan
 
     @property
     def residual(self) -> float:
@@ -86,7 +90,7 @@ class Certificate:
         False if anything is not finite, or not known that accurately.
         """
         tol = Tolerance.of(tol)
-        known = math.isfinite(self.objective) and self.accuracy <= tol.residual
+        known = math.isfinite(self.objective) and not self._doubtful(tol)
         return known and self.residual <= tol.residual and not self.scale_free > tol.scale_free
 
     def limited(
@@ -94,18 +98,36 @@ class Certificate:
     ) -> bool:
         """Whether the functions are not accurate enough for `tol`, and R is no larger than their errors make it.
 
-        Errors of derivatives excuse a violation v only as far as it changes the objective, by |y| v, no more than they.
+        An error of f excuses a violation v that changes the objective, by |y| v, no more than that.
         With `rounding`, those of double precision excuse R as well, if the scale-free test is met. However large the
         errors are, scale_free must be at most `rough`.
         """
         both = Tolerance.of(tolerance)
-        tol, times, weight = both.residual, TUNING.reached, max(1.0, float(np.linalg.norm(self.multipliers)))
+        tol, times = both.residual, TUNING.reached
         if rounding and self.rounding_limits(both):
             return True
-        excused = max(tol, times * self.value_error, times * self.derivative_error / weight)
-        enough = self.residual <= max(tol, times * self.accuracy) and self.violation <= excused
+        enough = self.residual <= max(tol, times * self.accuracy)
+        enough = enough and self.violation <= max(tol, times * self._excused_violation)
         enough = enough and not self.unexplained > both.scale_free and not self.scale_free > max(both.scale_free, rough)
-        return math.isfinite(self.objective) and tol < self.accuracy < math.inf and enough
+        return math.isfinite(self.objective) and self._doubtful(both) and self.accuracy < math.inf and enough
+
+    def _doubtful(self, tol: Tolerance) -> bool:
+        """Whether errors of the functions may be what meets the tolerance."""
+        return not (self.accuracy <= tol.residual and self.scale_free_error <= tol.scale_free)
+
+    @property
+    def _excused_violation(self) -> float:
+        weight = max(1.0, float(np.linalg.norm(self.multipliers)))
+        return max(self.value_error, self.objective_error / weight)
+
+    def weighed(self, tol: float) -> float:
+        """R, for runs whose functions have errors: at most max(tol, accuracy) only if the violation is excused, too.
+
+        Where the errors are below `tol` it is R.
+        """
+        if not self.accuracy > tol:
+            return self.residual
+        return max(self.residual, self.violation * self.accuracy / max(tol, self._excused_violation))
 
     def rounding_limits(self, tol: Tolerance) -> bool:
         """Whether R is above `tol` by no more than rounding errors explain, and the scale-free test is met."""
@@ -147,7 +169,7 @@ def certificate(
     if check.residual > (enough or math.inf):
         return check
     loose = Tolerance.of(enough or TUNING.exactly).scale_free
-    if not check.scale_free > loose:
+    if not max(check.scale_free, check.scale_free_error) > loose:
         return check
     check = with_sizes(problem, check)
     if y is None and problem.m and check.scale_free > loose:
@@ -163,9 +185,17 @@ def with_sizes(problem: AbstractProblem, check: Certificate) -> Certificate:
     if aside is None:
         return check
     at = Parts(point, check.multipliers)
-    beside = scale_free(at, aside)
-    explained = scale_free(at, aside, TUNING.reached) if point.has_errors else beside
-    return replace(check, scale_free=min(check.scale_free, beside), unexplained=min(check.unexplained, explained))
+    beside, size = scale_free(at, aside)
+    explained, doubt = beside, 0.0
+    if point.has_errors:
+        explained, doubt = scale_free(at, aside, TUNING.reached)[0], scale_free_error(at, aside)
+    return replace(
+        check,
+        scale_free=min(check.scale_free, beside),
+        unexplained=min(check.unexplained, explained),
+        scale_free_error=min(check.scale_free_error, doubt),
+        objective_size=size,
+    )
 
 
 def _fitted_in_units(point: Point, enough: float) -> Vector:
@@ -247,7 +277,7 @@ def _measure(point: Point, y: Vector) -> Certificate:
     z = best.z
     if problem.differenced:
         z = np.where(problem.lower == problem.upper, math.nan, z)  # differences do not move a fixed variable
-    relative = scale_free(at)
+    (relative, size), doubt = scale_free(at), scale_free_error(at) if point.has_errors else 0.0
     found = Certificate(
         x=point.x,
         multipliers=y,
@@ -262,9 +292,12 @@ def _measure(point: Point, y: Vector) -> Certificate:
         differenced=problem.differenced,
         derivative_error=point.derivative_error(y),
         value_error=point.value_error(y),
+        objective_error=problem.precision.f if problem.coarse else 0.0,
         rounding=rounding(at),
         scale_free=relative,
-        unexplained=scale_free(at, errors=TUNING.reached) if point.has_errors else relative,
+        unexplained=scale_free(at, errors=TUNING.reached)[0] if point.has_errors else relative,
+        scale_free_error=doubt,
+        objective_size=size,
     )
     point.measured = (work.sizes, work.precision, y.tobytes(), found)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator
 
 from auglag._norms import highest, norm
 from auglag._typing import Vector
@@ -31,8 +32,8 @@ def rounding(at: Parts) -> float:
     return float(_EPS * (norm(gradient) + norm(rows)))
 
 
-def scale_free(at: Parts, aside: Point | None = None, errors: float = 0.0) -> float:
-    """The KKT conditions relative to the sizes of x, f and c; see `Certificate`. `aside`: see `sizes`.
+def scale_free(at: Parts, aside: Point | None = None, errors: float = 0.0) -> tuple[float, float]:
+    """The KKT conditions relative to the sizes of x, f and c, and that of f; see `Certificate`. `aside`: see `sizes`.
 
     So many times the errors of values and derivatives are taken off first.
     """
@@ -58,6 +59,22 @@ def scale_free(at: Parts, aside: Point | None = None, errors: float = 0.0) -> fl
         price = np.minimum(missed / size_c, at.multiplier * size_c / size_f)
         parts = np.concatenate([np.where(v == 0.0, 0.0, left), outside, violation, np.where(missed > 0.0, price, 0.0)])
     worst = highest(parts)
+    return worst if not math.isnan(worst) else math.inf, float(size_f)
+
+
+def scale_free_error(at: Parts, aside: Point | None = None) -> float:
+    """What the errors of values and derivatives may do to `scale_free`."""
+    point = at.point
+    problem, x = point.problem, point.x
+    with np.errstate(all="ignore"):
+        size_x, size_f, size_c = sizes(at, aside)
+        gap = np.where(at.slope < 0.0, problem.upper - x, x - problem.lower)
+        errors = point.gradient_errors(at.y)
+        left = np.minimum(errors * size_x / size_f, np.maximum(gap, 0.0) / size_x)
+        free = np.where(errors < np.finfo(np.float64).tiny, 0.0, left)
+        counts = (problem.cl == problem.cu) | (at.multiplier != 0.0) | (at.beyond > 0.0)
+        rows = np.where(counts, problem.precision.c / size_c, 0.0) if problem.coarse else np.zeros(0)
+    worst = highest(np.concatenate([free, rows]))
     return worst if not math.isnan(worst) else math.inf
 
 
@@ -84,27 +101,64 @@ def sizes(at: Parts, aside: Point | None) -> tuple[Vector, np.float64, Vector]:
     return at.sizes, np.float64(size_f), np.where(sides > 0.0, sides, 1.0)
 
 
+def relative_violation(problem: AbstractProblem, x: Vector) -> float:
+    """The largest violation of a row relative to its size, as in `scale_free`, errors of the values taken off.
+
+    f plays no part: c is evaluated at x and at one point aside.
+    """
+    point, size_x = problem.at(x), units.own_sizes(problem.at(x))
+    beyond = np.maximum(problem.cl - point.c, point.c - problem.cu) - TUNING.reached * problem.precision.c
+    size_c, aside = problem.largest_sides, Point(problem, _place_aside(problem, x, size_x)).c
+    with np.errstate(invalid="ignore", over="ignore"):
+        if not isinstance(point.jac, LinearOperator):
+            size_c = np.fmax(size_c, row_norms(columns_times(point.jac, size_x)))
+        size_c = np.fmax(size_c, np.abs(aside - point.c))
+    return highest(np.maximum(beyond, 0.0) / np.where(size_c > 0.0, size_c, 1.0))
+
+
+def _place_aside(problem: AbstractProblem, x: Vector, size: Vector) -> Vector:
+    """About as far from x as the variables are large, on the way back to x0 if that is far enough."""
+    start = np.clip(problem.x0, problem.lower, problem.upper)
+    far = float(np.max(np.abs(start - x) / size, initial=0.0))
+    if far < TUNING.too_near:
+        signs = np.where(np.random.default_rng(0).random(x.size) < 0.5, -1.0, 1.0)
+        trial = np.clip(x + signs * size, problem.lower, problem.upper)
+        return np.where(trial == x, np.clip(x - signs * size, problem.lower, problem.upper), trial)
+    return np.asarray(np.clip(x + min(1.0, 1.0 / far) * (start - x), problem.lower, problem.upper))
+
+
 def point_aside(problem: AbstractProblem, x: Vector) -> Point | None:
     """A point about as far from x as the variables are large, on the way back to x0 if that is far enough.
 
     Where f and its gradient vanish at the solution nothing at x alone says how small a gradient is small. None where a
     function is not defined there.
     """
-    size, start = units.own_sizes(problem.at(x)), np.clip(problem.x0, problem.lower, problem.upper)
-    far = float(np.max(np.abs(start - x) / size, initial=0.0))
-    if far < TUNING.too_near:
-        signs = np.where(np.random.default_rng(0).random(x.size) < 0.5, -1.0, 1.0)
-        trial = np.clip(x + signs * size, problem.lower, problem.upper)
-        trial = np.where(trial == x, np.clip(x - signs * size, problem.lower, problem.upper), trial)
-    else:
-        trial = np.clip(x + min(1.0, 1.0 / far) * (start - x), problem.lower, problem.upper)
-    problem.forget(trial)  # whether it is known depends on the way here: a resumed run would make other calls
-    aside = problem.at(trial)
+    size = units.own_sizes(problem.at(x))
+    here, aside = problem.at(x), _evaluated(problem, _place_aside(problem, x, size))
+    own = max(abs(here.f), highest(np.abs(here.grad) * size))
+    if aside is None or abs(aside.f - here.f) <= own / _EPS:
+        return aside
+    # Beside such a change f is 0 in all its digits. Polynomials do that near a minimum; exponentials do where the
+    # variables are thought too large, and then the point has to be nearer.
+    while (nearer := _evaluated(problem, x + 0.5 * (aside.x - x))) is not None:
+        if abs(aside.f - here.f) <= TUNING.polynomial * abs(nearer.f - here.f):
+            return aside
+        aside = nearer
+    return None
+
+
+def _evaluated(problem: AbstractProblem, x: Vector) -> Point | None:
+    """The point, forgotten before and after; None where f or c is not defined.
+
+    Whether it is known depends on the way here: a resumed run would make other calls.
+    """
+    problem.forget(x)
+    point = problem.at(x)
     try:
-        known = aside.finite()
+        known = point.finite()
     except OutOfBudget:
         raise
     except Exception:  # an exception of a user's function beside the solution says nothing of the solution
         known = False
-    problem.forget(trial)
-    return aside if known else None
+    problem.forget(x)
+    return point if known else None

@@ -60,6 +60,11 @@ class Tuning:
     nearly: float = 1e3
     #: INFEASIBLE is said only where the errors of c are at most this part of the violation.
     unsteady: float = 0.1
+    #: So many calls more of f and c at the solution, where derivatives are given, but at most this part of the run's
+    #: calls: with the fresh evaluation and the check of the derivatives they are five in a row, which show values that
+    #: are wrong in every fifth call or more often.
+    repeats: int = 2
+    repeats_share: float = 0.1
     #: The default of the scale-free tolerance is this times sqrt(tol).
     scale_free: float = 0.1
     #: ... or this times tol, if that is larger: a user who asks for little wants little.
@@ -72,6 +77,9 @@ class Tuning:
     exactly: float = 1e-12
     #: x0 is no point of comparison for x if no variable moved by more than this part of its size.
     too_near: float = 0.1
+    #: Over half a distance a polynomial of degree 6 changes by 2^6 times less; what changes by more is none, seen from
+    #: so far away.
+    polynomial: float = 64.0
     #: Fitted multipliers take the place of the run's own where R is at most this part of theirs.
     fitted_better: float = 0.5
 

@@ -142,6 +142,8 @@ PACKAGES = {
     "qdldl": "large sparse problems, several times faster: auglag[sparse]",
     "pypardiso": "meshes and other problems with large factors: pip install pypardiso",
     "casadi": "CasADi problems, and IPOPT as a rival: auglag[casadi]",
+    "openmdao": "OpenMDAO and Dymos models: auglag[openmdao]",
+    "cvxpy": "CVXPY's nonlinear problems: auglag[cvxpy]",
 }
 
 

@@ -101,6 +101,21 @@ def check_hessian_product(
 
         return LinearOperator((z.size, z.size), matvec=product, dtype=np.float64)
 
+    check_hessian(hessian, grad, x, lower, upper, name=name, of=of, rng=rng)
+
+
+def check_hessian(
+    hessian: Callable[[Vector], Any],
+    grad: Callable[[Vector], Any],
+    x: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    *,
+    name: str = "hess",
+    of: str = "jac",
+    rng: np.random.Generator | None = None,
+) -> None:
+    """The same of a matrix hessian(x); the terms of its rows are at hand, which of products can only be estimated."""
     _Check(grad, hessian, _box(x, lower, upper), rng).run(
         name, "the Hessian", f"row {{i}}, column {{j}} of the Hessian is {{given:.6g}}, but finite differences of {of}"
     )

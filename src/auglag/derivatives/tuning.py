@@ -61,6 +61,15 @@ class Tuning:
     #: ... or by so many roundings of the row's value.
     detected_roundings: float = 100.0
 
+    # ---------------------------------------------------------------------------------------------------- `kinks`
+    #: Distance, relative to max(1, |x_j|), at which both sides of a possible kink are looked at: a run that is stuck at
+    #: one is nearer.
+    kink_step: float = 1e-4
+    #: The slopes of both sides differ by at least this part of themselves, and at half the distance by this part of
+    #: what they did (1 at a kink, 1/2 for smooth functions).
+    kink_share: float = 0.1
+    kink_stays: float = 0.8
+
     # ---------------------------------------------------------------------------------------------------- `noise`
     #: Values of the difference table; More and Wild use 7 or 9.
     noise_points: int = 7
@@ -79,7 +88,7 @@ class Tuning:
     noise_wild: float = 0.1
     noise_nearer: float = 1e-12
     #: Where a function stands still, values at these distances are looked at, until it moves.
-    noise_wider: tuple[float, ...] = (1e-6, 1e-4, 1e-2, 1.0)
+    noise_wider: tuple[float, ...] = (1e-6, 1e-4, 1e-2, 1.0, 10.0)
     #: The differences of rounded values are whole multiples of one number. In units of eps |f|: a remainder below the
     #: first is rounding, and a number below the second may be an accident.
     noise_zero: float = 1e3

@@ -26,8 +26,10 @@ from auglag.kkt.sides import QUIET, largest
 class Newton:
     """The factorised system at one iterate."""
 
-    def __init__(self, sides: Sides, factor: Factor, slacks: Vector, shift: float) -> None:
+    def __init__(self, sides: Sides, factor: Factor, slacks: Vector, shift: float, enough: float | None = None) -> None:
         self.sides, self._factor, self._inverse = sides, factor, 1.0 / slacks
+        #: How small residuals of solutions are to be, relative to the right side.
+        self._enough = tuning.TUNING.enough_refined if enough is None else enough
         self.shift = shift  #: the multiple of the identity that the Hessian needed
         self.error = 0.0  #: the largest residual of a solution so far
 
@@ -39,7 +41,7 @@ class Newton:
         right = np.empty(n + sides.m)
         right[:n], right[n:] = -dual[:n], -rows
         right[n + at] -= dual[n:] * self._inverse
-        x, error = self._factor.roughly(right, tuning.TUNING.enough_refined)
+        x, error = self._factor.roughly(right, self._enough)
         self.error = max(self.error, error)
         dv = np.empty(sides.size)
         dv[:n] = x[:n]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.inner.qp import curvature_for
@@ -22,6 +23,7 @@ from auglag.interior.directions import Equations, Newton
 from auglag.interior.filter import Filter, Test
 from auglag.interior.limited_memory import LimitedMemory
 from auglag.interior.newton import Direction
+from auglag.interior.quadratic import Iterate, Programme, Quadratic
 from auglag.interior.return_to_rows import return_to_rows
 from auglag.interior.sides import Sides, reach
 from auglag.interior.values import Values
@@ -79,6 +81,7 @@ class Large:
             self.equations.remember(self._hessian())
             self.y = self.equations.least_squares(self.gradient, self.j, self.z, self.u)
         self.fixed = warm or t.fixed_only or self.learnt is not None
+        self.before: tuple[Hessian, Any, Vector]  #: H, J and the gradient of the step before
         self.free_points: list[tuple[float, float]] = []
         self.filter = Filter(t.largest_violation * max(1.0, self.at.theta))
         self.fallen = (self.at.theta, 0)  #: the violation when it last fell clearly, and when that was
@@ -140,6 +143,9 @@ class Large:
         h = self._hessian()
         if not h.finite():
             return False
+        if self.count == 2 and self._constant(h) and self._programme(h):
+            return True
+        self.before = (h, self.j, self.gradient)
         weights = sides.spread(self.z / at.p, self.u / at.q)
         soft = min(max(t.soft_of_mu * (self.mu if self.fixed else errors.mean), t.soft_least), t.soft_largest)
         central = lagrangian + sides.slope(at.p, at.q, 0.0 if not self.fixed else self.mu)
@@ -162,6 +168,37 @@ class Large:
             if self._search(newton, lagrangian, direction, fraction, corrections=direction is directions[-1]):
                 return True
         return self._stuck(errors)
+
+    def _constant(self, h: Hessian) -> bool:
+        """Whether derivatives are what they were at the step before: the problem is quadratic, as it seems.
+
+        Without second derivatives only linear objectives can be told.
+        """
+        old_h, old_j, old_gradient = self.before
+        if self.learnt is not None:
+            return np.array_equal(self.gradient, old_gradient) and _equal(self.j, old_j)
+        return _equal(h.matrix, old_h.matrix) and _equal(self.j, old_j)
+
+    def _programme(self, h: Hessian) -> bool:
+        """Solve the quadratic programme; whether its solution is where the run goes on."""
+        at, sides = self.at, self.sides
+        if self.learnt is not None:
+            h = Hessian(sparse.csc_array((sides.n, sides.n)))
+        model = Quadratic.through(h, self.j, self.x, self.gradient, at.point.c)
+        solver = Programme(model, sides, self.memory.layout, Iterate(at.v, self.y, self.z, self.u))
+        found = solver.run(self.target, self._arrived)
+        values = None if found is None else Values(sides, sides.inside(found.v, self.t.tiny))
+        if found is None or values is None or not values.finite:
+            return False
+        self.at, self.y, self.z, self.u = values, found.y, found.z, found.u
+        self.fixed, self.mu = True, max(self.last_mu, solver.mean)
+        self.filter.clear()
+        self._derive()
+        return True
+
+    def _arrived(self, it: Iterate) -> bool:
+        """Whether an iterate of the quadratic programme meets the target."""
+        return self.form.error(it.v[: self.sides.n], it.y) <= self.target
 
     def _completed(self, dv: Vector, dy: Vector, mu: float, low: Any = 0.0, high: Any = 0.0) -> Direction:
         """With the steps of the sides' multipliers that belong to dv; `low` and `high` are second-order terms."""
@@ -386,6 +423,12 @@ class Large:
         if error < self.best[2]:
             self.best = (self.x.copy(), self.y, error, self.sides.sets(self.at.v, self.z, self.u))
         return self.best
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two sparse matrices are the same to the last bit; a pattern that is only the same in order is not."""
+    same = one.data.size == other.data.size and np.array_equal(one.data, other.data)
+    return bool(same and np.array_equal(one.indices, other.indices) and np.array_equal(one.indptr, other.indptr))
 
 
 def _span(products: Vector, mu: float) -> float:

@@ -6,6 +6,7 @@ that costs more than it saves.
 
 from __future__ import annotations
 
+import copy
 from typing import Any, final
 
 import numpy as np
@@ -52,6 +53,13 @@ class Sides:
             v[h], self.high - np.minimum(push * np.maximum(1.0, np.abs(self.high)), push * self._width[h])
         )
         return v
+
+    def in_units(self, v: Vector, rows: Vector) -> Sides:
+        """The same sides for v divided and equations multiplied by these factors."""
+        other = copy.copy(self)
+        other.low, other.high = self.low / v[self.at_low], self.high / v[self.at_high]
+        other._width, other._target = self._width / v, self._target * rows
+        return other
 
     def gaps(self, v: Vector) -> tuple[Vector, Vector]:
         """Distances to the lower and to the upper sides."""

@@ -190,6 +190,35 @@ class Tuning:
     #: restoration before the line search fails: steps are short then, and multipliers grow. On grids.
     slow_rows: int = 12
 
+    # Convex quadratic programmes (`quadratic`)
+
+    #: Most steps, and most of them without an error below `idle_less` times the best: after that the general method
+    #: goes on. Ill-posed programmes (LISWET, YAO of CUTEst) take 30 to 90 steps, others 10 to 20.
+    quadratic_steps: int = 150
+    quadratic_idle: int = 40
+    #: Sweeps that bring the largest entries of rows and columns near 1 (OSQP and PIQP take 10).
+    equilibrations: int = 10
+    #: The diagonal of the rows: `quadratic_soft` times the mean product, at least `quadratic_soft_least`. Multipliers
+    #: of ill-posed programmes are 1e6 and more, so that a larger one stops them; with a smaller one pivots lose the
+    #: inertia, and then it grows by `quadratic_soft_growth` up to `quadratic_soft_largest`. By trial on LISWET, YAO,
+    #: CVXQP.
+    quadratic_soft: float = 1e-5
+    quadratic_soft_least: float = 1e-12
+    quadratic_soft_growth: float = 100.0
+    quadratic_soft_largest: float = 1e-6
+    #: As `enough_refined`: there is no line search that would tell an inaccurate step.
+    quadratic_refined: float = 1e-13
+    #: Added to the diagonal of the variables; smaller than `standing_prox`, since a convex Hessian needs no shift.
+    quadratic_prox: float = 1e-9
+    #: Most further correctors a step. Each aims at products between `corrector_low` and `corrector_high` times mu after
+    #: a step that is longer by `corrector_longer`, and is kept where both lengths gain `corrector_gain` together
+    #: (Gondzio 1996, section 3: beta_min, beta_max, delta_alpha and gamma delta_alpha).
+    quadratic_correctors: int = 2
+    corrector_low: float = 0.1
+    corrector_high: float = 10.0
+    corrector_longer: float = 0.1
+    corrector_gain: float = 0.01
+
     # Curvature from first derivatives, for large problems (`limited_memory`)
 
     #: Up to this number of variables the structured rank-one matrix of `kkt.curvature` is used instead, which knows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, final
 
 import jax
@@ -210,7 +211,7 @@ class Tiles:
     def solve(self, x: Array, p: Any, batch: int, size: int, devices: Sequence[Any]) -> tuple[Any, ...]:
         """All instances, chunk by chunk; nothing waits for the device until the results are asked for."""
         across = max(len(devices), 1)
-        run = self._runner(size, devices)
+        run = self._runner(size, devices, TUNING.thinnings if batch >= TUNING.thinned_batch else 0)
         if len(devices) == 1:
             x, p = jax.device_put((x, p), devices[0])
         parts = []
@@ -234,13 +235,14 @@ class Tiles:
         cut = lambda leaf, mapped: self._cut(leaf, start, width, batch) if mapped else leaf  # noqa: E731
         return jax.tree_util.tree_map(cut, p, self.program.axes)
 
-    def _runner(self, size: int, devices: Sequence[Any]) -> Any:
-        key = (size, tuple(devices))
+    def _runner(self, size: int, devices: Sequence[Any], thinnings: int) -> Any:
+        key = (size, tuple(devices), thinnings)
         if key not in self.compiled:
-            self.compiled[key] = jax.jit(self._tile) if len(devices) < 2 else self._sharded(devices)
+            tile = partial(self._tile, thinnings=thinnings)
+            self.compiled[key] = jax.jit(tile) if len(devices) < 2 else self._sharded(tile, devices)
         return self.compiled[key]
 
-    def _sharded(self, devices: Sequence[Any]) -> Any:
+    def _sharded(self, tile: Any, devices: Sequence[Any]) -> Any:
         """The same chunk program on every device, each on its own columns: no device waits for another."""
         mesh = jax.sharding.Mesh(np.asarray(devices), ("batch",))
         spec = jax.sharding.PartitionSpec
@@ -252,18 +254,18 @@ class Tiles:
             shared = jax.tree_util.tree_map(
                 lambda leaf, mapped: columns(leaf) if mapped else spec(), p, self.program.axes
             )
-            shape = jax.eval_shape(self._tile, x, p)
+            shape = jax.eval_shape(tile, x, p)
             out = jax.tree_util.tree_map(columns, shape)
-            return _shard_map(self._tile, mesh, (columns(x), shared), out)(x, p)
+            return _shard_map(tile, mesh, (columns(x), shared), out)(x, p)
 
         return jax.jit(run)
 
-    def _tile(self, x: Array, p: Any) -> tuple[Array, Array, Residuals, Array, Array, Array, Array]:
+    def _tile(self, x: Array, p: Any, thinnings: int) -> tuple[Array, Array, Residuals, Array, Array, Array, Array]:
         """One chunk from start to certificate."""
         own, sides = self.program, self.sides
         batch = x.shape[-1]
         y = jnp.zeros((own.functions.m, batch), own.dtype)
-        s = self._thinned(own.begin(x, y, None, p, sides), p, TUNING.thinnings)
+        s = self._thinned(own.begin(x, y, None, p, sides), p, thinnings)
         found, multipliers = own.solution(s)
         check = own.certify(found, multipliers, p, sides)
         return found, multipliers, check, judged(s.status, check.residual, own.options.tol), s.k, s.steps, s.beta

@@ -47,8 +47,8 @@ class Lockstep:
             steep = each(_steepness, self.sub.evaluation.row_squares(jac)) + zero  # one number per instance
         state = State(
             x=x, y=y, start=x, beta=zero, eta=zero, before=zero, first=zero, level=zero, best=zero + jnp.inf,
-            length=zero + 1.0, shift=zero, k=count + 1, steps=count, idle=count, stalls=count, vain=count,
-            status=count + RUNNING, sf=sf, sc=sc, steep=steep, pairs=self._no_pairs(x, batch, dtype),
+            length=zero + 1.0, shift=zero, k=count + 1, steps=count, idle=count, stalls=count, lag=count,
+            vain=count, status=count + RUNNING, sf=sf, sc=sc, steep=steep, pairs=self._no_pairs(x, batch, dtype),
             record=self._no_record(len(x), batch, dtype),
         )  # fmt: skip
         f, c, _, _ = self.sub.scaled(state, f, c)

@@ -88,6 +88,7 @@ class State(NamedTuple):
     steps: Array
     idle: Array  #: steps in a row that changed nothing but rounding; `patience` marks a stalled subproblem
     stalls: Array  #: subproblems in a row that stalled
+    lag: Array  #: steps in a row that were not accelerated
     vain: Array  #: increases of beta in a row without less violation
     status: Array
     sf: Any  #: scale of f, None without scaling

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any, final
 
+import jax
 import jax.numpy as jnp
 
 from auglag.algorithm import formulas
 from auglag.algorithm.status import Status
 from auglag.inner import tuning as inner_tuning
 from auglag.jax.directions import free_step
+from auglag.jax.quadratic import Model, solved
 from auglag.jax.rules import Rules
-from auglag.jax.state import Options, Pairs, Point, State
+from auglag.jax.state import RUNNING, Options, Pairs, Point, State
 from auglag.jax.subproblem import Subproblem
 from auglag.jax.tuning import TUNING
-from auglag.jax.vectors import Array, Vector, clip, equal, maximum, minimum, norm, select, staged, total, where
+from auglag.jax.vectors import Array, Rows, Vector, clip, equal, maximum, minimum, norm, select, staged, total, where
 
 
 @final
@@ -39,7 +41,28 @@ class Steps:
         first, s = self._capped(first, s.x), s._replace(shift=shift)
         stiff = self._stiff(s, p)
         full = self._capped(staged(always, self._second_look, s, p, curvature, hessian, first, free, held, stiff), s.x)
-        return self._searched(s, p, first, full, stiff)
+        model = None
+        if self.options.accelerate and self.sub.m and not isinstance(full, Rows):
+            full, *model = self._modelled(s, p, curvature, full, stiff)
+        return self._searched(s, p, first, full, stiff, model)
+
+    def _modelled(self, s: State, p: Point, curvature: Any, full: Vector, stiff: Array) -> tuple[Vector, Vector, Array]:
+        """The full step and its multipliers, by the quadratic model with all bounds where others lag, and where so."""
+        y = self.sub.estimate(s, p.c + self.sub.evaluation.product(p.jac, full), stiff)
+        lags = (s.lag >= TUNING.lagging) & (s.status == RUNNING)
+
+        def solve() -> tuple[Vector, Vector, Array]:
+            batch, (cl, cu) = s.beta.shape[-1], self.sub.own_sides(s)
+            low = jnp.concatenate([self.sub.sides.lower - s.x, jnp.broadcast_to(cl, (self.sub.m, batch))])
+            high = jnp.concatenate([self.sub.sides.upper - s.x, jnp.broadcast_to(cu, (self.sub.m, batch))])
+            beta = jnp.full_like(s.beta, TUNING.model_penalty)
+            d, multipliers, good = solved(Model(curvature, p.g, p.jac, p.c, s.y, beta, low, high))
+            good = good & lags
+            return where(good, d, full), where(good, multipliers, y), good
+
+        found: tuple[Vector, Vector, Array]
+        found = jax.lax.cond(jnp.any(lags), solve, lambda: (full, y, jnp.zeros_like(lags)))
+        return found
 
     def _capped(self, step: Vector, x: Vector) -> Vector:
         """The step, shortened to what is allowed for the size of x."""
@@ -99,29 +122,41 @@ class Steps:
         hessian = self.sub.evaluation.add_squares(curvature, p.jac, held_rows)
         return free_step(hessian, gradient, stay, reach, s.shift)[0]
 
-    def _searched(self, s: State, p: Point, direction: Vector, full: Vector, stiff: Array) -> State:
-        """The first of four trial points with sufficient decrease; the accelerated point goes before them all."""
+    def _searched(self, s: State, p: Point, direction: Vector, full: Vector, stiff: Array, model: Any = None) -> State:
+        """The first of four trial points with sufficient decrease; the accelerated point goes before them all.
+
+        `model` is what `_modelled` says of the full step: its multipliers, and where it is the quadratic model's.
+        """
         lower, upper = self.sub.sides.lower, self.sub.sides.upper
         value = self.sub.value(s, p.f, p.w)
         noise = TUNING.noise * self.eps * maximum(1.0, abs(value))
         floor = -inner_tuning.TUNING.unbounded * s.level
-        trials = [clip(s.x + full, lower, upper)]
-        trials += [clip(s.x + direction * (t * s.length), lower, upper) for t in TUNING.trial_lengths]
-        x, best, taken, number = s.x, value, value > jnp.inf, jnp.zeros_like(s.k)
-        endless = taken
-        first_c = p.c
-        for i, trial in enumerate(trials):
+        accelerated = clip(s.x + full, lower, upper)
+        promised = total(p.gradient * direction, 0.0 * s.beta)
+        lengths = jnp.array([0.0, *TUNING.trial_lengths], s.beta.dtype)
+
+        def tried(i: Any, carry: Any) -> Any:  # a loop, so that the functions are compiled once
+            x, best, taken, number, endless, first_c = carry
+            trial = where(i == 0, accelerated, clip(s.x + direction * (lengths[i] * s.length), lower, upper))
             there, c = staged(s.steps[0] >= 0, self.sub.phi, s, trial)
-            if i == 0:
-                first_c = c
             slope = total(p.gradient * (trial - s.x), 0.0 * s.beta)
-            if i == 0:  # it has to do as well as the other direction promises: a step that leads nowhere does not
-                slope = minimum(slope, total(p.gradient * direction, 0.0 * s.beta))
+            # The first has to do as well as the other direction promises: a step that leads nowhere does not.
+            slope = where(i == 0, minimum(slope, promised), slope)
             low = there < floor
-            endless = endless | low
             good = ~low & (there <= value + minimum(TUNING.sufficient_decrease * slope, 0.0) + noise) & ~taken
             x, best = where(good, trial, x), where(good, there, best)
-            number, taken = where(good, i, number), taken | good
+            return (
+                x,
+                best,
+                taken | good,
+                where(good, i.astype(number.dtype), number),
+                endless | low,
+                where(i == 0, c, first_c),
+            )
+
+        none = value > jnp.inf
+        start = (s.x, value, none, jnp.zeros_like(s.k), none, p.c)
+        x, best, taken, number, endless, first_c = jax.lax.fori_loop(0, len(lengths), tried, start)
         shorter = where(number == 2, s.length, TUNING.shorten * s.length)
         next_length = where(number <= 1, TUNING.lengthen * s.length, shorter)
         length = where(taken, minimum(1.0, next_length), TUNING.retreat * s.length)
@@ -132,7 +167,7 @@ class Steps:
         new = self._failed(s, new, endless & ~taken)
         if not self.options.accelerate or self.options.memory:
             return new
-        better: State = staged(s.steps[0] >= 0, self._accelerated, s, p, trials[0], first_c, new, stiff)
+        better: State = staged(s.steps[0] >= 0, self._accelerated, s, p, accelerated, first_c, new, stiff, model)
         return better
 
     def _failed(self, s: State, new: State, endless: Array) -> State:
@@ -155,7 +190,7 @@ class Steps:
             record=s._replace(x=s.start).recorded(endless, unknown, unknown, s.y),
         )
 
-    def _accelerated(self, s: State, p: Point, x: Vector, c: Vector, new: State, stiff: Array) -> State:
+    def _accelerated(self, s: State, p: Point, x: Vector, c: Vector, new: State, stiff: Array, model: Any) -> State:
         """The Newton step on the KKT system, which the subproblem's own step contains: x + d and yhat(x + d) to first
         order. Taken if it improves the smallest residual so far enough, instead of `new`.
         """
@@ -163,25 +198,39 @@ class Steps:
         y, violation = s.y, zero
         if self.sub.m:
             linear = p.c + self.sub.evaluation.product(p.jac, x - s.x)
-            y = self.rules.project(self.sub.estimate(s, linear, stiff), s.k)
+            y = self.rules.project(self.sub.estimate(s, linear, stiff) if model is None else model[0], s.k)
             violation = self.sub.user_norm(s, self.sub.remainder(s, c, y, self.sub.excess(s, c)))
         gradient = self.sub.evaluation.gradient(x, *_user_weights(s, y))
         residual = self.sub.residual(s, norm(self.sub.projected(x, gradient), zero), violation)
-        better = residual <= TUNING.improvement * s.best
-        solved = better & (residual <= self.options.tol)
+        better = progress = residual <= TUNING.improvement * s.best
+        if model is not None:
+            better = better | (model[1] & self._descends(s, p, x, y))
+        done = better & (residual <= self.options.tol)
         accepted = new._replace(
             x=where(better, x, new.x),
             y=where(better, y, new.y) if self.sub.m else new.y,
             start=where(better, x, new.start),
             beta=where(better, s.beta, new.beta),
             eta=where(better, s.eta, new.eta),
-            best=where(better, residual, new.best),
+            best=where(better, minimum(s.best, residual), new.best),
             length=where(better, 1.0, new.length),
             k=where(better, s.k, new.k),
             idle=where(better, 0, new.idle),
-            status=where(solved, int(Status.SOLVED), where(better, s.status, new.status)),
+            lag=where(progress, 0, s.lag + 1),
+            status=where(done, int(Status.SOLVED), where(better, s.status, new.status)),
         )
         return accepted if s.record is None else accepted._replace(record=select(better, s.record, new.record))
+
+    def _descends(self, s: State, p: Point, x: Vector, y: Vector) -> Array:
+        """Whether x is lower in the augmented Lagrangian for the multipliers y of the quadratic model.
+
+        The model's step is a direction of descent of that function, but of another one in every step: steps that do not
+        lower the residual are taken a limited number of times.
+        """
+        own = s._replace(y=y)
+        here = self.sub.value(own, p.f, self.sub.estimate(own, p.c, s.beta))
+        there, _ = self.sub.phi(own, x)
+        return (there < here) & (s.lag < TUNING.lagging + TUNING.model_patience)
 
     def limited_memory(self, s: State, p: Point) -> State:
         """A projected limited-memory step on the free variables."""

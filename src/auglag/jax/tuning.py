@@ -61,12 +61,24 @@ class Tuning:
     shift_decay: float = 3.0  #: the first shift is at least the last one by this (Waechter & Biegler 2006, Alg. IC)
     shift_attempts: int = 14  #: shifts tried: the last is 1e5 times the largest diagonal entry
 
+    # The quadratic model with all bounds and rows (`quadratic`)
+    lagging: int = 3  #: steps in a row that were not accelerated after which it is solved: most problems never lag
+    model_penalty: float = 1e6  #: its penalty: so large that the rows hold as in a quadratic program
+    model_patience: int = 8  #: steps by it in a row that may be taken without an accelerated one among them
+    model_steps: int = 30  #: most steps of interior points; 8 to 15 are usual
+    model_accuracy: float = 1e-9  #: largest residuals and mean of gaps times multipliers, relative to the gradient
+    model_to_sides: float = 0.995  #: part of the way to the nearest side that a step goes
+    model_push: float = 0.1  #: distance from the sides at the start, in units of min(1, width)
+    model_least_weight: float = 1e-12  #: weight of a row's slack that has no sides
+    model_prox: float = 1e-15  #: added to the diagonal, in units of the largest entry: rounding of flat directions
+
     # Derivatives of the solution
     zero: float = 7.0  #: multipliers up to this, in units of sqrt(eps), count as 0, sides this near as touched
     regularisation: float = 0.75  #: power of eps on the lower diagonal of the KKT matrix: above rounding, below notice
 
     # Batches
     thinning: int = 16  #: when one in so many instances is still running, those go on in a batch of their own
+    thinned_batch: int = 100_000  #: instances from which that is worth the time it takes to compile it
     thinned: int = 32  #: smallest batch that is worth such a separate program
     thinnings: int = 1  #: how often a batch is thinned out: each time is one more program to compile
     cpu_numbers: int = 1 << 20  #: numbers of working memory per chunk on a CPU: 8 MB, what the caches of a core hold

@@ -81,7 +81,11 @@ def structured_sr1(memory: Memory, w: Vector, gradient: Vector, as_dense: bool) 
     if not finite(vectors[:used]):
         return _multiple(1.0, n, as_dense)
     v, c = vectors[:used].T, signs[:used]
-    return _multiple(first, n, as_dense).plus(v if as_dense else np.ascontiguousarray(v), c)
+    if not as_dense:
+        return _multiple(first, n, as_dense).plus(np.ascontiguousarray(v), c)
+    matrix = (v * c) @ v.T
+    matrix.reshape(-1)[:: n + 1] += first
+    return Hessian(matrix)
 
 
 def _multiple(factor: float, n: int, as_dense: bool) -> Hessian:

@@ -21,14 +21,16 @@ class Tangent:
     """H on the directions d with d = 0 off the free variables and J_A d = 0 for the active rows A.
 
     H is positive definite there if and only if K = [[H_FF, J_AF'], [J_AF, -E]] has as many negative eigenvalues as
-    there are rows, for a small E > 0 (Gould 1985, Math. Programming 32): one factorisation decides.
+    there are rows, for a small E > 0 (Gould 1985, Math. Programming 32): one factorisation decides. Rows are measured
+    in units of their gradients, since small ones would not hold beside E; those below E count as none.
     """
 
     def __init__(self, h: Hessian, j: Any, free: Indices, active: Indices, analyses: Analyses | None = None) -> None:
         self.free, self.active = free, active
-        self._h, self._j = h, j
+        self._h = h
+        self._j, self._units = _in_units(j)
         self._least: Factor | None = None  #: for the shortest steps back to the rows
-        self._system = linear.part(h, j, free, active, Analyses() if analyses is None else analyses)
+        self._system = linear.part(h, self._j, free, active, Analyses() if analyses is None else analyses)
         part = h.on(free)
         self.size = diagonal_size(part)  #: |H|, at least 1e-8
         self._soft = 1.0 / (tuning.TUNING.tangent_penalty * max(1.0, self.size))
@@ -48,7 +50,7 @@ class Tangent:
         v[self.free] = seed[self.free]
         if self.active.size < self.free.size:
             return not self.free.size
-        rest = float(np.linalg.norm(v + self.back(self._j @ v)))
+        rest = float(np.linalg.norm(v + self._back(self._j @ v)))
         return rest <= tuning.TUNING.tangent_new * float(np.linalg.norm(v))
 
     def shifted(self, shift: float) -> Factor | None:
@@ -74,7 +76,7 @@ class Tangent:
             if not length > tuning.TUNING.tangent_new:
                 break
             v = v / length
-            v = v + self.back(self._j @ v)  # what little left the tangent space has grown
+            v = v + self._back(self._j @ v)  # what little left the tangent space has grown
             v = v / float(np.linalg.norm(v))
             basis.append(v)
         if not basis:
@@ -94,6 +96,10 @@ class Tangent:
 
     def back(self, c: Vector) -> Vector:
         """The shortest step d of the free variables with J_A d = -c_A, as far as there is one."""
+        return self._back(c / self._units)
+
+    def _back(self, c: Vector) -> Vector:
+        """As `back`, with c in units of the rows."""
         n = self._h.matrix.shape[0]
         d = np.zeros(n)
         if not (self.active.size and self.free.size):
@@ -106,6 +112,16 @@ class Tangent:
         if np.isfinite(found).all():
             d[self.free] = found[: self.free.size]
         return d
+
+
+def _in_units(j: Any) -> tuple[Any, Vector]:
+    """(J with its rows divided by their lengths, these lengths)."""
+    least = 1.0 / tuning.TUNING.tangent_penalty
+    if isinstance(j, np.ndarray):
+        units = np.maximum(np.linalg.norm(j, axis=1), least)
+        return j / units[:, None], units
+    units = np.maximum(sparse.linalg.norm(j, axis=1), least)
+    return sparse.csr_array((j.data / np.repeat(units, np.diff(j.indptr)), j.indices, j.indptr), j.shape), units
 
 
 def orthogonal(v: Vector, basis: Sequence[Vector]) -> Vector:

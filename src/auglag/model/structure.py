@@ -72,7 +72,9 @@ class Structure:
         row, column, double = _hessian_places(self.terms)
         self.hess = Pattern(row, column, (n, n))
         # `double`: contributions that count twice, because two local variables are the same one.
-        data = {"terms": [_data(term) for term in self.terms], "double": double}
+        rows = [term.rows.ravel() for term in self.terms if term.rows is not None]
+        places = np.concatenate([np.zeros(0, np.int32), *rows]).astype(np.int32)
+        data = {"terms": [_data(term) for term in self.terms], "rows": places, "double": double}
         self.data: dict[str, Any] = jax.device_put(data, host())
         lower = sparse.csr_array(
             (np.arange(1, self.hess.nnz + 1), self.hess.indices, self.hess.indptr), shape=(n, n), dtype=np.int64
@@ -112,18 +114,22 @@ class Structure:
 
     def evaluate(self, data: Any, par: Any, x: Any) -> tuple[Any, Any]:
         """f and c."""
-        f, c = jnp.zeros(()), jnp.zeros(self.m)
+        f, rows = jnp.zeros(()), [jnp.zeros(0)]
         for term, own in zip(self.terms, data["terms"], strict=True):
             values = _over(term.local, own, par, x)
             if term.rows is None:
                 f += jnp.sum(values)
             else:
-                c = c.at[own["rows"]].add(values)
-        return f, c
+                rows.append(values.reshape(-1))
+        return f, self._sums(data, rows)
+
+    def _sums(self, data: Any, values: list[Any]) -> Any:
+        """c from the values of all terms, in one go: on a GPU every sum of its own would be a kernel of its own."""
+        return jnp.zeros(self.m).at[data["rows"]].add(jnp.concatenate(values))
 
     def differentiate(self, data: Any, par: Any, x: Any) -> tuple[Any, Any, Any, Any]:
         """f, its gradient, c and the contributions to the Jacobian."""
-        f, gradient, c, parts = jnp.zeros(()), jnp.zeros(self.n), jnp.zeros(self.m), []
+        f, gradient, rows, parts = jnp.zeros(()), jnp.zeros(self.n), [jnp.zeros(0)], []
         for term, own in zip(self.terms, data["terms"], strict=True):
             values, slopes = _over(_partials(term), own, par, x)
             if term.rows is None:
@@ -132,9 +138,9 @@ class Structure:
                 if used.size:
                     gradient = gradient.at[own["index"][used]].add(slopes)
             else:
-                c = c.at[own["rows"]].add(values)
+                rows.append(values.reshape(-1))
                 parts.append(slopes.reshape(-1))
-        return f, gradient, c, jnp.concatenate(parts) if parts else jnp.zeros(0)
+        return f, gradient, self._sums(data, rows), jnp.concatenate(parts) if parts else jnp.zeros(0)
 
     def curve(self, data: Any, par: Any, x: Any, y: Any, weight: Any = 1.0) -> Any:
         """Contributions to the lower triangle of the Hessian of weight f + y'c."""

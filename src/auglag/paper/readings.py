@@ -139,6 +139,6 @@ def what_was_run(records: Sequence[Record]) -> str:
     machine = ", ".join(sorted({r.environment["machine"] for r in records if "machine" in r.environment}))
     cpu = sum(record.cpu for record in records)
     return (
-        f"{len(records)} runs on {len(names)} problems, at most {words} each; {cpu / 60:.0f} minutes of CPU time in "
+        f"{len(records)} runs on {len(names)} problems, at most {words} each; {cpu / 60:.1f} minutes of CPU time in "
         f"solvers ({machine}).\n"
     )

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "An adaptive augmented Lagrangian method: the paper, redone"
+#: What the verdicts are of, for readers of a report with other runs.
+PUBLISHED = (
+    "The verdicts, and the numbers in them, are those of the published runs (docs/results). "
+    "Figures and tables below are of the runs in this folder."
+)
 
 
 @final
@@ -91,7 +96,7 @@ def write(output: Path, *, quick: bool = False) -> tuple[Path, Path]:
     with replacing(page) as file:
         file.write(_html(output, drawn).encode())
     with replacing(paper) as file:
-        report_pdf.write(file, TITLE, SECTIONS, said, lambda section: found(section, output), drawn)
+        report_pdf.write(file, TITLE, PUBLISHED, SECTIONS, said, lambda section: found(section, output), drawn)
     return page, paper
 
 
@@ -195,7 +200,9 @@ def _html(output: Path, drawn: dict[str, Figure | None]) -> str:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(TITLE)}</title><style>{_STYLE}</style></head>\n<body><h1>{html.escape(TITLE)}</h1>\n"
-        f"<nav>{links}</nav>\n<h2>Verdicts</h2>\n{_verdicts(claims())}\n" + "\n".join(body) + "</body></html>\n"
+        f"<nav>{links}</nav>\n<h2>Verdicts</h2>\n<p>{html.escape(PUBLISHED)}</p>\n{_verdicts(claims())}\n"
+        + "\n".join(body)
+        + "</body></html>\n"
     )
 
 

@@ -25,6 +25,7 @@ COLUMN = 46
 def write(
     file: IO[bytes],
     title: str,
+    note: str,
     sections: Sequence[Any],
     said: Callable[[Any], Sequence[Claim]],
     found: Callable[[Any], Sequence[Block]],
@@ -35,7 +36,7 @@ def write(
 
     with plots.styled(), PdfPages(file, metadata={"CreationDate": None, "Title": title}) as pages:
         everything = [claim for section in sections for claim in said(section)]
-        for page in _pages(title, list(_verdicts(dict.fromkeys(everything)))):
+        for page in _pages(title, [*_words(note), *_verdicts(dict.fromkeys(everything))]):
             pages.savefig(page)
         for section in sections:
             lines = list(_verdicts(said(section)))

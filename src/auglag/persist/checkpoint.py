@@ -33,7 +33,7 @@ from auglag.errors import CheckpointError, InputError
 from auglag.persist.files import regular, replacing
 
 #: To be increased when files of the version before can no longer be read.
-FORMAT = 7
+FORMAT = 8
 #: Kinds of NumPy's types that a state may have: no objects, which would be pickled.
 KINDS = "biufcU"
 
@@ -49,17 +49,20 @@ def save(path: str | os.PathLike[str], kind: str, fingerprint: Mapping[str, Any]
         _write(file, {"meta": np.array(json.dumps(meta)), **arrays})
 
 
+class _Archive(zipfile.ZipFile):
+    """An archive that is not written to when it is collected, long after an error closed the file."""
+
+    def __del__(self) -> None:
+        pass
+
+
 def _write(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
-    """As `np.savez`, whose archive is still written to when it is collected, long after an error closed the file."""
-    archive = zipfile.ZipFile(file, "w")
-    try:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
-        archive.close()
-    except BaseException:
-        archive.fp = None  # it counts as closed then
-        raise
+    """As `np.savez`."""
+    archive = _Archive(file, "w")
+    for name, array in arrays.items():
+        with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+            np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+    archive.close()
 
 
 def load(

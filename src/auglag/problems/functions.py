@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, final
 
 import numpy as np
@@ -14,9 +13,9 @@ from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import checking, differences
-from auglag.derivatives.noise import Noise, Precision, dtype_error, estimate, estimate_scale
-from auglag.errors import DerivativeError, EvaluationError, InputError, note_point
-from auglag.problems import units
+from auglag.derivatives.noise import Noise, dtype_error
+from auglag.errors import EvaluationError, InputError, note_point
+from auglag.problems import trust
 from auglag.problems.arguments import check_term, check_x0, pair, parse_bounds, scalar
 from auglag.problems.base import Group, LinearRows, Point, PointwiseProblem, Workspace
 from auglag.problems.constraints import (
@@ -28,7 +27,7 @@ from auglag.problems.constraints import (
     parse_hess,
     with_args,
 )
-from auglag.problems.jacobians import as_csr, as_jacobian, dense, real_array, row_norms, stack
+from auglag.problems.jacobians import as_csr, as_jacobian, dense, real_array, stack
 from auglag.problems.patterns import Combined, Pattern
 from auglag.problems.tuning import TUNING
 from auglag.prox import Custom, as_term
@@ -209,6 +208,7 @@ class Problem(PointwiseProblem):
         work, steps = self.workspace, self._rel_step
         return by_differences(fun, x, value, self._jac, work.level, lower, upper, steps, noise=noise, unit=work.unit)
 
+    @cached_property
     def _schemes(self) -> set[str]:
         """The finite-difference schemes in use."""
         own = isinstance(self._jac, str) and (self._fun is not None or self._joint is not None)
@@ -218,13 +218,13 @@ class Problem(PointwiseProblem):
     @property
     def differenced(self) -> bool:
         """Whether a first derivative is a real finite difference (the complex step is exact)."""
-        return bool(self._schemes() - {"cs"})
+        return bool(self._schemes - {"cs"})
 
     def refine(self, level: int) -> bool:
         """Carry out finite differences with this level of accuracy; see `by_differences`."""
         work = self.workspace
         affected = {"2-point"} if max(level, work.level) == 1 else {"2-point", "3-point"}
-        if level == work.level or not affected & self._schemes():
+        if level == work.level or not affected & self._schemes:
             return False
         work.level = level
         for point in work.points.values():
@@ -321,32 +321,7 @@ class Problem(PointwiseProblem):
 
     def learn_precision(self, x: Vector, *, far: bool = False) -> bool:
         """A handful of evaluations; of errors that the user has stated only the scales are looked for."""
-        start, work = self.at(x), self.workspace
-        own = self._own_rows()
-        f0, relative = np.append(start.f, start.c)[own], np.zeros(own.size)
-        before, found = self.precision, Precision.full(self.m)
-        where = (x, f0, self.lower, self.upper)
-        values = partial(self._own_values, relative=relative)
-        if before.stated:
-            part = estimate_scale(values, before.noise[own], *where)
-            found = Precision(before.noise.copy(), found.scale, stated=True)
-        else:
-            moving = np.append(start.grad.any(), row_norms(start.jac) > 0.0)[own] if far else None
-            part = estimate(values, *where, np.random.default_rng(0), relative, moving=moving)
-            # Few digits elsewhere are few digits here: at a minimum, values move too little to show them. An error that
-            # is added to the values does not grow with them: no more is assumed than was found.
-            digits = (before.noise / before.scale)[own] * np.where(np.isfinite(f0), np.abs(f0), 0.0)
-            digits = np.where(part.noise == 0.0, np.inf, digits)  # on a plateau errors do not show at all
-            part = part.at_least(np.minimum(digits, before.noise[own]))
-            # Where values are far larger, their rounding hides what is known.
-            hidden = (before.noise[own] > 0.0) & (part.noise == 0.0)
-            part.noise[hidden], part.scale[hidden] = before.noise[own][hidden], before.scale[own][hidden]
-        found.noise[own], found.scale[own] = part.noise, part.scale
-        if self.differenced and (found.coarse or before.coarse):
-            for point in work.points.values():  # differences were taken with other steps
-                point.forget_derivatives()
-        work.precision = found
-        return found.coarse
+        return trust.learn_precision(self, self._own_rows(), self._own_values, x, far=far)
 
     def _own_rows(self) -> NDArray[np.intp]:
         """Which of (f, c) are values of the user's functions."""
@@ -392,105 +367,33 @@ class Problem(PointwiseProblem):
         return raw
 
     def check_derivatives(self, x: Vector) -> None:
-        """Compare what the user supplied with differences along a random direction at x; name a wrong entry.
-
-        Where errors of the functions explain a mismatch, it is a warning.
-        """
-        start = self.at(x)
+        """Compare what the user supplied with differences along a random direction at x; name a wrong entry."""
         if isinstance(self.g, Custom):
             check_prox(self.g, x)
-        try:
-            self._check_first(x)
-        except DerivativeError as mismatch:
-            if not self.learn_precision(x, far=True):
-                raise
-            self._check_first(x)
-            warnings.warn(
-                f"{mismatch}. Errors of the functions explain it: about {np.max(self.precision.noise):.1e}",
-                stacklevel=2,
-            )
-        if self.has_hessp:
-            y = np.random.default_rng(0).standard_normal(self.m)
-            checking.check_hessian_product(
-                lambda z, v: self.hessp(z, y, v),
-                lambda z: self.at(z).lagrangian_gradient(y),
-                x,
-                self.lower,
-                self.upper,
-                name="hess, hessp or a constraint's hess (random multipliers)",
-                of="the gradient of the Lagrangian",
-                rng=np.random.default_rng(0),
-            )
-        self.remember(start)  # it is where the run begins
+        trust.check_at_start(self, list(self._supplied()), x)
 
     def wrong_derivatives(self, x: Vector, negligible: float) -> str:
         """Two evaluations where all is well. A mismatch that errors of the functions explain is not one."""
-        start = self.at(x)
-        try:
-            if self._all_agree(x, checking.AT_END, negligible):
-                return ""
-            self.learn_precision(x, far=True)
-            self._check_first(x, checking.AT_END, negligible)
-        except DerivativeError as error:
-            return str(error).replace(" at x0", " at result.x").split("; pass check_derivatives")[0]
-        except Exception:  # the points are our idea: the user's functions may fail there
-            return ""
-        finally:
-            self.remember(start)
-        return ""
+        return trust.wrong_at_end(self, list(self._supplied()), x, negligible)
 
-    def _check_first(self, x: Vector, tolerance: float = checking.AT_START, negligible: float = 0.0) -> None:
-        """Raise `DerivativeError` if a first derivative that the user supplied is wrong for sure."""
-        if self._all_agree(x, tolerance, negligible):
-            return
-        for check, fun, jac, names, rows in self._supplied():
-            options = {"noise": self.precision.noise[rows], "tolerance": tolerance, "least": self._least(x)}
-            # The same seed for all, so that they try the same directions and share their points.
-            check(fun, jac, x, self.lower, self.upper, **names, **options, rng=np.random.default_rng(0))
-
-    def _supplied(self) -> Iterator[tuple[Callable[..., None], Any, Any, dict[str, str], slice]]:
-        """(check, function, derivative, names, rows of (f, c)) of all whose first derivatives the user supplied."""
+    def _supplied(self) -> Iterator[trust.Supplied]:
+        """All functions whose first derivatives the user supplied."""
         if self._joint is not None and callable(self._jac):
-            names = {"name": "jac (the gradient of f as row 0)", "of": "fun_and_con"}
-            yield (
+            yield trust.Supplied(
                 checking.check_jacobian,
                 lambda z: np.append(self.at(z).f, self.at(z).c),
                 lambda z: np.vstack([self.at(z).grad, dense(self.at(z).jac)]),
-                names,
                 slice(None),
+                {"name": "jac (the gradient of f as row 0)", "of": "fun_and_con"},
             )
         elif self._fun is not None and not isinstance(self._jac, str):
-            names = {"name": "jac"}
-            yield checking.check_gradient, lambda z: self.at(z).f, lambda z: self.at(z).grad, names, slice(0, 1)
+            fun, grad = lambda z: self.at(z).f, lambda z: self.at(z).grad
+            yield trust.Supplied(checking.check_gradient, fun, grad, slice(0, 1), {"name": "jac"})
         for k, (block, group) in enumerate(zip(self.blocks, self.groups, strict=False)):
             if block.matrix is None and callable(block.jac):
                 rows, part = partial(self._rows_at, group), partial(self._part_at, k)
-                names, own = {"name": f"{block.name}: jac"}, slice(1 + group.start, 1 + group.stop)
-                yield checking.check_jacobian, rows, part, names, own
-
-    def _all_agree(self, x: Vector, tolerance: float, negligible: float) -> bool:
-        """A first look at all supplied derivatives at once, if they are matrices: two points settle the usual case."""
-        supplied = list(self._supplied())
-        if not supplied:
-            return True
-        matrices = [jac(x) for _, _, jac, _, _ in supplied]
-        if any(isinstance(matrix, LinearOperator) for matrix in matrices):
-            return False
-
-        def values(z: Vector) -> Vector:
-            return np.concatenate([np.atleast_1d(fun(z)) for _, fun, _, _, _ in supplied])
-
-        known = self.precision.noise
-        noise = np.concatenate([known[rows] for *_, rows in supplied]) if self.coarse else 0.0
-        together = stack([m[None] if getattr(m, "ndim", 2) == 1 else m for m in matrices], self.n)
-        return checking.agrees(
-            values, together, x, self.lower, self.upper, noise, tolerance, negligible, self._least(x)
-        )
-
-    def _least(self, x: Vector) -> Vector:
-        """The sizes of variables that are much smaller than 1; 1 for the others."""
-        sizes = self.workspace.sizes if self.workspace.sizes is not None else units.typical(self.at(x))
-        return np.where(sizes < TUNING.small_variable, sizes, 1.0)
+                own = slice(1 + group.start, 1 + group.stop)
+                yield trust.Supplied(checking.check_jacobian, rows, part, own, {"name": f"{block.name}: jac"})
 
     def _rows_at(self, group: Group, x: Vector) -> Vector:
         return self.at(x).c[group.start : group.stop]

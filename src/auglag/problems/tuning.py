@@ -77,6 +77,8 @@ class Tuning:
     zero: float = 1e-12
     #: A row nearer to its side than this, relative to its terms, is as good as at its side, and says nothing of sizes.
     at_side: float = 1e-6
+    #: Derivatives this much larger than others hide errors of those where they are checked together.
+    hides: float = 10.0
     #: A variable is taken to be at least this part as large as it was at the start.
     start_share: float = 0.1
     #: Rows with more entries, zeros included, are not asked how large the variables may be.

@@ -32,10 +32,10 @@ def typical(point: Point, *, closely: bool = False) -> Vector:
     found = np.where(width > 0.0, x, 1.0)
     if some(small):
         # Long steps come from weak dependence more often than from large variables.
-        most = TUNING.farthest if closely else TUNING.far
+        most = _farthest(point, TUNING.farthest if closely else TUNING.far)
         first = _natural_steps(point, x, most)
         steps = _natural_steps(point, np.where(small & np.isfinite(first), np.fmax(first, x), x), most)
-        steps = np.where(np.isfinite(steps), steps, _by_gradient(point, np.where(small, steps, x)))
+        steps = np.where(np.isfinite(steps), steps, _by_gradient(point, np.where(small, steps, x), most))
         least = np.maximum(x, TUNING.bounded_share * np.where(np.isfinite(width), np.minimum(width, 1.0), 0.0))
         unknown = least if closely else 1.0
         steps = np.where(x > 0.0, np.clip(np.where(np.isnan(steps), unknown, steps), least, 1.0), steps)
@@ -60,15 +60,18 @@ def factors(typical: Vector, *, closely: bool = False) -> Vector | None:
 
 
 def own_sizes(point: Point) -> Vector:
-    """The sizes of the variables at a point: |x_j|, but at least a tenth of the size at the start of the run."""
+    """The sizes of the variables at a point: |x_j|, but at least a tenth of the size at the start of the run.
+
+    Outside of runs a point that is small counts as the start: 1e-8 may be all that is left of an error at 0.
+    """
     sizes: Vector = np.where(np.abs(point.x) > TUNING.zero, np.abs(point.x), 0.0)
     start = point.problem.workspace.sizes
     if start is not None:
         sizes = np.fmax(sizes, TUNING.start_share * start)
     else:  # a variable a hair off its bound at 0 may be large elsewhere
         near = np.minimum(point.x - point.problem.lower, point.problem.upper - point.x) == np.abs(point.x)
-        if (sizes == 0.0).any():
-            sizes = np.where(sizes > 0.0, sizes, typical(point))
+        if (sizes < TUNING.small_variable).any():
+            sizes = np.fmax(sizes, np.where(sizes > 0.0, TUNING.start_share, 1.0) * typical(point))
         sizes = np.where(near & (sizes < TUNING.hair), 1.0, sizes)
     return np.where(sizes > 0.0, sizes, 1.0)
 
@@ -86,7 +89,16 @@ def row_values(problem: AbstractProblem, c: Vector) -> Vector:
     return values
 
 
-def _by_gradient(point: Point, known: Vector) -> Vector:
+def _farthest(point: Point, most: float) -> Vector:
+    """No step along x_j that is judged from derivatives is longer: `most`, and what finite differences can show.
+
+    A derivative that does not show in the last digits of a value is an error.
+    """
+    shown = TUNING.shown / np.finfo(np.float64).eps ** 0.5 * np.maximum(1.0, np.abs(point.x))
+    return np.minimum(shown if point.problem.differenced else np.inf, most)
+
+
+def _by_gradient(point: Point, known: Vector, most: Vector) -> Vector:
     """Sizes with which every variable changes f alike, as those that are `known` (others are NaN) do in the median.
 
     If none is known, the sizes are relative to each other, which says something of two variables, but not of one.
@@ -97,10 +109,10 @@ def _by_gradient(point: Point, known: Vector) -> Vector:
         changes = gradient if relative else gradient * known
         changes = changes[np.isfinite(changes) & (changes > 0.0)]
         sizes = np.median(changes) / gradient if changes.size else np.full_like(gradient, np.nan)
-    return np.where(np.isfinite(sizes) & (sizes > 0.0), sizes, np.nan)
+        return np.where((sizes > 0.0) & (sizes <= most), sizes, np.nan)
 
 
-def _natural_steps(point: Point, sizes: Vector, most: float) -> Vector:
+def _natural_steps(point: Point, sizes: Vector, most: Vector) -> Vector:
     """Median over f and the rows of |value| / |derivative along x_j|; NaN where there is none up to `most`.
 
     Rows that are as good as at a side, for variables of these sizes, say nothing.
@@ -115,8 +127,6 @@ def _natural_steps(point: Point, sizes: Vector, most: float) -> Vector:
             at_side = TUNING.at_side * np.maximum(np.abs(point.c), np.max(jac * sizes, axis=1, initial=0.0))
             rows = np.where(values > at_side, values, np.nan)[:, None] / jac
             steps = np.vstack([steps, rows])
-        if problem.differenced:  # a derivative that does not show in the last digits of a value is an error
-            steps[steps > TUNING.shown / np.finfo(np.float64).eps ** 0.5 * np.maximum(1.0, np.abs(point.x))] = np.nan
         steps[~np.isfinite(steps) | (steps <= TUNING.zero) | (steps > most)] = np.nan
         steps = np.log(steps)
     known = np.isfinite(steps).any(axis=0)

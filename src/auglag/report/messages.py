@@ -13,6 +13,7 @@ from auglag.algorithm.rules import Iteration
 from auglag.algorithm.status import Status
 from auglag.algorithm.trail import Step
 from auglag.certificate import Certificate
+from auglag.derivatives.kinks import kinked
 from auglag.errors import DerivativeError
 from auglag.inner import SOLVERS, Traits
 from auglag.problems.base import AbstractProblem, Counts
@@ -171,7 +172,8 @@ def _about_noise(end: Ending) -> list[str]:
     precision, enough = end.problem.precision, 1.1 * max(end.check.residual, end.check.accuracy)
     if precision.stated:
         return [f"derivatives (jac=), which such errors spoil less; or tol={enough:.1e}."]
-    stated = f"{{'fun': {precision.f:.0e}, 'constraints': {np.max(precision.c, initial=0.0):.0e}}}"
+    errors = {"fun": precision.f, "constraints": float(np.max(precision.c, initial=0.0))}
+    stated = "{" + ", ".join(f"{name!r}: {error:.0e}" for name, error in errors.items() if error) + "}"
     steady = "functions that return the same values for the same x: two calls returned different ones."
     return [steady] * precision.unsteady + [
         f"noise={stated}, if such errors are right: {_errors(end)}. A point as good as they allow is a success then; "
@@ -182,11 +184,12 @@ def _about_noise(end: Ending) -> list[str]:
 def _about_scale(end: Ending) -> list[str]:
     """What to do about a residual that is small only relative to the gradient."""
     check = end.check
-    if check.relative_residual > end.tol:
+    size, relative = check.gradient_norm, check.relative_residual
+    if relative > end.tol:
         return []
     return [
-        f"tol={1.1 * max(check.residual, check.accuracy):.1e}: relative to ||grad f|| = {check.gradient_norm:.1e} the "
-        f"point already meets the tolerance ({check.relative_residual:.1e}); or divide fun by that number."
+        f"tol={1.1 * max(check.residual, check.accuracy):.1e}, or fun in units of {size:.0e}: relative to ||grad f|| = "
+        f"{size:.1e} the point already meets the tolerance ({relative:.1e})."
     ]
 
 
@@ -200,6 +203,31 @@ def _about_differences(end: Ending) -> list[str]:
     if problem.m and isinstance(problem.at(end.x).jac, np.ndarray):
         text += "; or finite_diff_jac_sparsity= of NonlinearConstraint, where each row depends on few variables"
     return [text + "."]
+
+
+def _about_distance(end: Ending) -> list[str]:
+    """What a point very far from the start may mean."""
+    far = float(np.max(np.abs(end.x), initial=0.0))
+    if not far > end.tuning.gone_far * max(1.0, float(np.max(np.abs(end.problem.x0), initial=0.0))):
+        return []
+    return [f"bounds that keep fun from falling: x went as far as {far:.0e}, and the problem may be unbounded."]
+
+
+def _about_kinks(end: Ending) -> list[str]:
+    """What to do about functions that are not smooth at the last point."""
+    problem = end.problem
+    try:
+        found = kinked(lambda z: np.append(problem.at(z).f, problem.at(z).c), end.x, problem.lower, problem.upper)
+    except Exception:  # the points are our idea
+        return []
+    names = ["fun", *(problem.row_name(i) for i in range(problem.m))]
+    where = [name for name, kink in zip(names, found, strict=True) if kink][:3]
+    if not where:
+        return []
+    return [
+        f"a formulation without kinks: {', '.join(where)} has one at result.x (abs, max, a table?). A convex one may "
+        "be stated as g=; max(a, b) as a variable t with t >= a and t >= b."
+    ]
 
 
 def advice(end: Ending) -> tuple[str, ...]:
@@ -222,14 +250,18 @@ def advice(end: Ending) -> tuple[str, ...]:
     elif status is Status.UNCERTIFIED and check.derivative_error > end.tol:
         tips.append(f"exact derivatives (jac=), or a tol above {check.derivative_error:.0e}.")
     elif status is Status.UNCERTIFIED and check.scale_free > end.scale_free:
+        tips += _about_distance(end)
         tips.append("x_scale=, the sizes of the variables at the solution; or x0 and bounds of that size.")
     elif status is Status.UNCERTIFIED:
         tips.append("check that the functions return the same values when called twice with the same x.")
     elif status is Status.PRECISION_LIMIT:
         tips += _about_noise(end) or _about_scale(end)
         if check.derivative_error > end.tol:
-            tips.append(f"exact derivatives (jac=), or a tol above {check.derivative_error:.0e}.")
-        tips.append("functions that return more correct digits.")
+            tips.append(
+                "exact derivatives (jac=)." if tips else f"exact derivatives, or tol={1.1 * check.accuracy:.1e}."
+            )
+        if end.problem.coarse:
+            tips.append("functions that return more correct digits.")
     elif status is Status.WRONG_DERIVATIVES:
         tips.append("correct the entry that is named, or leave the derivatives out: jac=None means finite differences.")
     if status in (Status.STUCK, Status.ITERATION_LIMIT, Status.NON_FINITE) and end.evidence is not None:
@@ -256,6 +288,8 @@ def _when_stuck(end: Ending) -> list[str]:
     except DerivativeError as error:
         tips.append(f"the derivatives, which are wrong at result.x: {str(error).replace(' at x0', '')}.")
     tips += _about_scale(end)
+    if not tips and (kinks := _about_kinks(end)):
+        return kinks
     if problem.differenced:
         tips.append("exact derivatives (jac=): finite differences limit the residual that can be reached.")
     elif end.traits is not None:

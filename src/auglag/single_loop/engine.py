@@ -124,9 +124,10 @@ class Engine:
         """The weight of the newest in an average: that of a mean at first, then `least`."""
         return max(least, 1.0 / (self.state.steps + 2))
 
-    def averaged(self, old: Array, new: Array) -> Array:
-        """Rows of the averaged Jacobian with new ones."""
-        return old + self.share(TUNING.jacobian_share) * (new - old)
+    @property
+    def jacobian_share(self) -> float:
+        """The weight of a new Jacobian in their average."""
+        return self.share(TUNING.jacobian_share)
 
     def limit(self, longest: Array) -> None:
         """No step changes c by more than `longest`: weights that ask for much more only grow with the noise."""
@@ -155,16 +156,16 @@ class Engine:
             s.gram[rows] = s.gram[rows] + TUNING.gram_share * (values - s.gram[rows])
         diagonal = s.gram
         size = self.xp.sqrt(self.xp.where(diagonal > 0.0, diagonal, 1.0))
-        self._penalties(diagonal, self._top(lambda u: product(u / size) / size))
+        self._penalties(diagonal, self._top(lambda u: product(u / size) / size, rounds=1))
 
-    def _top(self, product: Any) -> Array:
+    def _top(self, product: Any, rounds: int = TUNING.power_rounds) -> Array:
         """The largest eigenvalue of the correlations, by power iteration."""
         s, xp = self.state, self.xp
         if s.y.shape[0] == 1:
             return 1.0
         u = s.step_vector
         found = u
-        for _ in range(TUNING.power_rounds):
+        for _ in range(rounds):
             u = u / xp.sqrt((u * u).sum())
             found = product(u)
             u, before = found, u

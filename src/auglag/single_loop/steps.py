@@ -37,6 +37,7 @@ class ScaledSteps:
     ) -> None:
         self.xp, self.first, self.shared, self.adapt, self.tiny = xp, rate, list(shared), adapt, tiny
         self.factor = 1.0  #: of the rate, falling
+        self._scales: Array = None  #: those of the present squares, once they are asked for
         self.state = ScaledState(xp.zeros_like(x), xp.zeros_like(x), xp.zeros_like(x[:1]) + rate)
 
     def take(self, x: Array, gradient: Array) -> Array:
@@ -50,6 +51,7 @@ class ScaledSteps:
             square[part] = square[part].mean()
         s.mean = s.mean + (1.0 - TUNING.momentum) * (gradient - s.mean)
         s.squares = s.squares + max(1.0 - TUNING.squares, 1.0 / s.steps) * (square - s.squares)
+        self._scales = None
         return x - (self.matrix() / (1.0 - TUNING.momentum**s.steps)) * s.mean
 
     def _adapt(self, gradient: Array) -> None:
@@ -59,16 +61,18 @@ class ScaledSteps:
         the metric of the steps (a hypergradient as in Baydin et al. 2018, made free of units).
         """
         s, scales = self.state, self.scales()
-        along = (gradient * scales * s.mean).sum()
-        size = self.xp.sqrt((gradient * scales * gradient).sum() * (s.mean * scales * s.mean).sum())
-        cos = along / (size + self.tiny)
+        scaled = gradient * scales
+        size = self.xp.sqrt((scaled @ gradient) * ((s.mean * scales) @ s.mean))
+        cos = (scaled @ s.mean) / (size + self.tiny)
         rate = s.rate * self.xp.exp(TUNING.rate_gain * self.xp.where(self.xp.isfinite(cos), cos, 0.0 * size))
         s.rate = self.xp.clip(rate, self.first / TUNING.rate_range, self.first * TUNING.rate_range)
 
     def scales(self) -> Array:
         """1 / root mean square of every entry of the gradient."""
-        root = self.xp.sqrt(self.state.squares)
-        return 1.0 / (root + (TUNING.least_scale * root.mean() + self.tiny))
+        if self._scales is None:
+            root = self.xp.sqrt(self.state.squares)
+            self._scales = 1.0 / (root + (TUNING.least_scale * root.mean() + self.tiny))
+        return self._scales
 
     def matrix(self) -> Array:
         """The diagonal of A in x - A d, at the present rate."""
@@ -87,10 +91,9 @@ class ScaledSteps:
         return self.factor
 
 
-def averaged(average: Array, x: Array, count: int) -> Array:
-    """The average after iterate number `count` of a round, which is x: about the last tenth of them."""
-    share = min(1.0, TUNING.power / (count + TUNING.power - 1.0))
-    return average + share * (x - average)
+def newest_share(count: int) -> float:
+    """The weight of iterate number `count` of a round in the average, which is over about the last tenth of them."""
+    return min(1.0, TUNING.power / (count + TUNING.power - 1.0))
 
 
 def least_fall(ratio: float) -> float:

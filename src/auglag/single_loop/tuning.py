@@ -67,7 +67,8 @@ class Tuning:
     #: Weight of a new Jacobian in the average, and of its Gram matrix; 1 / (t + 1) where that is more. By trial.
     jacobian_share: float = 0.2
     gram_share: float = 0.1
-    #: Power iterations for the largest eigenvalue at each Jacobian; they go on from the vector of the one before.
+    #: Power iterations for the largest eigenvalue at each Jacobian; they go on from the vector of the one before. (One
+    #: where every product takes two passes over a large Jacobian.)
     power_rounds: int = 3
     #: Share of the constraint error that one step removes: 1 is a Newton step on c.
     kappa: float = 1.0

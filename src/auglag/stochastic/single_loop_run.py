@@ -17,7 +17,7 @@ from auglag.prox import Box, Zero
 from auglag.single_loop.engine import Engine, EngineState
 from auglag.single_loop.multipliers import fitted
 from auglag.single_loop.schedule import Round, batch_rows, first_round, round_of, worth_full_batches
-from auglag.single_loop.steps import ScaledState, ScaledSteps, averaged
+from auglag.single_loop.steps import ScaledState, ScaledSteps, newest_share
 from auglag.stochastic.full_batch import FullBatch
 from auglag.stochastic.limits import Meter
 from auglag.stochastic.nested import Start
@@ -151,7 +151,7 @@ class Sampled:
             if engine.pass_ended:
                 engine.outer(steps.fall())
         state.x = after
-        state.average = averaged(state.average, after, state.done + 1)
+        state.average = state.average + newest_share(state.done + 1) * (after - state.average)
 
     def _calibrate(self, engine: Engine, found: Matrix, matrix: Vector) -> None:
         """The Jacobian of a batch joins the average, and the penalties follow."""
@@ -163,7 +163,7 @@ class Sampled:
             before, now = squares @ state.matrix, squares @ matrix
             usual = (before > 0.0) & (now > 0.0)
             engine.rescale(np.where(usual, now / np.where(usual, before, 1.0), 1.0))
-            state.jacobian = engine.averaged(state.jacobian, found)
+            state.jacobian = state.jacobian + engine.jacobian_share * (found - state.jacobian)
         state.matrix = matrix
         engine.limit(self.steps.longest() * np.abs(state.jacobian).sum(axis=1))
         engine.calibrate((found * matrix) @ found.T)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import final
 
 import numpy as np
 
+from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.algorithm import algencan, formulas
 from auglag.algorithm.lagrangian import AugmentedLagrangian
@@ -51,14 +52,19 @@ from auglag.strategy.state import (
 )
 
 
-def solve(task: Task) -> Result:
+def solve(run: Run) -> Result:
     """From the start to the result, which Ctrl-C at any moment brings about earlier."""
-    run = Run(task, State.at_start(task))
     try:
-        return result_of_run(run.course, partial(_ended, run))
+        return result_of_run(run.course, partial(_kept, run))
     except Exception as error:
         give_best(error, partial(_so_far, run))
         raise
+
+
+def _kept(run: Run, status: Status) -> Result:
+    """The result, which from now on cannot be lost."""
+    run.results.append(_ended(run, status))
+    return run.results[0]
 
 
 def _ended(run: Run, status: Status) -> Result:
@@ -74,7 +80,7 @@ def _ended(run: Run, status: Status) -> Result:
     endless = state.doubts.endless if status is Status.UNBOUNDED else None
     if endless is not None:
         task.judge.replace(state.best, endless)
-    check = task.judge.final(state.best, status)
+    check = task.judge.final(state.best, status, task.meter.used().nfev)
     if status is Status.INFEASIBLE and not task.conflict and not task.judge.trusts(check):
         status = Status.STUCK
     if endless is not None:  # far out a gradient may be small; the objective is known to fall on there
@@ -141,6 +147,9 @@ def _so_far(run: Run) -> Result | None:
 def _result(run: Run, status: Status, check: Certificate, wrong: str = "") -> Result:
     """Everything about the best point, with this certificate."""
     task, state = run.task, run.state
+    fall = abs(state.first_objective - check.objective)
+    if fall > check.objective_size:
+        check = replace(check, objective_size=fall)
     return result_of(
         Ending(
             problem=task.original,
@@ -181,8 +190,9 @@ def _shown_infeasible(task: Task, state: State, status: Status) -> bool:
 
 
 def _known_feasible(task: Task, state: State) -> bool:
-    """Whether the run has seen a point that satisfies the constraints up to tol."""
-    seen = any(it.usable and it.user_violation <= task.tol for it in state.iterations)
+    """Whether the run has seen a point that satisfies the constraints up to tol, also with rows in their own scales."""
+    own = max(task.tol, task.scale_free)
+    seen = any(it.usable and it.user_violation <= task.tol and it.violation <= own for it in state.iterations)
     return seen or state.doubts.feasible is not None
 
 
@@ -205,9 +215,17 @@ class Run:
     task: Task
     state: State
     context: Context | None = None
+    begun: bool = False  #: from now on Ctrl-C leads to a result, and only a second one can stop that
+    results: list[Result] = field(default_factory=list)  #: the first one counts
+
+    @classmethod
+    def of(cls, task: Task) -> Run:
+        """A run that has not begun."""
+        return cls(task, State.at_start(task))
 
     def course(self) -> Status:
         """Begin or resume, then attempt after attempt."""
+        self.begun = True
         task = presolved(self.task)
         if task is not self.task:
             self.task, self.state = task, State.at_start(task)
@@ -232,6 +250,7 @@ class Run:
             if self.starts_solved(task, x):
                 known = task.start.y is not None  # from an earlier run, which has checked its curvature
                 return Status.SOLVED if known else self.minimum(self.on_the_way, Status.SOLVED)
+            save(task, self.state)
         status = self.attempts(self.on_the_way)
         return self.minimum(self.on_the_way, status)
 
@@ -246,6 +265,7 @@ class Run:
         state, given, last = self.state, task.start.y, task.tuning.far_starts
         for trial in range(last + 1):
             state.start_x, state.first_objective = x, objective(task.problem, x)
+            state.first_rows = norm(task.problem.at(x).c)
             scale(task, state, x)
             state.accuracy = task.problem.at(x).accuracy(np.zeros(task.problem.m))
             self.context = context = Context.of(task, state)
@@ -413,7 +433,7 @@ def finished(context: Context, state: State, found: Candidate) -> bool:
     if (
         state.accuracy > 0.0
     ):  # where derivatives have errors, a candidate with a smaller error may have a larger residual
-        best.residual = judge.check(best).residual
+        best.residual = judge.check(best).weighed(context.task.tol)
     target = context.target(state)
     verdict = plan.newton_verdict(found.error, target, newtons.in_vain, context.task.tuning, solved=solved)
     if verdict is None:
@@ -568,7 +588,7 @@ def feasible_point(task: Task, form: StandardForm, state: State, starts: list[Ve
     doubts, tuning = state.doubts, task.tuning
     effort = 0 if doubts.widened else max(tuning.wide_effort, sum(it.inner_iterations for it in state.iterations))
     inner, limit = task.settings.inner, task.budget.inner_limit
-    found = restoration.restore(form, inner, starts, tol, limit, tuning, effort=effort)
+    found = restoration.restore(form, inner, starts, partial(task.judge.excess, tol=tol), limit, tuning, effort=effort)
     doubts.widened |= found.wide
     if found.verdict in ("feasible", "elsewhere"):
         doubts.feasible = found.x
@@ -622,7 +642,7 @@ class Posed:
         form = context.form
         residual, violation = form.user_residual(found.residual, c)
         x = form.user_x(found.x)
-        if form.magnified and found.usable:
+        if found.usable and (form.magnified or context.goal(state) > context.task.tol):
             check = context.task.judge.measure(x, form.user_y(y_hat))
             residual = context.compared(check, found.residual + float(np.linalg.norm(c)))
             violation = math.hypot(check.violation, check.complementarity)
@@ -651,7 +671,7 @@ class Posed:
 
 def watch(context: Context, state: State, y_hat: Vector) -> None:
     """After a row: keep the best point, refine differences, save a checkpoint, print, log, call the callback."""
-    task, form, hooks, last = context.task, context.form, context.task.hooks, state.history.last
+    task, form, last = context.task, context.form, state.history.last
     if last.usable:
         task.judge.offer(state.best, last.residual, form.user_x(state.x), form.user_y(y_hat))
     state.accuracy = accuracy(context, state, y_hat)
@@ -660,12 +680,18 @@ def watch(context: Context, state: State, y_hat: Vector) -> None:
     near |= last.inner_status == InnerStatus.STALLED.name
     state.refined_now = task.judge.refine(state.best, int(near))
     cut_short = last.inner_status in (InnerStatus.BUDGET.name, InnerStatus.INTERRUPTED.name)
-    if hooks.checkpoint is not None and not cut_short:  # such an iteration is done again on resuming
+    if not cut_short:  # such an iteration is done again on resuming
+        save(task, state)
+    following.outer(context, state, y_hat)
+
+
+def save(task: Task, state: State) -> None:
+    """A checkpoint, where one is wanted."""
+    if task.hooks.checkpoint is not None:
         state.counts, state.seconds = task.meter.used(), task.meter.guard.seconds
         state.precision = task.original.workspace.precision
         state.memory.layout = Analyses()  # not saved; reset here too, so that a resumed run gives the same digits
-        hooks.save("minimize", task.fingerprint(), state)
-    following.outer(context, state, y_hat)
+        task.hooks.save("minimize", task.fingerprint(), state)
 
 
 def stop(context: Context, state: State, status: InnerStatus, limit: str = "") -> Status | None:

@@ -95,9 +95,9 @@ def result_of_run(course: Callable[[], Status], finish: Callable[[Status], R]) -
 def give_best(error: Exception, make: Callable[[], Any]) -> None:
     """Hang the result so far on an exception of user code as `best`: what `make` returns, with the status STOPPED.
 
-    None stands for no result. Nothing that goes wrong here may hide the exception.
+    None stands for no result. Nothing that goes wrong here, nor Ctrl-C, may hide the exception, which ends the run.
     """
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception, KeyboardInterrupt):
         result = make()
         if result is not None:
             cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

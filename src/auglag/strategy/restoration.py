@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -21,6 +21,9 @@ from auglag.problems.jacobians import row_norms
 from auglag.problems.standard_form import StandardForm
 from auglag.prox import Zero
 from auglag.strategy.tuning import Tuning
+
+#: x -> how many times its violation is what a solution may have (`certificate.incumbent.Judge.excess`)
+Excess = Callable[[Vector], float]
 
 
 @final
@@ -51,7 +54,7 @@ def restore(
     form: StandardForm,
     inner: InnerSolver | str,
     starts: Sequence[Vector],
-    tol: float,
+    excess: Excess,
     limit: int,
     tuning: Tuning,
     *,
@@ -75,20 +78,20 @@ def restore(
             continue
         stationary &= found.stationary
         best = found if found.violation < best.violation else best
-        if found.violation <= tol:
+        if excess(found.x) <= 1.0:
             return Restoration(found.x, found.violation, "feasible")
-    large = formulas.clearly_violated(best.violation, tol)
+    large = best.violation < np.inf and formulas.clearly_violated(excess(best.x), 1.0)
     if not (stationary and large) or _linearly_reducible(problem, best.x, tuning):
         return Restoration(best.x, best.violation, "unclear")
     best = _in_units(form, inner, best, limit, tuning)
-    if best.violation <= tol:
+    if excess(best.x) <= 1.0:
         return Restoration(best.x, best.violation, "feasible")
     wide = effort > 0 and bool(tuning.wide_spreads) and not _linearly_infeasible(problem)
     if wide:
-        best = _further(form, inner, last, best, tol, effort, tuning)
-        if best.violation <= tol:
+        best = _further(form, inner, last, best, excess, effort, tuning)
+        if excess(best.x) <= 1.0:
             return Restoration(best.x, best.violation, "elsewhere", wide)
-    shown = best.stationary and formulas.clearly_violated(best.violation, tol)
+    shown = best.stationary and formulas.clearly_violated(excess(best.x), 1.0)
     return Restoration(best.x, best.violation, "infeasible" if shown else "unclear", wide)
 
 
@@ -116,7 +119,7 @@ def _further(
     inner: InnerSolver | str,
     x0: Vector,
     best: LeastViolation,
-    tol: float,
+    excess: Excess,
     effort: int,
     tuning: Tuning,
 ) -> LeastViolation:
@@ -130,7 +133,7 @@ def _further(
         if found.violation < best.violation:  # rows were scaled at x, which may be far from here
             best = _in_units(form, inner, _again(form, inner, found, tuning), tuning.start_search, tuning)
             spent += best.iterations
-        if best.violation <= tol or spent >= effort:
+        if excess(best.x) <= 1.0 or spent >= effort:
             break
     return best
 
@@ -165,8 +168,11 @@ def _linearly_infeasible(problem: AbstractProblem) -> bool:
     linear = problem.linear()
     if linear is None or (problem.g is not None and not isinstance(problem.g.domain(), Zero)):
         return False
-    low, high = problem.cl[linear.rows] - linear.constant, problem.cu[linear.rows] - linear.constant
     matrix = sparse.csr_array(linear.matrix)
+    sizes = row_norms(matrix)
+    unit = 1.0 / np.where(sizes > 0.0, sizes, 1.0)  # tolerances of a linear programme are absolute
+    matrix = sparse.csr_array(sparse.diags_array(unit) @ matrix)
+    low, high = (unit * (sides[linear.rows] - linear.constant) for sides in (problem.cl, problem.cu))
     above, below = np.isfinite(high), np.isfinite(low)
     found = linprog(
         np.zeros(problem.n),

@@ -47,21 +47,21 @@ def look(at: Solution, tuning: Tuning) -> Finding:
         return Finding(at.failed, _perturbed(at, tuning), penalty=tuning.departure_penalty)
     if not sides.free.size:
         return Finding(MINIMUM)
-    down, measured = None, False
+    down, certain, measured = None, at.curvature.exact, False
     if at.curvature.exact:
         hessian = at.curvature.hessian(point, at.z, at.y, at.memory)
         if not hessian.finite():
             return Finding(UNCHECKED)
         tangent = Tangent(hessian, jacobian, sides.free, sides.rows, at.memory.layout)
-        positive = complete = tangent.positive(at.flat(tangent, tuning))
+        positive = tangent.positive(at.flat(tangent, tuning))
     else:
         found = probed(at, jacobian, sides, tuning, doubtful=_dependent(jacobian, sides.all_held(), tuning))
         if found.hessian is None:
             return Finding(UNCHECKED)
-        hessian, positive, complete = found.hessian, found.positive, found.complete
+        hessian, positive, certain = found.hessian, found.positive, found.vertex
         down, measured = found.down, found.measured
     if positive:
-        return Finding(MINIMUM if complete and at.curvature.exact else PROBABLE)
+        return Finding(MINIMUM if certain else PROBABLE)
     start = _lower(at, hessian, jacobian, sides, down, tuning)
     if start is not None:
         return Finding(SADDLE, start, at.y, tuning.departure_penalty)

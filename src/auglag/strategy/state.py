@@ -9,6 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
+from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.algorithm import algencan, formulas
 from auglag.algorithm.outer import Algorithm1, Ask
@@ -17,7 +18,7 @@ from auglag.algorithm.status import Status
 from auglag.algorithm.stopping import Stopping
 from auglag.budget import Budget, Meter
 from auglag.certificate import Certificate
-from auglag.certificate.incumbent import Best, Judge
+from auglag.certificate.incumbent import Best, Judge, objective
 from auglag.derivatives.noise import Precision
 from auglag.errors import CheckpointError
 from auglag.inner import LBFGSB, InnerSolver, InnerStatus, QPModel, accelerated, choose
@@ -33,7 +34,7 @@ from auglag.problems.presolved import Presolved
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.strategy import tuning as tunings
 from auglag.strategy.hooks import Hooks
-from auglag.strategy.plan import UNCHECKED, End, Standing, suspicion
+from auglag.strategy.plan import DOUBTFUL, UNCHECKED, End, Standing, suspicion
 from auglag.strategy.restarts import penalty_of
 from auglag.strategy.restoration import Restoration
 from auglag.strategy.settings import Settings
@@ -176,6 +177,7 @@ class State:
     repeats: int = 0  #: of those that began elsewhere, the ones that ended where an earlier one did
     sizes: Vector | None = None  #: of the variables, at x_1 (`units.typical`)
     first_objective: float = math.nan  #: f + g at x_1
+    first_rows: float = 0.0  #: ||c|| at x_1
     accuracy: float = 0.0  #: what errors of the functions beyond double precision make of the residual at x
     precision: Precision | None = None  #: of the functions, as far as it was estimated
     refined_now: bool = False  #: the last iteration raised the accuracy of differences
@@ -278,7 +280,8 @@ class Context:
     def compared(self, check: Certificate, own: float) -> float:
         """What points are compared by, and the stopping test looks at: R in the user's units; or the error in the units
         of the form, `own`, if these are smaller than the user's and it is larger."""
-        return max(check.residual, own) if self.form.magnified else check.residual
+        residual = check.weighed(self.task.tol)
+        return max(residual, own) if self.form.magnified else residual
 
     @property
     def demands(self) -> tuple[float, float]:
@@ -303,7 +306,7 @@ class Context:
         history = state.history
         last = history.last if history.iterations else None
         constrained = task.problem.m > 0
-        violated = constrained and last is not None and self._violated(state, last)
+        violated = constrained and last is not None and not task.meter.guard.fired and self._violated(state, last)
         return Standing(
             constrained=constrained,
             sparse=not self.curvature.dense,
@@ -322,7 +325,7 @@ class Context:
             verdict=between.verdict,
             ended=last.inner_status if last is not None else "",
             beta=last.beta if last is not None else 0.0,
-            violated=violated and not task.meter.guard.fired,
+            violated=violated,
             depth=state.doubts.depth,
             restorations=state.doubts.restorations,
             settled=between.settled,
@@ -338,11 +341,13 @@ class Context:
 
     def _violated(self, state: State, last: Iteration) -> bool:
         """Whether the last point, or the best one where the last is of no use, violates the constraints by much."""
-        violation, problem = last.user_violation, self.task.problem
-        if state.between.verdict is not None and not last.usable and math.isfinite(state.best.residual):
-            c = problem.at(state.best.x).c
-            violation = float(np.linalg.norm(c - np.clip(c, problem.cl, problem.cu)))
-        return bool(formulas.clearly_violated(violation, self.goal(state)))
+        goal, known = self.goal(state), math.isfinite(state.best.residual)
+        times = last.user_violation / goal
+        if state.between.settled not in ("", "bounded", "unbounded"):  # restoration was asked, and may have moved x
+            return True
+        if state.between.verdict in DOUBTFUL and (known or last.usable):
+            times = self.task.judge.excess(self.form.user_x(state.x) if last.usable else state.best.x, goal)
+        return bool(formulas.clearly_violated(times, 1.0))
 
     def stopping(self, standing: Standing, state: State) -> Stopping:
         """The test after every iteration."""
@@ -432,6 +437,18 @@ def _require_size(task: Task, name: str, values: Vector, size: int) -> None:
         )
 
 
+def _require_same_functions(task: Task, saved: State) -> None:
+    """The values at x_1 are those of the run that was saved, but for errors of the functions."""
+    problem, x = task.problem, saved.start_x
+    known, found = (saved.first_objective, saved.first_rows), (objective(problem, x), norm(problem.at(x).c))
+    noise = (0.0, 0.0) if saved.precision is None else (saved.precision.f, norm(saved.precision.c))
+    for what, before, now, error in zip(("fun", "the norm of the constraints"), known, found, noise, strict=True):
+        if not abs(now - before) <= task.tuning.same_values * abs(before) + task.tuning.same_errors * error:
+            raise CheckpointError(
+                f"{task.hooks.resume} belongs to another problem: {what} was {before:.6g} at its start and is {now:.6g}"
+            )
+
+
 def restored(task: Task, saved: State) -> tuple[Context, State]:
     """The context of a state from a checkpoint, with everything in place to go on."""
     n, m = task.problem.n, task.problem.m
@@ -458,6 +475,7 @@ def restored(task: Task, saved: State) -> tuple[Context, State]:
     for name, values, size in own:
         _require_size(task, name, values, size)
     task.original.workspace.precision = saved.precision
+    _require_same_functions(task, saved)
     problem.refine(best.level)
     best.point = problem.at(best.x)
     points = [best.point, problem.at(form.user_x(saved.x))]

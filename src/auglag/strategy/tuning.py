@@ -55,6 +55,12 @@ class Tuning:
 
     # What is said of a run
 
+    #: A variable that went this many times as far as those at the start (or 1) may have gone without end.
+    gone_far: float = 1e8
+    #: A checkpoint belongs to functions whose values at its start are the same but for this part, which sums in another
+    #: order do not reach, and so many times their errors.
+    same_values: float = 1e-6
+    same_errors: float = 10.0
     #: Variables from which on derivatives are advised where a limit ended a run on finite differences: they take n of
     #: every n + 1 calls, so that from ten on nine tenths of the budget went there.
     advise_derivatives: int = 10
@@ -251,19 +257,23 @@ class Tuning:
     rank: float = 1e-8
     #: Singular values are computed of matrices with at most so many entries: a tenth of a second.
     rank_entries: int = 250_000
-    #: A direction is new if more than this part of it is at right angles to all known ones.
-    rank_new: float = 1e-4
+    #: A direction is new if more than this part of it is at right angles to all known ones, and steps have seen it if
+    #: it is more than this part of them: errors of gradients, and curvature that changes along a step, hide less.
+    rank_new: float = 1e-2
     #: Such a point is left by a random displacement with this standard deviation, relative to max(1, |x|): as `STARTS`.
     perturbation: float = 0.1
-    #: Most products with the Hessian, as differences of gradients, where none is given: after a run without steps, or
-    #: while the curvature learnt is not positive; and after one whose steps taught some of it. A Krylov space of 5
-    #: shows an eigenvalue at the wrong end of the spectrum; by trial.
+    #: Most products with the Hessian, as differences of gradients, where none is given: while the curvature learnt is
+    #: not positive; after a run that may have been confined to a subspace; and after any other run. A Krylov space of 5
+    #: shows an eigenvalue at the wrong end of the spectrum, one of 10 all of a small problem; by trial.
     probes: int = 5
+    probes_confined: int = 10
     probes_after_steps: int = 1
     #: The step of such a difference, relative to max(1, |x|): the cube root of the precision, which balances rounding
     #: errors and third derivatives; with values only, the fourth root of it.
     probe_step: float = 6e-6
     probe_step_values: float = 1e-4
+    #: Curvature is clear of what third derivatives make of a step if it is above this multiple of the step times |H|.
+    probe_clear: float = 100.0
     #: Most times that a run leaves a solution for a better one, and the steps that may take in all: those of another
     #: start (`effort_other`).
     departures: int = 3

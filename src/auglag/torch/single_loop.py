@@ -17,7 +17,7 @@ from auglag.algorithm.rules import PenaltyRule
 from auglag.errors import InputError
 from auglag.single_loop.engine import Engine, EngineState
 from auglag.single_loop.multipliers import fitted
-from auglag.single_loop.steps import averaged
+from auglag.single_loop.steps import newest_share
 from auglag.torch.constraints import Layout
 from auglag.torch.distributed import Team
 from auglag.torch.metric import Metric
@@ -124,23 +124,25 @@ class Core:
 
     def stepped(
         self, metric: Metric, w: Tensor | None, c: Tensor | None, found: Tensor | None, rows: Sequence[int]
-    ) -> Tensor:
+    ) -> tuple[Tensor, bool]:
         """The optimiser moved the model with gradients of weights w; c are the values of its batch, at the x before.
 
-        `found` are the new rows of the Jacobian, if any. Returns the x to which the model is to be put.
+        `found` are the new rows of the Jacobian, if any. Returns the x to which the model is to be put, and whether the
+        constraints took part (not before the optimiser's first step).
         """
         state, engine = self.state, self.engine
         x = self.variables.read()
         matrix = metric.matrix() if engine is not None else None
-        if engine is not None and w is not None and c is not None and matrix is not None:
-            fall = metric.fall()
-            engine.used(w.to(self.variables.wide), metric.momentum())
-            if found is not None:
-                self._calibrate(found, rows, matrix / fall, metric.longest())
-            engine.track(c.to(self.variables.wide))
-            lead = engine.lead().to(x.dtype)
-            x = torch.addcmul(x, matrix, lead @ state.jacobian, value=-1.0)
-        return x
+        if engine is None or w is None or c is None or matrix is None:
+            return x, False
+        engine.used(w.to(self.variables.wide), metric.momentum())
+        if found is not None:
+            self._calibrate(found, rows, matrix / metric.fall(), metric.longest())
+        engine.track(c.to(self.variables.wide))
+        if state.jacobian is None:
+            return x, False
+        lead = engine.lead().to(x.dtype)
+        return x.addcmul_(matrix, lead @ state.jacobian, value=-1.0), True
 
     def moved(self, metric: Metric, x: Tensor, *, active: bool) -> None:
         """The model is at x now: values drift along, multipliers follow, and the average takes x in."""
@@ -153,7 +155,7 @@ class Core:
                 engine.outer(fall)
         state.x = x
         state.averaged += 1
-        state.average = averaged(state.average, x, state.averaged)
+        state.average.lerp_(x, newest_share(state.averaged))
 
     def _calibrate(self, found: Tensor, rows: Sequence[int], matrix: Tensor, longest: Any) -> None:
         """New rows of the Jacobian join the average, and the penalties follow."""
@@ -164,21 +166,28 @@ class Core:
             found = torch.nan_to_num(found, 0.0, 0.0, 0.0)
             state.jacobian = found.clone()
         else:
-            squares = state.jacobian * state.jacobian
-            before, now = (squares @ state.matrix).to(wide), (squares @ matrix).to(wide)
-            usual = (before > 0.0) & (now > 0.0)
-            engine.rescale(torch.where(usual, now / torch.where(usual, before, 1.0), 1.0))
+            self._rescale(engine, matrix)
             old = state.jacobian[index]
-            found = torch.where(torch.isfinite(found), found, old)
-            state.jacobian[index] = engine.averaged(old, found)
+            found = torch.where(torch.isfinite(found.sum(1, keepdim=True)), found, old)
+            if self.whole:
+                old.lerp_(found, engine.jacobian_share)
+            else:
+                state.jacobian[index] = torch.lerp(old, found, engine.jacobian_share)
         state.matrix, J = matrix, state.jacobian
         if longest is not None:
-            engine.limit((longest * J.abs().sum(1)).to(wide))
+            engine.limit((longest * torch.linalg.vector_norm(J, 1, dim=1)).to(wide))
         if self.whole:
             engine.calibrate((found @ (matrix * found).mT).to(wide))
         else:
             values = ((found * found) @ matrix).to(wide)
             engine.calibrate_rows(index, values, lambda u: (J @ (matrix * (u.to(matrix.dtype) @ J))).to(wide))
+
+    def _rescale(self, engine: Engine, matrix: Tensor) -> None:
+        """The steps have changed since the last Jacobian: so does the average of its Gram matrix."""
+        J = self.state.jacobian
+        before, now = ((J * J) @ torch.stack([self.state.matrix, matrix], 1)).to(self.variables.wide).unbind(1)
+        usual = (before > 0.0) & (now > 0.0)
+        engine.rescale(torch.where(usual, now / torch.where(usual, before, 1.0), 1.0))
 
     def fitted(self, gradient: Tensor, y: Vector, c: Vector) -> Vector:
         """Multipliers near y that fit the gradient of L there, by the averaged Jacobian; c over all rows."""

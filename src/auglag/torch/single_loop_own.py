@@ -164,12 +164,10 @@ class SingleLoop:
         core, metric, n = self._core, self._metric, self._count
         c = mean_over_processes(self._total / n)
         found = None if self._found is None else mean_over_processes(self._found / n)
-        moved = bool(core.state.x.numel()) and metric.matrix() is not None
-        x = core.stepped(metric, self._w, c, found, self._rows)
+        x, active = core.stepped(metric, self._w, c, found, self._rows)
         functions.variables.write(x)
         if apply_terms(self.optimizer):
             x = functions.variables.read()
-        active = moved and core.state.jacobian is not None
         core.moved(metric, x, active=active)
         if active and core.engine is not None and core.engine.state.steps == core.engine.pass_steps:
             core.check()

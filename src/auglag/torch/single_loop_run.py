@@ -167,7 +167,7 @@ class Sampled:
 
     def _step(self, batch: Any) -> Tensor:
         """One step of the optimiser, with what belongs to it; whether a value was not finite."""
-        core, layout, alone = self.core, self.functions.layout, self.team.alone
+        core, alone = self.core, self.team.alone
         self.before = core.state.x
         self.steps.factor = self.state.round.fall(self.state.done)
         share = 1.0 if alone else self._share(batch)
@@ -184,11 +184,11 @@ class Sampled:
         values = None if c is None else self.team.sum_(share * c.detach().to(self.variables.wide))
         self._count(batch)
         self.variables.write(self.steps.take(core.state.x, gradient))
-        x = core.stepped(self.steps, w, values, found, rows)
+        x, active = core.stepped(self.steps, w, values, found, rows)
         if not self.prox.empty:
             prox_(self.steps, self.prox, x)
         self.variables.write(x)
-        core.moved(self.steps, x, active=layout.m > 0)
+        core.moved(self.steps, x, active=active)
         bad = ~torch.isfinite(gradient).all()
         return bad if values is None else bad | ~torch.isfinite(values).all()
 

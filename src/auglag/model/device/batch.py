@@ -19,7 +19,7 @@ from auglag.algorithm.status import Status
 from auglag.errors import InputError
 from auglag.model.device.linear import Sparse, chosen
 from auglag.model.device.loop import inside
-from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Step, gaps
+from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Right, Step, gaps
 from auglag.model.device.tuning import TUNING
 from auglag.model.structure import Pattern
 
@@ -124,7 +124,7 @@ class Batch:
         jit = program.jit
         self._fresh = jit(jax.vmap(self._begin, in_axes=(*many, None, None, None)), static_argnums=4)
         self._first = jit(jax.vmap(self._before, in_axes=(*many, 0)))
-        self._second = jit(jax.vmap(self._after, in_axes=(*many, 0, 0, 0, 0, 0, 0, 0)))
+        self._second = jit(jax.vmap(self._after, in_axes=(*many, 0, 0, 0, 0, 0, 0)))
         self._refill, self._put = jit(self._refilled), jit(self._written)
         self._accuracy = jit(jax.vmap(self._residual, in_axes=(None, 0, 0, 0)))
         self._store = jit(jax.vmap(self._kept, in_axes=(None, 0, 0)))
@@ -144,34 +144,34 @@ class Batch:
             place = np.where(np.arange(self.slots) < total, place, total)
         done = self._empty(total)
         while True:
-            state, at, values, right, slack, facts = self._first(d, here, state)
-            ended = np.asarray(state.status) != RUNNING
-            new = ended & (place < total)
+            state, at, values, right, facts = self._first(d, here, state)
+            new = (np.asarray(state.status) != RUNNING) & (place < total)
+            taken = np.zeros(self.slots, dtype=bool)
             if new.any():
                 done = self._put(done, jnp.asarray(np.where(new, place, total)), self._store(d, state, facts))
                 place = np.where(new, total, place)
                 count = min(int(new.sum()), total - waiting)
-                if count:
-                    slots = np.flatnonzero(new)[:count]
-                    place[slots] = np.arange(waiting, waiting + count)
-                    waiting += count
-                    taken = np.zeros(self.slots, dtype=bool)
-                    taken[slots] = True
-                    here = par[np.minimum(place, total - 1)]
-                    fresh = self._fresh(d, here, x, y, warm)
-                    state = self._refill(jnp.asarray(taken), fresh, state)
-                    state, at, values, right, slack, facts = self._first(d, here, state)
+                slots = np.flatnonzero(new)[:count]
+                place[slots] = np.arange(waiting, waiting + count)
+                waiting += count
+                taken[slots] = True
             if (place >= total).all():
                 break
             self.solver.factor(values)
-            solution = self.solver.solve(right)
-            accuracy = np.asarray(self._accuracy(d, values, right, solution)[1])
-            running = np.asarray(state.status) == RUNNING
-            if (accuracy[running] > TUNING.batch_accurate).mean() > TUNING.batch_refined:
-                error, _ = self._accuracy(d, values, right, solution)
-                solution = solution + self.solver.solve(error)
-            state = self._second(d, here, state, at, values, right, slack, facts, solution)
+            solution = self._refined(d, values, right.both[:, 0], np.asarray(state.status) == RUNNING)
+            state = self._second(d, here, state, at, values, right, facts, solution)
+            if taken.any():  # they begin with the next round: evaluating all slots again would cost more
+                here = par[np.minimum(place, total - 1)]
+                state = self._refill(jnp.asarray(taken), self._fresh(d, here, x, y, warm), state)
         return done, time.perf_counter() - begun
+
+    def _refined(self, d: dict[str, Any], values: Any, right: Any, running: Any) -> Any:
+        """The solutions of all slots, refined once where too many of them are not accurate."""
+        solution = self.solver.solve(right)
+        error, accuracy = self._accuracy(d, values, right, solution)
+        if (np.asarray(accuracy)[running] > TUNING.batch_accurate).mean() > TUNING.batch_refined:
+            solution = solution + self.solver.solve(error)
+        return solution
 
     def _empty(self, total: int) -> Finished:
         n, m = self.program.n, self.program.m
@@ -229,16 +229,14 @@ class Batch:
             status=jnp.asarray(RUNNING),
         )
 
-    def _before(self, d: Any, par: Any, s: State) -> tuple[State, Local, Any, Any, Any, Any]:
+    def _before(self, d: Any, par: Any, s: State) -> tuple[State, Local, Any, Right, Any]:
         """Move, evaluate, test, lower mu, assemble."""
         t, d = TUNING, {**d, "par": par}
         lower = jnp.maximum(t.least_mu, t.lower_mu * s.mu)  # where only the residual in the user's units is too large
         before = jnp.where(s.extra > 0, lower, s.mu)
         least_mu = jnp.where(s.extra > 0, lower, s.least_mu)
         control = (before, least_mu, s.shift, s.soft_factor)
-        it, at, values, right, slack, numbers = self.program._advance(
-            d, s.it, s.step, s.lengths, self._plain(), control
-        )
+        it, at, values, right, numbers = self.program._advance(d, s.it, s.step, s.lengths, self._plain(), control)
         facts = Facts(*numbers)
         finite = jnp.isfinite(facts.f) & jnp.isfinite(facts.dual) & jnp.isfinite(facts.primal)
         met = (facts.error <= self.scaled_tol) & (facts.violation <= self.tol)
@@ -253,20 +251,20 @@ class Batch:
         theta = jnp.where(fell, jnp.inf, s.theta)
         still = jax.tree_util.tree_map(jnp.zeros_like, s.step)
         s = s._replace(it=it, step=still, mu=facts.mu, least_mu=least_mu, extra=extra, status=status, theta=theta)
-        return s, at, values, right, slack, numbers
+        return s, at, values, right, numbers
 
     def _residual(self, d: Any, values: Any, right: Any, solution: Any) -> tuple[Any, Any]:
         error = right - self.program._product(d, values, solution)
         return error, jnp.max(jnp.abs(error)) / jnp.maximum(jnp.max(jnp.abs(right)), 1e-300)
 
     def _after(
-        self, d: Any, par: Any, s: State, at: Local, values: Any, right: Any, slack: Any, numbers: Any, solution: Any
+        self, d: Any, par: Any, s: State, at: Local, values: Any, right: Right, numbers: Any, solution: Any
     ) -> State:
         """From a solution of the linear system to a step that the filter takes, or a larger shift."""
         t, p, old = TUNING, self.program, Facts(*numbers)
         d, plain = {**d, "par": par}, self._plain()
         control = (s.mu, s.shift, jnp.maximum(t.to_sides, 1.0 - s.mu))
-        step, _, _, found = p._post(d, solution, values, right, slack, s.it, at, plain, control)
+        step, _, _, found = p._post(d, solution, values, right, s.it, at, plain, control)
         new = Step(*found)
         usable = self._usable(d, s, at, values, step, new)
         length, kind = self._search(d, s, step, new, old, plain)
@@ -279,7 +277,7 @@ class Batch:
         phi = jnp.where(remember, jnp.roll(s.phi, 1).at[0].set(old.phi - t.less_value * old.theta), s.phi)
         theta = jnp.where(taken & noise, jnp.inf, theta)
         larger = jnp.maximum(t.first_shift, t.shift_growth * s.shift)
-        smaller = jnp.where(s.shift > t.batch_least_shift, s.shift / t.shift_fall, 0.0)
+        smaller = jnp.where(s.shift > t.standing_shift, s.shift / t.shift_fall, 0.0)
         shift = jnp.where(taken, smaller, jnp.where(running, larger, s.shift))
         rough = new.accuracy > t.inaccurate
         soft = jnp.where(rough, jnp.minimum(t.soft_factor_most, t.soft_growth * s.soft_factor), 1.0)

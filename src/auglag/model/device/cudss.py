@@ -142,9 +142,8 @@ class CuDSS:
             creator="cudssMatrixCreateCsr",
             arguments=(n, n, entries, *pointers, INT32, FLOAT64, SYMMETRIC, UPPER, 0),
         )
-        dense = (n, ctypes.c_int64(1), n, _pointer(self._dense), FLOAT64, 0)
-        self._solution = self._made("cudssMatrix", creator="cudssMatrixCreateDn", arguments=dense)
-        self._right = self._made("cudssMatrix", creator="cudssMatrixCreateDn", arguments=dense)
+        self._spare: dict[tuple[int, ...], Any] = {}
+        self._dense_matrices: dict[int, tuple[ctypes.c_void_p, ctypes.c_void_p]] = {}
         begun = time.perf_counter()
         self._execute(ANALYSIS)
         self.analysis = time.perf_counter() - begun
@@ -155,12 +154,21 @@ class CuDSS:
         self._objects.append((kind, made))
         return made
 
+    def _columns_of(self, count: int) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
+        """(solution, right side) with so many columns, one after the other."""
+        if count not in self._dense_matrices:
+            n = ctypes.c_int64(self._size)
+            dense = (n, ctypes.c_int64(count), n, _pointer(self._dense), FLOAT64, 0)
+            made = [self._made("cudssMatrix", creator="cudssMatrixCreateDn", arguments=dense) for _ in range(2)]
+            self._dense_matrices[count] = (made[0], made[1])
+        return self._dense_matrices[count]
+
     def _configure(self, name: int, value: int) -> None:
         number = ctypes.c_int(value)
         self._library.call("cudssConfigSet", self._config, name, ctypes.byref(number), ctypes.c_size_t(4))
 
-    def _execute(self, phase: int) -> None:
-        parts = (self._config, self._data, self._matrix, self._solution, self._right)
+    def _execute(self, phase: int, columns: int = 1) -> None:
+        parts = (self._config, self._data, self._matrix, *self._columns_of(columns))
         self._library.call("cudssExecute", self._library.handle, phase, *parts)
         self._library.synchronise()
 
@@ -197,10 +205,15 @@ class CuDSS:
     def solve(self, right: Any) -> Any:
         """As in `Sparse`. The solution is written into a new array that nobody else holds yet."""
         right = right.block_until_ready()
-        solution = jnp.zeros_like(right).block_until_ready()
-        self._library.call("cudssMatrixSetValues", self._right, _pointer(right))
-        self._library.call("cudssMatrixSetValues", self._solution, _pointer(solution))
-        self._execute(SOLVE)
+        solution = self._spare.pop(right.shape, None)
+        if solution is None:
+            solution = jnp.zeros_like(right)
+        solution.block_until_ready()
+        columns = 1 if self._batch > 1 or right.ndim == 1 else right.shape[0]
+        for matrix, values in zip(self._columns_of(columns), (solution, right), strict=True):
+            self._library.call("cudssMatrixSetValues", matrix, _pointer(values))
+        self._execute(SOLVE, columns)
+        self._spare[right.shape] = jnp.zeros_like(right)  # for the next call, made meanwhile
         return solution
 
     def close(self) -> None:

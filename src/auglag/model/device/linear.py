@@ -30,7 +30,7 @@ class Sparse(Protocol):
         """Factorise; the numbers of positive and negative eigenvalues, None where the factorisation broke down."""
 
     def solve(self, right: Any) -> Any:
-        """The solution for one right side, without refinement."""
+        """The solution, without refinement, for one right side, or for several that are the rows of an array."""
 
 
 @final
@@ -68,7 +68,7 @@ class Qdldl:
         return int((pivots > 0).sum()), int((pivots < 0).sum())
 
     def solve(self, right: Any) -> Any:
-        return jnp.asarray(self._solver.solve(np.asarray(right)))
+        return _each(self._solver.solve, right)
 
 
 @final
@@ -102,7 +102,12 @@ class SuperLU:
         return int((pivots > 0).sum()), int((pivots < 0).sum())
 
     def solve(self, right: Any) -> Any:
-        return jnp.asarray(self._lu.solve(np.asarray(right)))
+        return _each(self._lu.solve, right)
+
+
+def _each(solve: Any, right: Any) -> Any:
+    right = np.asarray(right)
+    return jnp.asarray(solve(right) if right.ndim == 1 else np.stack([solve(row) for row in right]))
 
 
 def chosen(pattern: Pattern, device: str, name: str | None = None, *, deterministic: bool = False) -> Sparse:

@@ -18,7 +18,7 @@ import numpy as np
 
 from auglag.algorithm.status import Status
 from auglag.model.device.linear import Sparse
-from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Step, gaps, soft_number
+from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Right, Step, gaps, soft_number
 from auglag.model.device.tuning import TUNING
 
 Watch = Callable[[int, Facts], bool]
@@ -79,6 +79,8 @@ class Loop:
         self.tol, self.scaled_tol, self.steps, self.seconds = tol, scaled_tol, steps, seconds
         self.times = Times()
         self.least_mu = scaled_tol / TUNING.last_mu
+        self.never_free, self.free, self.fraction = False, False, TUNING.to_sides
+        self.free_points: list[tuple[float, float]] = []
         self.mu, self.shift, self.last_shift, self.soft_factor = TUNING.first_mu, 0.0, 0.0, 1.0
         self.filter: list[tuple[float, float]] = []
         self.lengths: list[float] = []
@@ -93,6 +95,7 @@ class Loop:
         self.zero = self._still()
         self.count = 0
         self.now: tuple[Iterate, Any] = (self.zero, None)
+        self.best: tuple[Iterate, Any] | None = None  #: of least residual among those that meet the scaled tolerance
 
     def _still(self) -> Iterate:
         size, m = self.program.n + self.program.rows.size, self.program.m
@@ -104,7 +107,7 @@ class Loop:
     def start(self, x: Any, y: Any = None) -> Iterate:
         """The first iterate: inside the sides, with multipliers by least squares unless they are given."""
         t, d, p = TUNING, self.d, self.program
-        warm = y is not None
+        warm = self.never_free = y is not None
         push = t.warm_push if warm else t.push
         x = jnp.asarray(x)
         c = p.values(d, x)[1]
@@ -135,7 +138,7 @@ class Loop:
     def run(self, it: Iterate) -> Ended:
         """Steps until the tolerances are met or there is no step. Ctrl-C ends the run at its last iterate."""
         begun = time.perf_counter()
-        self.count, self.now = 0, (it, None)
+        self.count, self.now, self.best = 0, (it, None), None
         facts: Any
         status = Status.INTERRUPTED
         try:
@@ -144,30 +147,36 @@ class Loop:
             if self.now[1] is None:
                 raise
         self.times.total = time.perf_counter() - begun
-        it, facts = self.now
+        it, facts = self.now if self.best is None else self.best
         return Ended(it, facts, status, self.count, self.times)
 
     def _steps(self, it: Iterate, begun: float) -> Status:
         step, lengths = self.zero, (0.0, 0.0)
         while True:
-            it, at, values, right, slack, facts = self._advance(it, step, lengths)
+            it, at, values, right, facts = self._advance(it, step, lengths)
             self.now = (it, facts)
             step, lengths = self.zero, (0.0, 0.0)
             status = self._verdict(self.count, facts, time.perf_counter() - begun)
             if status is not None:
                 return status
-            if self._outer(facts, it) or self._sharpened(facts):
+            if self._outer(facts, it) or self._sharpened(facts) or self._settled(facts):
                 continue
             self._follow(facts)
             self.count += 1
             try:
-                found = self._search(it, at, values, right, slack, facts)
+                found = self._search(it, at, values, right, facts)
             except _NoStep:
                 found = None
-            if found is not None and not self._jammed(found[1][0], facts):
+            if found is None and self.free:
+                self._fix(facts.mean)
+                continue
+            other = None
+            if found is None or self._jammed(found[1][0], facts):
+                other = self._repaired(it, facts)
+            if other is None and found is not None:
                 step, lengths = found
                 continue
-            other = self._otherwise(it, at, facts)
+            other = other or self._otherwise(it, at, facts)
             if other is None:
                 return Status.INFEASIBLE if self._infeasible(facts) else Status.STUCK
             it = other
@@ -178,8 +187,9 @@ class Loop:
 
     def _advance(self, it: Iterate, step: Iterate, lengths: Any) -> Any:
         begun = time.perf_counter()
-        control = (self.mu, self.least_mu, self.shift, self.soft_factor)
-        *out, facts = self.program.advance(self.d, it, step, lengths, self.elastic, control)
+        least = self.mu if self.free else self.least_mu  # in the free mode the predictor chooses
+        control = np.array([self.mu, least, self.shift, self.soft_factor])
+        *out, facts = self.program.advance(self.d, it, step, np.array(lengths), self.elastic, control)
         numbers = Facts(*np.asarray(facts).tolist())
         self.times.evaluation += time.perf_counter() - begun
         return (*out, numbers)
@@ -194,6 +204,8 @@ class Loop:
         if facts.error <= self.scaled_tol and facts.violation <= self.tol and feasible:
             if self.met_at < 0:
                 self.met_at, self.times.met = count, seconds
+            if self.best is None or facts.residual < self.best[1].residual:
+                self.best = self.now
             if facts.residual <= self.tol:
                 return Status.SOLVED
             slow = self.mu <= t.least_mu and facts.residual > t.extra_leaves * self.last_residual
@@ -202,7 +214,7 @@ class Loop:
             if count - self.met_at >= t.extra_steps or (slow and not again):
                 return Status.SOLVED  # the certificate has the last word
         elif self.met_at >= 0 and count - self.met_at >= t.extra_steps:
-            return Status.STUCK
+            return Status.SOLVED  # at an iterate before this one, see `best`
         if self.hopeless:
             return Status.INFEASIBLE
         if count >= self.steps:
@@ -219,29 +231,34 @@ class Loop:
         return may and len(self.lengths) == t.jammed_steps and max(self.lengths) < t.jammed_length
 
     def _otherwise(self, it: Iterate, at: Local, facts: Facts) -> Iterate | None:
-        """An iterate to go on from where there is no step: less violated, or of the elastic form; None if none."""
+        """An iterate to go on from where there is neither step nor restoration: of the elastic form; None if none."""
         if self.is_elastic:
             return it if self._harder() else None
-        if facts.violation > self.scaled_tol and self.repairs < TUNING.repairs:
-            repaired = self._restored(it, facts)
-            if repaired is not None:
-                return repaired
         return self.entered if self._enter(it, at, facts) else None
 
-    def _restored(self, it: Iterate, facts: Facts) -> Iterate | None:
+    def _repaired(self, it: Iterate, facts: Facts) -> Iterate | None:
         """A point that is less violated and acceptable to the filter; None if there seems to be none."""
-        t, p, d = TUNING, self.program, self.d
+        if self.is_elastic or facts.violation <= self.scaled_tol or self.repairs >= TUNING.repairs:
+            return None
+        self.lengths, kept = [], self.filter
         self.repairs += 1
+        repaired = self._restored(it, facts)
+        if repaired is None:
+            self.filter = kept
+        return repaired
+
+    def _restored(self, it: Iterate, facts: Facts) -> Iterate | None:
+        t, p, d = TUNING, self.program, self.d
         self._remember(facts)
         ref, first, mu = it.w, facts.theta, max(self.mu, facts.primal)
         near, rho = math.sqrt(mu), t.repair_weight / max(facts.primal, t.elastic_ends)
         for count in range(t.repair_steps):
             control = (mu, near, rho)
-            at, values, right, slack, numbers = p.repair(d, it, ref, control)
+            at, values, right, numbers = p.repair(d, it, ref, control)
             merit, _, most = np.asarray(numbers).tolist()
             if self._factor(values) is None:
                 return None
-            step, numbers = p.repair_step(d, self._solve(right), slack, it, at, control)
+            step, numbers = p.repair_step(d, self._solve(right.both[0]), right.slack[0], it, at, control)
             length, dual, slope, move = np.asarray(numbers).tolist()
             if not (math.isfinite(slope) and move > t.tiny):
                 return None
@@ -289,6 +306,27 @@ class Loop:
             self.largest_theta = t.largest_violation * max(1.0, facts.theta)
             self.small_theta = t.small_violation * max(1.0, facts.theta)
 
+    def _settled(self, facts: Facts) -> bool:
+        """Choose the mode; True where it is now the fixed one, with another mu."""
+        if self.never_free or self.is_elastic or self.met_at >= 0:
+            return self.free and self._fix(facts.mean)
+        margin, least = TUNING.less_violation, self.scaled_tol
+        less = margin * min(1.0, facts.error)
+        progress = all(
+            facts.primal <= max(least, (1.0 - margin) * rows) or facts.value <= value - less * abs(value)
+            for value, rows in self.free_points
+        )
+        if not progress:
+            return self.free and self._fix(TUNING.fixed_mu * facts.mean)
+        self.free = True
+        self.free_points.append((facts.value, facts.primal))
+        return False
+
+    def _fix(self, mu: float) -> bool:
+        """Solve a barrier problem for a given mu next."""
+        self.free, self.mu, self.filter = False, max(self.least_mu, mu), []
+        return True
+
     # -------------------------------------------------------------------------------------------------- Newton's step
 
     def _factor(self, values: Any) -> tuple[int, int] | None:
@@ -305,43 +343,62 @@ class Loop:
         self.times.solves += 1
         return solution
 
-    def _post(self, solution: Any, values: Any, right: Any, slack: Any, it: Iterate, at: Local, shift: float) -> Any:
-        control = (self.mu, shift, max(TUNING.to_sides, 1.0 - self.mu))
-        out = self.program.post(self.d, solution, values, right, slack, it, at, self.elastic, control)
+    def _post(self, solution: Any, values: Any, right: Right, it: Iterate, at: Local, shift: float) -> Any:
+        control = np.array([self.mu, shift, self.fraction])  # one array: numbers would travel one by one
+        out = self.program.post(self.d, solution, values, right, it, at, self.elastic, control)
         return (*out[:3], Step(*np.asarray(out[3]).tolist()))
 
-    def _refined(self, values: Any, right: Any, slack: Any, it: Iterate, at: Local, shift: float) -> Any:
+    def _predicted(self, values: Any, right: Right, it: Iterate, at: Local, shift: float, facts: Facts) -> Any:
+        """For the mu that the predictor allows: (first solution, right side, what `_post` makes of them)."""
+        t = TUNING
+        least = max(self.least_mu, min(facts.mean, t.free_guard * facts.primal))
+        control = np.array([shift, max(facts.mean, t.least_mu), least, self.fraction])
+        both = self._solve(right.both)
+        solution, right, out = self.program.predicted(self.d, both, values, right, it, at, self.elastic, control)
+        made = (*out[:3], Step(*np.asarray(out[3]).tolist()))
+        self.mu, self.filter = made[3].mu, []
+        return solution, right, made
+
+    def _refined(self, values: Any, right: Right, it: Iterate, at: Local, shift: float, facts: Facts) -> Any:
         """The step for a right side after iterative refinement: (step, rows, facts of the step)."""
         t = TUNING
-        solution = self._solve(right)
+        self.fraction = max(t.to_sides, 1.0 - (facts.error if self.free else self.mu))
+        if self.free:
+            solution, right, made = self._predicted(values, right, it, at, shift, facts)
+        else:
+            solution = self._solve(right.both[0])
+            made = self._post(solution, values, right, it, at, shift)
         best: Any = None
-        for _ in range(t.refinements + 1):
-            step, error, rows, facts = self._post(solution, values, right, slack, it, at, shift)
-            accuracy = facts.accuracy if math.isfinite(facts.accuracy) else math.inf
+        for count in range(t.refinements + 1):
+            if count:
+                made = self._post(solution, values, right, it, at, shift)
+            step, error, rows, new = made
+            accuracy = new.accuracy if math.isfinite(new.accuracy) else math.inf
             before = best[2].accuracy if best is not None else math.inf
             if best is None or accuracy < before:
-                best = (step, rows, facts)
+                best = (step, rows, new)
             if accuracy <= t.accurate or accuracy > t.refinement_leaves * before or accuracy == math.inf:
                 break
             solution = solution + self._solve(error)
         return best
 
-    def _newton(self, it: Iterate, at: Local, values: Any, right: Any, slack: Any) -> Any:
+    def _newton(self, it: Iterate, at: Local, values: Any, right: Right, facts: Facts) -> Any:
         """Factorise, with shifts until the inertia is that of a minimum: (step, rows, facts, values, shift)."""
         t, p = TUNING, self.program
-        shift, soft, factor = 0.0, soft_number(self.mu) * self.soft_factor, self.soft_factor
+        shift, soft, factor = self.shift, soft_number(self.mu) * self.soft_factor, self.soft_factor
         softened = 0
         while True:
             inertia = self._factor(values)
             if inertia == (p.n, p.m):
-                step, rows, facts = self._refined(values, right, slack, it, at, shift)
-                bad = not facts.accuracy <= t.inaccurate
+                step, rows, new = self._refined(values, right, it, at, shift, facts)
+                bad = not new.accuracy <= t.inaccurate
                 self.soft_factor = (
                     min(t.soft_factor_most, factor * t.soft_growth) if bad else max(1.0, factor / t.soft_fall)
                 )
-                if facts.accuracy <= t.usable:
+                if new.accuracy <= t.usable:
                     self.last_shift = shift or self.last_shift
-                    return step, rows, facts, values, shift
+                    self.shift = shift / t.shift_fall if shift > t.standing_shift else 0.0
+                    return step, rows, new, values, shift
                 if softened < 3:
                     softened += 1
                     soft *= t.soft_growth
@@ -355,17 +412,19 @@ class Loop:
                 raise _NoStep
             values = p.assemble(self.d, at, shift, soft, self.elastic)
             rows = at.c + self.elastic.on * it.r
-            right, slack = p.right(self.d, it, at, rows, self.mu, shift, self.elastic)
+            right = p.right(self.d, it, at, rows, self.mu, shift, self.elastic)
 
     # -------------------------------------------------------------------------------------------------- the search
 
     def _search(
-        self, it: Iterate, at: Local, values: Any, right: Any, slack: Any, facts: Facts
+        self, it: Iterate, at: Local, values: Any, right: Right, facts: Facts
     ) -> tuple[Iterate, tuple[float, float]] | None:
         """A step and its lengths that the filter takes; None if there is none."""
         t = TUNING
-        step, rows, new, values, shift = self._newton(it, at, values, right, slack)
-        note = f"shift {shift:.0e} accuracy {new.accuracy:.0e}"
+        step, rows, new, values, shift = self._newton(it, at, values, right, facts)
+        if self.mu != facts.mu:
+            facts = facts._replace(phi=facts.value + self.mu / facts.mu * (facts.phi - facts.value), mu=self.mu)
+        note = f"{'free' if self.free else 'fixed'} mu {self.mu:.0e} shift {shift:.0e} accuracy {new.accuracy:.0e}"
         length = new.longest
         kind = "tiny" if new.move < t.tiny else self._accepts(facts, new.phi, new.theta, new.slope, length)
         if not kind and new.theta >= facts.theta:
@@ -412,8 +471,8 @@ class Loop:
         total, theta, length = at.c + self.elastic.on * it.r, new.theta, new.longest
         for _ in range(t.corrections):
             total = length * total + rows
-            right, slack = p.right(self.d, it, at, total, self.mu, shift, self.elastic)
-            step, _, rows, found = self._post(self._solve(right), values, right, slack, it, at, shift)
+            right = p.right(self.d, it, at, total, self.mu, shift, self.elastic)
+            step, _, rows, found = self._post(self._solve(right.both[0]), values, right, it, at, shift)
             self.times.corrections += 1
             kind = self._accepts(facts, found.phi, found.theta, new.slope, found.longest)
             if kind:
@@ -448,7 +507,7 @@ class Loop:
     def _restart(self) -> None:
         self.filter, self.largest_theta, self.small_theta = [], math.inf, math.inf
         self.lengths = []
-        self.last_shift, self.soft_factor = 0.0, 1.0
+        self.shift, self.last_shift, self.soft_factor = 0.0, 0.0, 1.0
 
     def _outer(self, facts: Facts, it: Iterate) -> bool:
         """Lines 4 to 6 of Algorithm 1 where a barrier problem of the elastic form is solved; True if it changed."""

@@ -74,6 +74,21 @@ class Facts(NamedTuple):
     error: float  #: of the problem itself, mu = 0
     residual: float  #: 2-norms in the user's units: stationarity + |(violation, complementarity)|
     barrier_error: float  #: of the barrier problem of the mu given
+    value: float  #: phi for mu = 0
+    mean: float  #: of gaps times multipliers
+
+
+class Right(NamedTuple):
+    """A right side of Newton's equations. It is affine in mu, and comes with its slope as a second row."""
+
+    mu: Any
+    both: Any
+    slack: Any  #: the slacks' part, which was eliminated
+
+    def made_for(self, mu: Any) -> Right:
+        """The same for another mu."""
+        change = jnp.array([[mu - self.mu], [0.0]])
+        return Right(mu, self.both + change * self.both[1], self.slack + change * self.slack[1])
 
 
 class Step(NamedTuple):
@@ -86,6 +101,7 @@ class Step(NamedTuple):
     theta: float
     move: float  #: largest relative change
     accuracy: float  #: residual of the linear system, relative to the right side
+    mu: float  #: that it was made for
 
 
 @final
@@ -118,6 +134,7 @@ class Program:
         jit = self.jit = compiler(device, deterministic=deterministic)
         self.advance, self.assemble, self.right = jit(self._advance), jit(self._assemble), jit(self._right)
         self.post, self.trial, self.values = jit(self._post), jit(self._trial), jit(self._values)
+        self.predicted = jit(self._predicted)
         self.least_squares = jit(self._least_squares)
         self._first = jit(structure.differentiate) if deterministic else structure.first
         self.repair, self.repair_step = jit(self._repair), jit(self._repair_step)
@@ -209,17 +226,17 @@ class Program:
         low, high, p, q = gaps(d, w)
         return jnp.where(high, mu / q, 0.0) - jnp.where(low, mu / p, 0.0) + mu * d["damping"]
 
-    def _right(
-        self, d: Any, it: Iterate, at: Local, rows: Any, mu: Any, shift: Any, elastic: Elastic
-    ) -> tuple[Any, Any]:
-        """The right side of Newton's equations for the residual `rows` of the rows, and the slacks' part."""
-        n, central = self.n, self._central(d, it.w, mu)
-        central = central + at.gradient
-        first = -(self._transposed(d, at.jac, it.y) + central[:n]) * d["free"]
-        slack = it.y[d["rows"]] - central[n:]
+    def _right(self, d: Any, it: Iterate, at: Local, rows: Any, mu: Any, shift: Any, elastic: Elastic) -> Right:
+        """The right side of Newton's equations for the residual `rows` of the rows."""
+        n, weights = self.n, self._slack_weights(at, shift)
+        push = -self._central(d, it.w, 1.0)
+        first = -(self._transposed(d, at.jac, it.y) + at.gradient[:n] - mu * push[:n]) * d["free"]
+        slack = it.y[d["rows"]] - at.gradient[n:] + mu * push[n:]
         second = -rows + elastic.on * (it.r + (it.y - elastic.yk) / elastic.rho)
-        second = second.at[d["rows"]].add(slack / self._slack_weights(at, shift))
-        return jnp.concatenate([first, second]), slack
+        second = second.at[d["rows"]].add(slack / weights)
+        slope = jnp.zeros(self.m).at[d["rows"]].add(push[n:] / weights)
+        both = (jnp.concatenate([first, second]), jnp.concatenate([push[:n] * d["free"], slope]))
+        return Right(mu, jnp.stack(both), jnp.stack([slack, push[n:]]))
 
     def _least_squares(self, d: Any, it: Iterate) -> tuple[Any, Any]:
         """Matrix and right side for multipliers by least squares at an iterate."""
@@ -235,16 +252,16 @@ class Program:
 
     def _advance(
         self, d: Any, it: Iterate, step: Iterate, lengths: Any, elastic: Elastic, control: Any
-    ) -> tuple[Iterate, Local, Any, Any, Any, Any]:
-        """Move, evaluate, lower mu, assemble: (iterate, derivatives, matrix, right side, slacks' part, facts)."""
+    ) -> tuple[Iterate, Local, Any, Right, Any]:
+        """Move, evaluate, lower mu, assemble: (iterate, derivatives, matrix, right side, facts)."""
         mu, least_mu, shift, soft_factor = control
         it = self._moved(d, it, step, lengths, mu)
         f, at = self._slopes(d, it)
         facts, mu = self._facts(d, it, at, f, mu, least_mu, elastic)
         soft = soft_factor * soft_of(mu)
         values = self._assemble(d, at, shift, soft, elastic)
-        right, slack = self._right(d, it, at, at.c + elastic.on * it.r, mu, shift, elastic)
-        return it, at, values, right, slack, facts
+        right = self._right(d, it, at, at.c + elastic.on * it.r, mu, shift, elastic)
+        return it, at, values, right, facts
 
     def _moved(self, d: Any, it: Iterate, step: Iterate, lengths: Any, mu: Any) -> Iterate:
         primal, dual = lengths
@@ -297,6 +314,8 @@ class Program:
             violation=largest(violation),
             theta=jnp.sum(jnp.abs(rows)),
             phi=self._barrier(d, it.w, f, mu, it.r, elastic),
+            value=self._barrier(d, it.w, f, 0.0, it.r, elastic),
+            mean=(jnp.sum(below) + jnp.sum(above)) / count,
             elastic=largest(it.r),
             mu=mu,
             error=error(0.0),
@@ -313,25 +332,14 @@ class Program:
         return jnp.linalg.norm(jnp.where(has, jnp.minimum(size, gap), 0.0))
 
     def _post(
-        self,
-        d: Any,
-        solution: Any,
-        values: Any,
-        right: Any,
-        slack: Any,
-        it: Iterate,
-        at: Local,
-        elastic: Elastic,
-        control: Any,
+        self, d: Any, solution: Any, values: Any, right: Right, it: Iterate, at: Local, elastic: Elastic, control: Any
     ) -> tuple[Iterate, Any, Any, Any]:
         """From a solution of the linear system: the step, its residual, the rows at its longest length, and `Step`."""
         n, (mu, shift, fraction) = self.n, control
-        error = right - self._product(d, values, solution)
-        dx, dy = solution[:n] * d["free"], solution[n:]
-        dw = jnp.concatenate([dx, (dy[d["rows"]] + slack) / self._slack_weights(at, shift)])
+        error = right.both[0] - self._product(d, values, solution)
+        dw, dz, du = self._completed(d, solution, right.slack[0], it, at, mu, shift)
         low, high, p, q = gaps(d, it.w)
-        dz = jnp.where(low, mu / p - it.z - it.z / p * dw, 0.0)
-        du = jnp.where(high, mu / q - it.u + it.u / q * dw, 0.0)
+        dy = solution[n:]
         dr = -elastic.on * (it.r + (it.y - elastic.yk + dy) / elastic.rho)
         step = Iterate(dw, dy, dz, du, dr)
         longest = jnp.minimum(reach(p, dw, low, fraction), reach(q, -dw, high, fraction))
@@ -341,9 +349,43 @@ class Program:
         )
         phi, theta, rows = self._trial(d, it, step, longest, mu, elastic)
         move = largest(dw / jnp.maximum(1.0, jnp.abs(it.w)))
-        accuracy = largest(error) / jnp.maximum(largest(right), 1e-300)
-        facts = Step(longest, dual, slope, phi, theta, move, accuracy)
+        accuracy = largest(error) / jnp.maximum(largest(right.both[0]), 1e-300)
+        facts = Step(longest, dual, slope, phi, theta, move, accuracy, mu)
         return step, error, rows, jnp.stack([jnp.asarray(v, jnp.float64) for v in facts])
+
+    def _completed(
+        self, d: Any, solution: Any, slack: Any, it: Iterate, at: Local, mu: Any, shift: Any
+    ) -> tuple[Any, Any, Any]:
+        """The steps of w and of both multipliers of sides that belong to a solution of the linear system."""
+        n = self.n
+        dx, dy = solution[:n] * d["free"], solution[n:]
+        dw = jnp.concatenate([dx, (dy[d["rows"]] + slack) / self._slack_weights(at, shift)])
+        low, high, p, q = gaps(d, it.w)
+        dz = jnp.where(low, mu / p - it.z - it.z / p * dw, 0.0)
+        du = jnp.where(high, mu / q - it.u + it.u / q * dw, 0.0)
+        return dw, dz, du
+
+    def _predicted(
+        self, d: Any, solutions: Any, values: Any, right: Right, it: Iterate, at: Local, elastic: Elastic, control: Any
+    ) -> tuple[Any, Right, tuple[Iterate, Any, Any, Any]]:
+        """Choose mu by Mehrotra's predictor: the solution and right side for it, and what `_post` makes of them.
+
+        `solutions` are those for both rows of the right side: every mu's solution is a combination of the two, so that
+        the choice costs neither another solve nor another call.
+        """
+        t, (shift, mean, least, fraction) = TUNING, control
+        affine = solutions[0] - right.mu * solutions[1]
+        dw, dz, du = self._completed(d, affine, right.made_for(0.0).slack[0], it, at, 0.0, shift)
+        low, high, p, q = gaps(d, it.w)
+        a = jnp.minimum(reach(p, dw, low, 1.0), reach(q, -dw, high, 1.0))
+        b = jnp.minimum(reach(it.z, dz, low, 1.0), reach(it.u, du, high, 1.0))
+        below = jnp.where(low, (p + a * dw) * (it.z + b * dz), 0.0)
+        above = jnp.where(high, (q - a * dw) * (it.u + b * du), 0.0)
+        ratio = (jnp.sum(below) + jnp.sum(above)) / jnp.maximum(d["sides"], 1.0) / mean
+        mu = jnp.maximum(jnp.clip(ratio**3, t.least_centring, 1.0) * mean, least)
+        right = right.made_for(mu)
+        solution = affine + mu * solutions[1]
+        return solution, right, self._post(d, solution, values, right, it, at, elastic, (mu, shift, fraction))
 
     def _product(self, d: Any, values: Any, v: Any) -> Any:
         """The symmetric matrix times a vector."""
@@ -361,8 +403,8 @@ class Program:
 
     # ------------------------------------------------------------------------------------- restoration
 
-    def _repair(self, d: Any, it: Iterate, ref: Any, control: Any) -> tuple[Local, Any, Any, Any, Any]:
-        """Matrix and right side of a Gauss-Newton step on `_merit`: (derivatives, matrix, right, slacks' part, facts).
+    def _repair(self, d: Any, it: Iterate, ref: Any, control: Any) -> tuple[Local, Any, Right, Any]:
+        """Matrix and right side of a Gauss-Newton step on `_merit`: (derivatives, matrix, right side, facts).
 
         A step of the elastic form without the objective: yk = 0, and rows linear. The matrix is quasi-definite anyway.
         """
@@ -373,9 +415,9 @@ class Program:
         plain = Elastic(jnp.zeros(()), jnp.zeros(self.m), jnp.ones(()))
         values = self._assemble(d, at, 0.0, 1.0 / rho, plain)
         still = it._replace(y=jnp.zeros(self.m))
-        right, slack = self._right(d, still, at, at.c, mu, 0.0, plain)
+        right = self._right(d, still, at, at.c, mu, 0.0, plain)
         merit = self._merit(d, it.w, at.c, ref, control)
-        return at, values, right, slack, jnp.stack([merit, jnp.sum(jnp.abs(at.c)), largest(at.c)])
+        return at, values, right, jnp.stack([merit, jnp.sum(jnp.abs(at.c)), largest(at.c)])
 
     def _merit(self, d: Any, w: Any, rows: Any, ref: Any, control: Any) -> Any:
         """rho/2 |c - s|^2, the barrier, and the distance to the reference."""
@@ -388,12 +430,9 @@ class Program:
         self, d: Any, solution: Any, slack: Any, it: Iterate, at: Local, control: Any
     ) -> tuple[Iterate, Any]:
         """The step, and (longest primal, longest dual, slope of the merit, largest move)."""
-        n, (mu, _, rho) = self.n, control
-        dx, y = solution[:n] * d["free"], solution[n:]
-        dw = jnp.concatenate([dx, (y[d["rows"]] + slack) / self._slack_weights(at, 0.0)])
+        y, (mu, _, rho) = solution[self.n :], control
+        dw, dz, du = self._completed(d, solution, slack, it, at, mu, 0.0)
         low, high, p, q = gaps(d, it.w)
-        dz = jnp.where(low, mu / p - it.z - it.z / p * dw, 0.0)
-        du = jnp.where(high, mu / q - it.u + it.u / q * dw, 0.0)
         fraction = TUNING.to_sides
         longest = jnp.minimum(reach(p, dw, low, fraction), reach(q, -dw, high, fraction))
         dual = jnp.minimum(reach(it.z, dz, low, fraction), reach(it.u, du, high, fraction))

@@ -44,6 +44,13 @@ class Tuning:
     #: `lower_mu` with every step, down to `least_mu`. By trial.
     lower_mu: float = 0.1
     least_mu: float = 1e-14
+    #: Free mode: every step has its own mu, by Mehrotra's predictor: (mean after it / mean)^3 of the mean of gaps times
+    #: multipliers, at least `least_centring` of it, and at least `free_guard` times the violation, so that it does not
+    #: run ahead of it. Where a step makes no progress, barrier problems are solved as above, from `fixed_mu` times the
+    #: mean (Nocedal, Waechter and Waltz 2009, "Adaptive barrier update strategies", section 4). As in `interior.large`.
+    least_centring: float = 1e-6
+    free_guard: float = 1e-3
+    fixed_mu: float = 0.8
     #: Steps go at least this part of the way to the sides, 1 - mu of it for smaller mu (WB (8): tau_min).
     to_sides: float = 0.99
     #: Residuals are scaled down where multipliers are larger than this on average (WB (6): s_max).
@@ -71,7 +78,7 @@ class Tuning:
     soft_factor_most: float = 1e4
     #: Refinement of a solution ends at `accurate`, or where a round leaves more than `refinement_leaves` of the error;
     #: most rounds `refinements`. A step is taken with an error of `usable` (relative, max norm). By trial.
-    accurate: float = 1e-9
+    accurate: float = 1e-7
     inaccurate: float = 1e-6
     usable: float = 1e-4
     refinement_leaves: float = 0.5
@@ -86,6 +93,9 @@ class Tuning:
     shift_fall: float = 3.0
     least_shift: float = 1e-20
     largest_shift: float = 1e20
+    #: A step after one with a larger shift than this begins with the part of it that `shift_fall` leaves, instead of
+    #: with none: flat directions stay flat, and the factorisation that finds them out is saved. By trial.
+    standing_shift: float = 1e-8
 
     # The filter and the line search
 
@@ -165,8 +175,7 @@ class Tuning:
     #: Solutions are refined once where more than `batch_refined` of the slots have errors above `batch_accurate`.
     batch_accurate: float = 1e-8
     batch_refined: float = 0.02
-    #: Shifts below the first are dropped; one above the second ends a slot, and its problem is solved alone. By trial.
-    batch_least_shift: float = 1e-8
+    #: A shift above this ends a slot, and its problem is solved alone. By trial.
     batch_largest_shift: float = 1e6
     #: Least curvature along a step, relative to its square (Chiang and Zavala 2016; IPOPT's neg_curv_test_tol).
     curvature_along_step: float = 1e-12

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
-import numpy as np
-
 from auglag._typing import Vector
 from auglag.problems.nl.header import Header
 
@@ -48,8 +46,7 @@ def text(header: Header, solution: Solution) -> str:
     lines += [repr(value) for value in solution.x.tolist()]
     lines.append(f"objno {solution.objective} {solution.code}")
     for name, values in solution.suffixes.items():
-        where = np.flatnonzero(values)
-        lines.append(f"suffix {REAL_ON_VARIABLES} {where.size} {len(name) + 1} 0 0")
+        lines.append(f"suffix {REAL_ON_VARIABLES} {values.size} {len(name) + 1} 0 0")
         lines.append(name)
-        lines += [f"{j} {values[j].item()!r}" for j in where.tolist()]
+        lines += [f"{j} {value!r}" for j, value in enumerate(values.tolist())]
     return "\n".join(lines) + "\n"

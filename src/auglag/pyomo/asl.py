@@ -1,31 +1,19 @@
-"""auglag as a solver of Pyomo: after `import auglag.pyomo`, `SolverFactory("auglag")` runs it in this Python.
-
-    import pyomo.environ as pyo
-    import auglag.pyomo
-
-    results = pyo.SolverFactory("auglag").solve(model, tee=True, options={"tol": 1e-7})
-
-Duals come through `model.dual = pyo.Suffix(direction=pyo.Suffix.IMPORT)` in Pyomo's sign, multipliers of bounds through
-the suffixes auglag_zL_out and auglag_zU_out (or ipopt_zL_out and ipopt_zU_out). Without this module,
-`SolverFactory("asl:auglag")` does the same with the `auglag` that is on the path.
-"""
+"""Pyomo's interface to AMPL solvers: a `.nl` file, another Python, a `.sol` file."""
 
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any, final
 
-from auglag.errors import InputError
-
-try:
-    from pyomo.opt import SolverFactory, SolverStatus, TerminationCondition
-    from pyomo.solvers.plugins.solvers.ASL import ASL
-except ImportError as error:  # pragma: no cover - seen only without the extra
-    raise ImportError(f"auglag.pyomo needs {error.name}: pip install 'auglag[pyomo]'") from None
+from pyomo.opt import SolverFactory, SolverStatus, TerminationCondition
+from pyomo.solvers.plugins.solvers.ASL import ASL
 
 from auglag._version import __version__
 from auglag.algorithm.status import Status
 from auglag.ampl import CODES
+from auglag.ampl.options import passed_over
+from auglag.errors import InputError
 
 #: What Pyomo's reader of `.sol` files cannot tell from the range of a code alone.
 _CONDITIONS = {
@@ -70,6 +58,8 @@ class AuglagSolver(ASL):
             if not self._timelimit > 0:
                 raise InputError(f"timelimit must be positive, got {self._timelimit!r}")
             command.cmd.append(f"max_seconds={self._timelimit}")
+        if warning := passed_over(command.cmd[command.cmd.index("-AMPL") + 1 :]):
+            warnings.warn(warning, stacklevel=2)
         return command
 
     def _execute_command(self, command: Any) -> Any:

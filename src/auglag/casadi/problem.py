@@ -1,64 +1,49 @@
-"""auglag for CasADi: `auglag.casadi.solve({"x": x, "f": f, "g": g, "p": p}, x0=..., lbg=..., ubg=...)`.
-
-Arguments and outputs are those of a CasADi `nlpsol`: DM columns, L = f + lam_g'g + lam_x'x. Gradient, Jacobian and the
-Hessian of the Lagrangian are CasADi's, exact and sparse.
-"""
+"""An NLP of CasADi as a problem of auglag."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, final
 
+import casadi
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.errors import InputError
-from auglag.minimize import minimize
 from auglag.problems.base import AbstractProblem, Group, LinearRows
-from auglag.result import Result
-
-try:
-    import casadi
-except ImportError as error:  # pragma: no cover - seen only without the extra
-    raise ImportError(f"auglag.casadi needs {error.name}: pip install 'auglag[casadi]'") from None
+from auglag.sensitivity import Parts
 
 
-def solve(
-    nlp: Mapping[str, Any],
-    *,
-    x0: Any = 0.0,
-    p: Any = 0.0,
-    lbx: Any = -np.inf,
-    ubx: Any = np.inf,
-    lbg: Any = -np.inf,
-    ubg: Any = np.inf,
-    lam_g0: Any = None,
-    **options: Any,
-) -> dict[str, Any]:
-    """Minimise nlp["f"] over nlp["x"] subject to lbx <= x <= ubx and lbg <= nlp["g"] <= ubg, for parameters p.
+@final
+class Compiled:
+    """The functions of an NLP and their derivatives, made once for all starts, bounds and parameters."""
 
-    `nlp` is CasADi's dictionary with SX or MX expressions (without "g" or "p" too). Numbers are spread over vectors.
-    `options` are keywords of `auglag.minimize`: tol, variant, inner, budget, ...; `lam_g0` starts from multipliers.
+    def __init__(self, nlp: Mapping[str, Any]) -> None:
+        x, parameters, f, g = _parts(nlp)
+        self.n, self.m, self.parameters = x.numel(), g.numel(), parameters.numel()
+        self.linear = _linear(x, parameters, g)
+        y = type(x).sym("y", self.m)
+        lagrangian = f + casadi.dot(y, g)
+        jac, hessian = casadi.jacobian(g, x), casadi.hessian(lagrangian, x)[0]
+        self.values = _Evaluated("values", [x, parameters], [f, g])
+        self.gradient = _Evaluated("gradient", [x, parameters], [casadi.densify(casadi.gradient(f, x))])
+        self.jacobian = _Evaluated("jacobian", [x, parameters], [jac])
+        self.hessian = _Evaluated("hessian", [x, parameters, y], [hessian])
+        by_parameter = casadi.densify(casadi.gradient(lagrangian, parameters))
+        self.by_parameter = casadi.Function("by_parameter", [x, parameters, y], [by_parameter])
+        self.jac_pattern, self.hess_pattern = _Pattern(jac.sparsity()), _Pattern(hessian.sparsity())
+        self._expressions = (x, parameters, y, f, g, lagrangian)
 
-    Returns x, f, g, lam_g, lam_x and lam_p as DM, in CasADi's signs, and the `auglag.Result` as "result".
-    """
-    problem = CasadiProblem(nlp, x0=x0, p=p, lbx=lbx, ubx=ubx, lbg=lbg, ubg=ubg)
-    if lam_g0 is not None:
-        options["warm_start"] = (problem.x0, _column(lam_g0, problem.m, "lam_g0"))
-    run: Any = minimize
-    result: Result = run(problem, **options)
-    return {
-        "x": casadi.DM(result.x),
-        "f": casadi.DM(result.fun),
-        "g": casadi.DM(problem.c(result.x)) if problem.m else casadi.DM(0, 1),
-        "lam_g": casadi.DM(result.y) if problem.m else casadi.DM(0, 1),
-        "lam_x": casadi.DM(result.bound_multipliers),
-        "lam_p": problem.parameter_multipliers(result.x, result.y),
-        "result": result,
-    }
+    @cached_property
+    def parts(self) -> Any:
+        """Derivatives by the parameters of f, of the gradient of the Lagrangian and of g; made when first needed."""
+        x, parameters, y, f, g, lagrangian = self._expressions
+        by_p = [casadi.densify(casadi.jacobian(part, parameters)) for part in (f, casadi.gradient(lagrangian, x), g)]
+        return casadi.Function("parts", [x, parameters, y], by_p)
 
 
 @final
@@ -69,7 +54,7 @@ class CasadiProblem(AbstractProblem):
 
     def __init__(
         self,
-        nlp: Mapping[str, Any],
+        nlp: Mapping[str, Any] | Compiled,
         *,
         x0: Any = 0.0,
         p: Any = 0.0,
@@ -78,44 +63,33 @@ class CasadiProblem(AbstractProblem):
         lbg: Any = -np.inf,
         ubg: Any = np.inf,
     ) -> None:
-        x, parameters, f, g = _parts(nlp)
-        n, m = x.numel(), g.numel()
+        self._functions = functions = nlp if isinstance(nlp, Compiled) else Compiled(nlp)
+        n, m = functions.n, functions.m
         super().__init__(
-            _column(x0, n, "x0"),
-            lower=_column(lbx, n, "lbx"),
-            upper=_column(ubx, n, "ubx"),
-            cl=_column(lbg, m, "lbg"),
-            cu=_column(ubg, m, "ubg"),
+            column(x0, n, "x0"),
+            lower=column(lbx, n, "lbx"),
+            upper=column(ubx, n, "ubx"),
+            cl=column(lbg, m, "lbg"),
+            cu=column(ubg, m, "ubg"),
             groups=(Group("g", 0, m),) if m else (),
         )
         for low, high, what in ((self.lower, self.upper, "x"), (self.cl, self.cu, "g")):
             if not (low <= high).all():
                 j = int(np.flatnonzero(~(low <= high))[0])
                 raise InputError(f"lb{what} must be at most ub{what}, got {low[j]} and {high[j]} in entry {j}")
-        self.p = _column(p, parameters.numel(), "p")
-        self._linear = _linear(x, parameters, g)
-        y = type(x).sym("y", m)
-        lagrangian = f + casadi.dot(y, g)
-        jac, hessian = casadi.jacobian(g, x), casadi.hessian(lagrangian, x)[0]
-        self._values = _Evaluated("values", [x, parameters], [f, g])
-        self._gradient = _Evaluated("gradient", [x, parameters], [casadi.densify(casadi.gradient(f, x))])
-        self._jacobian = _Evaluated("jacobian", [x, parameters], [jac])
-        self._hessian = _Evaluated("hessian", [x, parameters, y], [hessian])
-        by_parameter = casadi.densify(casadi.gradient(lagrangian, parameters))
-        self._by_parameter = casadi.Function("by_parameter", [x, parameters, y], [by_parameter])
-        self._jac_pattern, self._hess_pattern = _Pattern(jac.sparsity()), _Pattern(hessian.sparsity())
+        self.p = column(p, functions.parameters, "p")
 
     def _both(self, x: Vector) -> tuple[float, Vector]:
-        f, g = self.workspace.last("values", x.tobytes(), lambda: self._values(x, self.p))
+        f, g = self.workspace.last("values", x.tobytes(), lambda: self._functions.values(x, self.p))
         return float(f[0]), g
 
     def linear(self) -> LinearRows | None:
         """The rows whose second derivatives are zero by their sparsity."""
-        if not self._linear.any():
+        if not self._functions.linear.any():
             return None
         x = np.zeros(self.n)
-        jac = self._jac_pattern.matrix(self._jacobian(x, self.p)[0])
-        return LinearRows.among(self._linear, self._values(x, self.p)[1], jac)
+        jac = self._functions.jac_pattern.matrix(self._functions.jacobian(x, self.p)[0])
+        return LinearRows.among(self._functions.linear, self._functions.values(x, self.p)[1], jac)
 
     def f(self, x: Vector) -> float:
         self.counts.nfev += 1
@@ -127,24 +101,31 @@ class CasadiProblem(AbstractProblem):
 
     def grad(self, x: Vector) -> Vector:
         self.counts.njev += 1
-        return self._gradient(x, self.p)[0]
+        return self._functions.gradient(x, self.p)[0]
 
     def jac(self, x: Vector) -> Any:
         """The Jacobian of g, a csr_array of fixed pattern."""
         self.counts.constr_njev += 1
-        return self._jac_pattern.matrix(self._jacobian(x, self.p)[0])
+        return self._functions.jac_pattern.matrix(self._functions.jacobian(x, self.p)[0])
 
     def hess(self, x: Vector, y: Vector) -> Any:
         """The Hessian of f + y'g, a csr_array of fixed pattern with both triangles."""
         self.count_hessian()
-        return self._hess_pattern.matrix(self._hessian(x, self.p, y)[0])
+        return self._functions.hess_pattern.matrix(self._functions.hessian(x, self.p, y)[0])
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         return np.asarray(self.hess(x, y) @ v)
 
+    def parts(self, x: Vector, y: Vector) -> Parts:
+        """Derivatives by the parameters p; sides and bounds do not depend on them."""
+        k = self.p.size
+        f, gradient, g = (part.full() for part in self._functions.parts(x, self.p, y))
+        rows, bounds = np.zeros((self.m, k)), np.zeros((self.n, k))
+        return Parts(f.reshape(k), gradient, g.reshape(self.m, k), bounds, bounds, rows, rows)
+
     def parameter_multipliers(self, x: Vector, y: Vector) -> Any:
         """CasADi's lam_p: minus the derivative of the optimal value by the parameters."""
-        return -self._by_parameter(x, self.p, y)
+        return -self._functions.by_parameter(x, self.p, y)
 
 
 #: Operations whose derivatives CasADi takes for constant although they jump, and calls, which may contain them.
@@ -215,6 +196,7 @@ def _parts(nlp: Mapping[str, Any]) -> tuple[Any, Any, Any, Any]:
     if not isinstance(nlp, Mapping) or "x" not in nlp or not set(nlp) <= {"x", "p", "f", "g"}:
         got = sorted(map(str, nlp)) if isinstance(nlp, Mapping) else type(nlp).__name__
         raise InputError(f"nlp must be a dictionary with 'x' and some of 'f', 'g', 'p', got {got}")
+    nlp = {name: getattr(part, "cat", part) for name, part in nlp.items()}  # structures of casadi.tools have a `cat`
     x = nlp["x"]
     if not isinstance(x, casadi.SX | casadi.MX) or not x.is_valid_input() or x.shape[1] != 1 or x.numel() < 1:
         raise InputError(f"nlp['x'] must be a column of SX or MX symbols, got {x!r:.80}")
@@ -228,10 +210,10 @@ def _parts(nlp: Mapping[str, Any]) -> tuple[Any, Any, Any, Any]:
     return x, parameters, casadi.densify(f), casadi.densify(g) if g.numel() else kind(0, 1)
 
 
-def _column(value: Any, size: int, what: str) -> Vector:
+def column(value: Any, size: int, what: str) -> Vector:
     """A vector of this size; a number is spread."""
     try:
-        array = np.asarray(casadi.DM(value).full(), dtype=np.float64).ravel()
+        array = np.asarray(casadi.DM(getattr(value, "cat", value)).full(), dtype=np.float64).ravel()
     except (NotImplementedError, TypeError, ValueError, RuntimeError):
         raise InputError(f"{what} must be a number or {size} numbers, got {value!r:.80}") from None
     if array.size == 1:

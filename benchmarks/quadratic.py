@@ -1,0 +1,358 @@
+"""Convex quadratic programmes: auglag beside PIQP, ProxQP and OSQP.
+
+    python benchmarks/quadratic.py run quadratic.jsonl       # a line for each run; goes on where it was interrupted
+    python benchmarks/quadratic.py table quadratic.jsonl     # writes benchmarks/results/quadratic.md
+
+Problems are CUTEst's (LISWET, CVXQP1, YAO, through S2MPJ) and families of our own in the spirit of the tests of QP
+solvers: control on two and three dimensional grids (as AUG2D and AUG3D), boundary control (as CONT), portfolios, lasso,
+a chain of masses. The rivals get the matrices, auglag the functions and no word on what kind of problem it is. Each has
+60 seconds of CPU a problem. `pip install piqp proxsuite osqp` for the rivals; those that are missing are left out.
+
+Points are judged alike, with the solver's own multipliers of the rows: R of `auglag.certify` (stationarity, violation
+and complementarity in absolute terms). Solved means that R is at most ten times the tolerance that was asked for.
+"""
+# ruff: noqa: E402 - the number of BLAS threads has to be set before NumPy is imported
+
+from __future__ import annotations
+
+import os
+
+for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
+import argparse
+import importlib.util
+import json
+import math
+import multiprocessing
+import resource
+import statistics
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint
+
+import auglag
+
+TOLERANCES = (1e-6, 1e-9)
+SECONDS = 60
+
+
+class QP:
+    """min x'Px/2 + q'x subject to l <= Ax <= u and lb <= x <= ub."""
+
+    def __init__(self, p, q, a, l, u, lb=-np.inf, ub=np.inf):
+        self.p, self.a = sparse.csc_matrix(p), sparse.csc_matrix(a)
+        self.q, self.l, self.u = (np.asarray(v, dtype=float) for v in (q, l, u))
+        self.lb, self.ub = (np.broadcast_to(np.asarray(v, dtype=float), self.q.shape).copy() for v in (lb, ub))
+
+
+# ------------------------------------------------------------------------------------------------------------ problems
+
+
+def cutest(name, **params):
+    from auglag.problems import cutest
+
+    problem = cutest.load(name, params={key: float(value) for key, value in params.items()})
+    zero = np.zeros(problem.n)
+    at, h = problem.at(zero), problem.hess(zero, np.zeros(problem.m))
+    return QP(h, at.grad, at.jac, problem.cl - at.c, problem.cu - at.c, problem.lower, problem.upper)
+
+
+def grid_control(side, dimensions):
+    """Forces on the edges of a grid, least squares, with balances at the nodes and bounds on every second edge."""
+    rng = np.random.default_rng(side + dimensions)
+    difference = sparse.diags_array([-np.ones(side), np.ones(side)], offsets=[0, 1], shape=(side, side + 1))
+    eye, blocks = sparse.eye_array(side), []
+    for axis in range(dimensions):
+        factors = [difference if k == axis else eye for k in range(dimensions)]
+        block = factors[0]
+        for factor in factors[1:]:
+            block = sparse.kron(block, factor)
+        blocks.append(block)
+    a = sparse.hstack(blocks)
+    n, right = a.shape[1], rng.uniform(-1, 1, a.shape[0])
+    upper = np.where(np.arange(n) % 2, 0.4 * side, np.inf)
+    return QP(sparse.eye_array(n), -rng.uniform(0, 1, n), a, right, right, -upper, upper)
+
+
+def boundary_control(side):
+    """A temperature near a target on a square whose boundary is controlled; 5-point Laplacian, bounds on both."""
+    count, h = side * side, 1.0 / (side + 1)
+    line = sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(side, side))
+    laplacian = sparse.kron(line, sparse.eye_array(side)) + sparse.kron(sparse.eye_array(side), line)
+    i, j = np.divmod(np.arange(count), side)
+    rim = np.flatnonzero((i == 0) | (j == 0) | (i == side - 1) | (j == side - 1))
+    controls = sparse.csr_array((np.ones(rim.size), (rim, np.arange(rim.size))), shape=(count, rim.size))
+    target = np.sin(3 * np.pi * (i + 1) * h) * (j + 1) * h
+    p = sparse.block_diag([h * h * sparse.eye_array(count), 1e-2 * h * sparse.eye_array(rim.size)])
+    q = np.concatenate([-h * h * target, np.zeros(rim.size)])
+    lower = np.concatenate([np.full(count, -np.inf), np.full(rim.size, -0.5)])
+    upper = np.concatenate([np.full(count, 0.35), np.full(rim.size, 0.8)])
+    return QP(p, q, sparse.hstack([laplacian, -controls]), np.zeros(count), np.zeros(count), lower, upper)
+
+
+def portfolio(assets, factors):
+    rng = np.random.default_rng(assets)
+    loadings = sparse.random_array((assets, factors), density=0.5, rng=rng, data_sampler=rng.standard_normal)
+    p = sparse.block_diag([sparse.diags_array(rng.uniform(0, math.sqrt(factors), assets)), sparse.eye_array(factors)])
+    a = sparse.block_array([[np.ones((1, assets)), None], [loadings.T, -sparse.eye_array(factors)]])
+    right = np.concatenate([[1.0], np.zeros(factors)])
+    lower = np.concatenate([np.zeros(assets), np.full(factors, -np.inf)])
+    return QP(p, np.concatenate([-rng.standard_normal(assets), np.zeros(factors)]), a, right, right, lower)
+
+
+def lasso(rows, columns):
+    rng = np.random.default_rng(rows)
+    data = sparse.random_array((rows, columns), density=0.05, rng=rng, data_sampler=rng.standard_normal)
+    y = data @ (rng.standard_normal(columns) * (rng.random(columns) < 0.1)) + 0.1 * rng.standard_normal(rows)
+    weight = 0.2 * np.abs(data.T @ y).max()
+    eye, blank = sparse.eye_array(columns), sparse.csr_array((columns, rows))
+    a = sparse.block_array([[data, -sparse.eye_array(rows), None], [eye, blank, -eye], [eye, blank, eye]])
+    p = sparse.block_diag([sparse.csr_array((columns, columns)), sparse.eye_array(rows), 0.0 * eye])
+    q = np.concatenate([np.zeros(columns + rows), np.full(columns, weight)])
+    lower = np.concatenate([y, np.full(columns, -np.inf), np.zeros(columns)])
+    return QP(p, q, a, lower, np.concatenate([y, np.zeros(columns), np.full(columns, np.inf)]))
+
+
+def masses(steps, count=6):
+    """A chain of masses between springs is brought to rest: linear control with bounds on states and forces."""
+    rng, h = np.random.default_rng(steps), 0.2
+    springs = sparse.diags_array([1.0, -2.0, 1.0], offsets=[-1, 0, 1], shape=(count, count))
+    eye = sparse.eye_array(count)
+    move = sparse.block_array([[eye + h * h * springs, h * eye], [h * springs, eye]])
+    push = sparse.vstack([h * h * eye, h * eye])
+    states = sparse.kron(sparse.eye_array(steps + 1), sparse.eye_array(2 * count)) - sparse.kron(
+        sparse.eye_array(steps + 1, k=-1), move
+    )
+    forces = sparse.vstack([sparse.csr_array((2 * count, steps * count)), sparse.kron(sparse.eye_array(steps), -push)])
+    right = np.zeros((steps + 1) * 2 * count)
+    right[: 2 * count] = rng.uniform(-1, 1, 2 * count)
+    n_states, n_forces = right.size, steps * count
+    p = sparse.diags_array(np.concatenate([np.ones(n_states), np.full(n_forces, 0.1)]))
+    bound = np.concatenate([np.full(n_states, 4.0), np.full(n_forces, 0.5)])
+    return QP(p, np.zeros(n_states + n_forces), sparse.hstack([states, forces]), right, right, -bound, bound)
+
+
+PROBLEMS = {
+    **{f"LISWET{k}": (cutest, f"LISWET{k}", {"N": 2000}) for k in range(1, 13)},
+    "LISWET1 10,000": (cutest, "LISWET1", {"N": 10000}),
+    "CVXQP1 100": (cutest, "CVXQP1", {"N": 100}),
+    "CVXQP1 1,000": (cutest, "CVXQP1", {"N": 1000}),
+    "YAO": (cutest, "YAO", {"P": 2000}),
+    "grid 2d 30": (grid_control, 30, 2),
+    "grid 2d 100": (grid_control, 100, 2),
+    "grid 3d 8": (grid_control, 8, 3),
+    "grid 3d 15": (grid_control, 15, 3),
+    "boundary 30": (boundary_control, 30),
+    "boundary 100": (boundary_control, 100),
+    "portfolio 2,000": (portfolio, 2000, 20),
+    "portfolio 10,000": (portfolio, 10000, 100),
+    "lasso 500": (lasso, 500, 250),
+    "lasso 2,000": (lasso, 2000, 1000),
+    "masses 50": (masses, 50),
+    "masses 1,000": (masses, 1000),
+}
+
+
+def problem_of(name):
+    make, *given = PROBLEMS[name]
+    options = given.pop() if isinstance(given[-1], dict) else {}
+    return make(*given, **options)
+
+
+# ------------------------------------------------------------------------------------------------------------- solvers
+
+
+def with_auglag(qp, tol):
+    p = qp.p.tocsr()
+    start = np.clip(np.zeros(qp.q.size), qp.lb, qp.ub)
+    rows = LinearConstraint(qp.a.tocsr(), qp.l, qp.u)
+    result = auglag.minimize(
+        lambda x: float(0.5 * x @ (p @ x) + qp.q @ x), start, jac=lambda x: p @ x + qp.q, hess=lambda x: p,
+        bounds=Bounds(qp.lb, qp.ub), constraints=rows, tol=tol,
+    )  # fmt: skip
+    return result.x, result.multipliers[0]
+
+
+def with_piqp(qp, tol):
+    import piqp
+
+    equal, a = qp.l == qp.u, qp.a.tocsr()
+    solver = piqp.SparseSolver()
+    solver.settings.eps_abs, solver.settings.eps_rel, solver.settings.max_iter = tol, 0.0, 1000
+    rest = ~equal
+    solver.setup(
+        qp.p, qp.q, a[equal].tocsc(), qp.l[equal], a[rest].tocsc(), qp.l[rest], qp.u[rest], qp.lb, qp.ub
+    )  # fmt: skip
+    solver.solve()
+    y, found = np.zeros(qp.l.size), solver.result
+    y[equal], y[rest] = found.y, found.z_u - found.z_l
+    return found.x, y
+
+
+def with_proxqp(qp, tol):
+    import proxsuite
+
+    equal, a = qp.l == qp.u, qp.a.tocsr()
+    bounded = np.isfinite(qp.lb) | np.isfinite(qp.ub)
+    rows = sparse.vstack([a[~equal], sparse.eye_array(qp.q.size).tocsr()[bounded]]).tocsc()
+    low, high = (
+        np.clip(np.concatenate([r[~equal], b[bounded]]), -1e20, 1e20) for r, b in ((qp.l, qp.lb), (qp.u, qp.ub))
+    )
+    solver = proxsuite.proxqp.sparse.QP(qp.q.size, int(equal.sum()), rows.shape[0])
+    solver.settings.eps_abs, solver.settings.eps_rel, solver.settings.max_iter = tol, 0.0, 100000
+    solver.init(qp.p, qp.q, a[equal].tocsc(), qp.l[equal], sparse.csc_matrix(rows), low, high)
+    solver.solve()
+    y, found = np.zeros(qp.l.size), solver.results
+    y[equal], y[~equal] = found.y, found.z[: int((~equal).sum())]
+    return found.x, y
+
+
+def with_osqp(qp, tol):
+    import osqp
+
+    rows = sparse.vstack([qp.a, sparse.eye_array(qp.q.size)]).tocsc()
+    solver = osqp.OSQP()
+    solver.setup(
+        sparse.triu(qp.p).tocsc(), qp.q, sparse.csc_matrix(rows), np.append(qp.l, qp.lb), np.append(qp.u, qp.ub),
+        eps_abs=tol, eps_rel=0.0, max_iter=10**7, polishing=True, verbose=False, time_limit=float(SECONDS),
+    )  # fmt: skip
+    found = solver.solve()
+    return found.x, found.y[: qp.l.size]
+
+
+SOLVERS = {"auglag": with_auglag, "PIQP": with_piqp, "ProxQP": with_proxqp, "OSQP": with_osqp}
+MODULES = {"PIQP": "piqp", "ProxQP": "proxsuite", "OSQP": "osqp"}
+
+
+def installed():
+    return [name for name in SOLVERS if name not in MODULES or importlib.util.find_spec(MODULES[name])]
+
+
+# ------------------------------------------------------------------------------------------------------------- judging
+
+
+def judged(qp, x, y):
+    """(objective, R) of a point with multipliers of the rows; what is beyond the bounds counts as violation."""
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        return math.nan, math.inf
+    p, inside = qp.p.tocsr(), np.clip(x, qp.lb, qp.ub)
+    check = auglag.certify(
+        lambda z: float(0.5 * z @ (p @ z) + qp.q @ z), inside, [y], jac=lambda z: p @ z + qp.q,
+        bounds=Bounds(qp.lb, qp.ub), constraints=LinearConstraint(qp.a.tocsr(), qp.l, qp.u),
+    )  # fmt: skip
+    return float(0.5 * x @ (p @ x) + qp.q @ x), float(check.residual + np.max(np.abs(x - inside)))
+
+
+def one(name, solver, tol, pipe):
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS + 30, SECONDS + 30))
+    warnings.simplefilter("ignore")
+    qp = problem_of(name)
+    start = time.process_time()
+    x, y = SOLVERS[solver](qp, tol)
+    seconds = time.process_time() - start
+    pipe.send({"seconds": seconds})
+    objective, residual = judged(qp, x, y)
+    pipe.send({"seconds": seconds, "fun": objective, "residual": residual,
+               "n": int(qp.q.size), "m": int(qp.l.size)})  # fmt: skip
+
+
+def run(path):
+    done = {(r["problem"], r["solver"], r["tol"]) for r in read(path)}
+    context = multiprocessing.get_context("spawn")
+    with open(path, "a") as file:
+        for name in PROBLEMS:
+            for tol in TOLERANCES:
+                for solver in installed():
+                    if (name, solver, tol) in done:
+                        continue
+                    near, far = context.Pipe(duplex=False)
+                    process = context.Process(target=one, args=(name, solver, tol, far))
+                    process.start()
+                    far.close()
+                    found = {}
+                    try:
+                        while True:
+                            found = near.recv()
+                    except EOFError:
+                        process.join()
+                    line = {"problem": name, "solver": solver, "tol": tol, **found}
+                    print(line, flush=True)
+                    file.write(json.dumps(line) + "\n")
+                    file.flush()
+
+
+def read(path):
+    return [json.loads(line) for line in Path(path).read_text().splitlines()] if Path(path).exists() else []
+
+
+# --------------------------------------------------------------------------------------------------------------- table
+
+
+def solved(row, tol):
+    return row.get("seconds", math.inf) <= SECONDS and row.get("residual", math.inf) <= 10 * tol
+
+
+def mean(values, shift=0.1):
+    """The shifted geometric mean."""
+    return math.exp(statistics.mean(math.log(v + shift) for v in values)) - shift
+
+
+def table(path):
+    rows = {(r["problem"], r["solver"], r["tol"]): r for r in read(path)}
+    solvers = [s for s in SOLVERS if any(key[1] == s for key in rows)]
+    names = [n for n in PROBLEMS if all((n, s, t) in rows for s in solvers for t in TOLERANCES)]
+    lines = [
+        "# Convex quadratic programmes",
+        "",
+        "Redo with `python benchmarks/quadratic.py run quadratic.jsonl`, then `table quadratic.jsonl`. CPU seconds,",
+        f"one thread, {SECONDS} s a problem; solved: R of `auglag.certify` with the solver's multipliers is at most",
+        "ten times the tolerance asked for, in absolute terms. Means are shifted geometric (0.1 s), failures count as",
+        "the limit. The rivals get matrices; auglag gets Python functions, checks derivatives, and certifies.",
+        "",
+        "| solver | " + " | ".join(f"solved at {t:g} | mean s" for t in TOLERANCES) + " |",
+        "|---" * (1 + 2 * len(TOLERANCES)) + "|",
+    ]
+    for s in solvers:
+        cells = []
+        for t in TOLERANCES:
+            good = [solved(rows[n, s, t], t) for n in names]
+            times = [rows[n, s, t]["seconds"] if ok else SECONDS for n, ok in zip(names, good, strict=True)]
+            cells += [f"{sum(good)} of {len(names)}", f"{mean(times):.2f}"]
+        lines.append(f"| {s} | " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        f"Seconds at {TOLERANCES[0]:g} and {TOLERANCES[1]:g}; in brackets where the point is not that good.",
+        "",
+    ]
+    lines += ["| problem | n | m | " + " | ".join(solvers) + " |", "|---" * (3 + len(solvers)) + "|"]
+    for n in names:
+        sizes = next((r for key, r in rows.items() if key[0] == n and "n" in r), {"n": 0, "m": 0})
+        cells = [" / ".join(_cell(rows[n, s, t], t) for t in TOLERANCES) for s in solvers]
+        lines.append(f"| {n} | {sizes['n']} | {sizes['m']} | " + " | ".join(cells) + " |")
+    text = "\n".join(lines) + "\n"
+    print(text)
+    (Path(__file__).parent / "results" / "quadratic.md").write_text(text)
+
+
+def _cell(row, tol):
+    if "seconds" not in row:
+        return "-"
+    text = f"{row['seconds']:.2f}"
+    return text if solved(row, tol) else f"({text})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=["run", "table"])
+    parser.add_argument("path")
+    arguments = parser.parse_args()
+    (run if arguments.command == "run" else table)(arguments.path)
+
+
+if __name__ == "__main__":
+    main()

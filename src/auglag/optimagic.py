@@ -1,0 +1,66 @@
+"""auglag as an algorithm of optimagic: `optimagic.minimize(..., algorithm=auglag.optimagic.Auglag(tol=1e-8))`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from scipy.optimize import Bounds
+
+from auglag.budget import Budget
+from auglag.minimize import minimize
+
+try:
+    from optimagic import mark
+    from optimagic.optimization.algorithm import Algorithm, InternalOptimizeResult
+    from optimagic.typing import AggregationLevel
+except ImportError as error:  # pragma: no cover - seen only without the package
+    raise ImportError(f"auglag.optimagic needs {error.name}: pip install 'auglag[optimagic]'") from None
+
+
+@mark.minimizer(
+    name="auglag",
+    solver_type=AggregationLevel.SCALAR,
+    is_available=True,
+    is_global=False,
+    needs_jac=True,
+    needs_hess=False,
+    needs_bounds=False,
+    supports_parallelism=False,
+    supports_bounds=True,
+    supports_infinite_bounds=True,
+    supports_linear_constraints=False,
+    supports_nonlinear_constraints=True,
+    disable_history=False,
+)
+@dataclass(frozen=True)
+class Auglag(Algorithm):
+    """The adaptive augmented Lagrangian method; options as in `auglag.minimize`."""
+
+    tol: float = 1e-6
+    stopping_maxiter: int = 200
+    restarts: int | None = None
+
+    def _solve_internal_problem(self, problem: Any, x0: Any) -> Any:
+        rows = [{key: row[key] for key in ("type", "fun", "jac")} for row in problem.nonlinear_constraints or ()]
+        bounds = None if problem.bounds is None else Bounds(problem.bounds.lower, problem.bounds.upper)
+        result = minimize(
+            problem.fun_and_jac,
+            x0,
+            jac=True,
+            bounds=bounds,
+            constraints=rows,
+            tol=self.tol,
+            restarts=self.restarts,
+            budget=Budget(outer=self.stopping_maxiter),
+        )
+        return InternalOptimizeResult(
+            x=result.x,
+            fun=result.fun,
+            success=result.success,
+            message=result.message,
+            n_fun_evals=result.nfev,
+            n_jac_evals=result.njev,
+            n_iterations=result.nit,
+            status=int(result.status),
+        )

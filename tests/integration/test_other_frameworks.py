@@ -1,0 +1,119 @@
+"""CVXPY's nonlinear problems, optimagic, and code that calls SciPy's SLSQP."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+import auglag
+from helpers.frameworks import acquisition
+
+
+def packages(*names, reason):
+    """The modules, or a skip; other people's warnings at import are not ours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [pytest.importorskip(name, reason=reason) for name in names]
+
+
+@pytest.fixture
+def cp():
+    (module,) = packages("cvxpy", reason="needs CVXPY: pip install 'auglag[cvxpy]'")
+    import auglag.cvxpy  # noqa: F401
+
+    return module
+
+
+def test_cvxpy_has_auglag_among_its_nonlinear_solvers(cp):
+    x = cp.Variable(4, bounds=[1, 5])
+    x.value = np.array([1.0, 5.0, 5.0, 1.0])
+    rows = [x[0] * x[1] * x[2] * x[3] >= 25, cp.sum(cp.square(x)) == 40]
+    problem = cp.Problem(cp.Minimize(x[0] * x[3] * (x[0] + x[1] + x[2]) + x[2]), rows)
+    with pytest.warns(UserWarning, match="passed over: mu_strategy=adaptive"):
+        problem.solve(nlp=True, solver="AUGLAG", tol=1e-8, max_iter=100, mu_strategy="adaptive")
+    assert problem.status == cp.OPTIMAL
+    assert problem.value == pytest.approx(17.0140173, abs=1e-6)
+    result = problem.solver_stats.extra_stats["result"]
+    assert result.certificate.meets(1e-8)
+    assert problem.solver_stats.num_iters == result.nit_inner
+
+
+@pytest.mark.parametrize(
+    ("rows", "status"), [(lambda x: [x[0] * x[1] >= 9, cp_norm(x) <= 2], "infeasible"), (lambda x: [], "unbounded")]
+)
+def test_ends_in_the_words_of_cvxpy(cp, rows, status):
+    x = cp.Variable(2)
+    x.value = np.array([1.0, 2.0])
+    problem = cp.Problem(cp.Minimize(-cp.exp(x[0]) if status == "unbounded" else cp.sum(x)), rows(x))
+    problem.solve(nlp=True, solver="AUGLAG")
+    assert problem.status == status
+
+
+def cp_norm(x):
+    import cvxpy
+
+    return cvxpy.sum(cvxpy.square(x))
+
+
+def test_parameters_and_maxima_of_cvxpy(cp):
+    x, p = cp.Variable(2, nonneg=True), cp.Parameter(nonneg=True, value=1.0)
+    problem = cp.Problem(cp.Maximize(x[0] * x[1]), [cp.sum(cp.square(x)) <= p])
+    for value in (1.0, 4.0):
+        p.value, x.value = value, np.array([0.9, 0.3])
+        problem.solve(nlp=True, solver="AUGLAG")
+        assert problem.value == pytest.approx(value / 2, abs=1e-6)
+
+
+def test_optimagic_takes_auglag_for_an_algorithm():
+    (om,) = packages("optimagic", reason="needs optimagic: pip install optimagic")
+    from auglag.optimagic import Auglag
+
+    found = om.minimize(
+        lambda x: (x["a"] - 1) ** 2 + (x["b"] - 2.5) ** 2,
+        params={"a": 2.0, "b": 0.0},
+        algorithm=Auglag(tol=1e-8),
+        bounds=om.Bounds(lower={"a": 0.0, "b": 0.0}, upper={"a": 5.0, "b": 5.0}),
+        constraints=om.NonlinearConstraint(func=lambda x: x["a"] ** 2 + x["b"] ** 2, upper_bound=4.0),
+    )
+    expected = 2 * np.array([1.0, 2.5]) / np.hypot(1.0, 2.5)
+    assert [found.params["a"], found.params["b"]] == pytest.approx(expected, abs=1e-5)
+
+
+def library_code(x0):
+    """As other people write it: the method is theirs to choose, not ours."""
+    rows = {"type": "ineq", "fun": lambda x: 2 - x @ x}
+    return scipy.optimize.minimize(lambda x: (x[0] - 3) ** 2 + x[1] ** 4, x0, method="SLSQP", constraints=rows)
+
+
+def test_code_that_calls_slsqp_gets_auglag_within_a_block():
+    before = library_code([1.0, 1.0])
+    with auglag.instead_of_slsqp(tol=1e-8):
+        found = library_code([1.0, 1.0])
+    assert isinstance(found, auglag.Result)
+    assert found.fun == pytest.approx(before.fun, abs=1e-5)
+    assert not isinstance(library_code([1.0, 1.0]), auglag.Result)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_botorch_maximises_an_acquisition_under_a_constraint():
+    torch, _ = packages("torch", "botorch", reason="needs BoTorch: pip install botorch")
+    from botorch.optim import optimize_acqf
+
+    results = []
+
+    def method(*arguments, **options):
+        results.append(auglag.scipy_method(*arguments, **options))
+        return results[-1]
+
+    arguments = acquisition(0)
+    torch.manual_seed(1)
+    ours, value = optimize_acqf(**arguments, options={"method": method})
+    torch.manual_seed(1)
+    _, theirs = optimize_acqf(**arguments)
+    assert ours.sum() <= 0.5 + 1e-6
+    assert value >= theirs - 1e-4
+    assert results
+    assert all(result.success for result in results)
