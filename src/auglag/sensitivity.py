@@ -82,6 +82,19 @@ def sensitivity(problem: Callable[[Any], AbstractProblem], p: Any, result: Resul
     Returns
     -------
     Sensitivity
+        With the derivatives of x, the multipliers and the optimal value.
+
+    Examples
+    --------
+    The point of the line x + y = p that is nearest to 0 moves by 1/2 in both coordinates:
+
+    >>> import auglag
+    >>> def problem(p):
+    ...     line = {"type": "eq", "fun": lambda x: x[0] + x[1] - p, "jac": lambda x: [1.0, 1.0]}
+    ...     return auglag.Problem(lambda x: x @ x, [0.0, 0.0], jac=lambda x: 2 * x, constraints=line)
+    >>> found = auglag.sensitivity(problem, 1.0, auglag.minimize(problem(1.0)))
+    >>> found.dx.round(4).ravel().tolist()
+    [0.5, 0.5]
     """
     point = np.atleast_1d(real_array(p, "p")).astype(float)
     if point.ndim != 1 or not np.isfinite(point).all():

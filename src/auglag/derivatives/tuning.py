@@ -46,6 +46,21 @@ class Tuning:
     #: It ends early when the estimated error is at most this part of the derivative. Chosen by trial.
     ridders_enough: float = 1e-10
 
+    # ------------------------------------------------------------------------------------------------ `detection`
+    #: Jacobians with fewer columns are made column by column: there is too little to save.
+    detected_columns: int = 30
+    #: Zeros are believed after so many different points: one is often special (all variables 0, or equal).
+    detected_points: int = 2
+    #: Columns are moved together if there are at least so many times fewer groups than columns; each Jacobian costs one
+    #: evaluation more, for the check.
+    detected_gain: int = 3
+    #: The change of a row along the direction of the check may differ from what the Jacobian says by this part of the
+    #: sum of its terms. Its curvature over steps of `central_step` makes less; a missing entry, of the size of the
+    #: others, more, in rows of up to a hundred entries.
+    detected_mismatch: float = 1e-3
+    #: ... or by so many roundings of the row's value.
+    detected_roundings: float = 100.0
+
     # ---------------------------------------------------------------------------------------------------- `kinks`
     #: Distance, relative to max(1, |x_j|), at which both sides of a possible kink are looked at: a run that is stuck at
     #: one is nearer.

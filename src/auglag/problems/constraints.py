@@ -17,6 +17,7 @@ from auglag._norms import some
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import differences
 from auglag.derivatives.colouring import colour
+from auglag.derivatives.detection import Detected
 from auglag.derivatives.extrapolation import extrapolated
 from auglag.derivatives.noise import Noise, dtype_error
 from auglag.errors import EvaluationError, InputError, OptionError, note_point
@@ -72,25 +73,34 @@ class Block:
             return self.matrix, None
         if isinstance(self.jac, str):
             lower, upper = np.minimum(lower, x), np.maximum(upper, x)  # x may lie outside in a certificate only
-            level, unit = self.work().level, self.work().unit
-            return by_differences(
-                self._for_differences,
-                x,
-                value,
-                self.jac,
-                level,
-                lower,
-                upper,
-                self.rel_step,
-                self.sparsity,
-                noise,
-                unit,
-            )
+            return self._differenced(x, value, lower, upper, noise)
         self.work().counts.constr_njev += 1
         raw = self.jac(x.copy())
         jac = as_jacobian(raw, self.size, x.size, f"{self.name}: jac(x)", self.jac_pattern.csr)
         relative = dtype_error(raw)
         return jac, relative * abs(jac) if relative and not isinstance(jac, LinearOperator) else None
+
+    def _differenced(
+        self, x: Vector, value: Vector, lower: Vector, upper: Vector, noise: Noise | None
+    ) -> tuple[Jacobian, Jacobian | None]:
+        work = self.work()
+
+        def by(sparsity: Any) -> tuple[Any, Any]:
+            sides = (lower, upper, self.rel_step)
+            return by_differences(
+                self._for_differences, x, value, str(self.jac), work.level, *sides, sparsity, noise, work.unit
+            )
+
+        if self.sparsity is not None:
+            return by(self.sparsity)
+        known: Detected = work.kept.setdefault(("entries", self.name), Detected())
+        if known.structure is not None and work.level < 2:
+            jac, error = by(known.structure)
+            if known.holds(self._for_differences, x, value, jac, lower, upper):
+                return jac.toarray(), None if error is None else error.toarray()
+        jac, error = by(None)
+        known.note(x, jac)
+        return jac, error
 
     def _for_differences(self, x: Any) -> Any:
         work = self.work()
