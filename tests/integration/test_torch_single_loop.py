@@ -81,6 +81,23 @@ def test_more_constraints_than_rows_of_a_jacobian_take_turns() -> None:
     assert np.abs(result.multipliers["x"]).max() < 1.5
 
 
+def test_constraints_on_rare_rows_are_not_called_constant() -> None:
+    # 40 groups of 10 rows, batches of 4: most of them have no row of a group when it is its Jacobian's turn.
+    group = torch.arange(400) % 40
+
+    def shares(model: Any, batch: Any) -> Any:
+        return model.x.sum() * torch.nn.functional.one_hot(batch[1], 40).double().mean(0)
+
+    def objective(model: Any, batch: Any) -> Any:
+        return projection(model, batch[0])
+
+    options: dict[str, Any] = {"method": SingleLoopMethod(batch=4), "max_epochs": 1.2}
+    fit(Vector([0.1, 0.1]), objective, {"c": at_most(1.0, shares)}, (POINTS[:400], group), **options)
+    frozen = {"c": at_most(1.0, lambda m, b: torch.cat([m.x, 0.0 * m.x[:1] + 0.5]))}
+    with pytest.raises(InputError, match=r"'c\[2\]' must change with the parameters"):
+        fit(Vector([0.1, 0.1]), objective, frozen, (POINTS[:400], group), **options)
+
+
 def test_boxes_and_norms_are_prox_terms_of_it() -> None:
     boxed = linear()
     result = fit(

@@ -37,6 +37,7 @@ class CoreState:
     average: Tensor  #: of the iterates
     jacobian: Tensor = None  #: the average of those of batches, (m, n)
     matrix: Tensor = None  #: the steps A at the last Jacobian
+    flat: Tensor = None  #: constraints that had a value other than zero, and a gradient of zeros, on some batch
     row: int = 0  #: where the rotation through the rows stands
     averaged: int = 0  #: iterates in the average of this round
 
@@ -137,7 +138,7 @@ class Core:
             return x, False
         engine.used(w.to(self.variables.wide), metric.momentum())
         if found is not None:
-            self._calibrate(found, rows, matrix / metric.fall(), metric.longest())
+            self._calibrate(found, c, rows, matrix / metric.fall(), metric.longest())
         engine.track(c.to(self.variables.wide))
         if state.jacobian is None:
             return x, False
@@ -157,14 +158,14 @@ class Core:
         state.averaged += 1
         state.average.lerp_(x, newest_share(state.averaged))
 
-    def _calibrate(self, found: Tensor, rows: Sequence[int], matrix: Tensor, longest: Any) -> None:
-        """New rows of the Jacobian join the average, and the penalties follow."""
+    def _calibrate(self, found: Tensor, c: Tensor, rows: Sequence[int], matrix: Tensor, longest: Any) -> None:
+        """New rows of the Jacobian join the average, and the penalties follow; c are the values of the batch."""
         state, engine, wide = self.state, self.engine, self.variables.wide
         assert engine is not None
         index = slice(None) if self.whole else torch.as_tensor(list(rows), device=found.device)
         if state.jacobian is None:
             found = torch.nan_to_num(found, 0.0, 0.0, 0.0)
-            state.jacobian = found.clone()
+            state.jacobian, state.flat = found.clone(), torch.zeros_like(c, dtype=torch.bool)
         else:
             self._rescale(engine, matrix)
             old = state.jacobian[index]
@@ -177,10 +178,13 @@ class Core:
         if longest is not None:
             engine.limit((longest * torch.linalg.vector_norm(J, 1, dim=1)).to(wide))
         if self.whole:
-            engine.calibrate((found @ (matrix * found).mT).to(wide))
+            gram = (found @ (matrix * found).mT).to(wide)
+            values = gram.diagonal()
+            engine.calibrate(gram)
         else:
             values = ((found * found) @ matrix).to(wide)
             engine.calibrate_rows(index, values, lambda u: (J @ (matrix * (u.to(matrix.dtype) @ J))).to(wide))
+        state.flat[index] |= (values == 0.0) & (c[index] != 0.0)
 
     def _rescale(self, engine: Engine, matrix: Tensor) -> None:
         """The steps have changed since the last Jacobian: so does the average of its Gram matrix."""
@@ -202,12 +206,17 @@ class Core:
             self.engine.again()
 
     def check(self) -> None:
-        """After a pass: a constraint whose gradient was zero on every batch so far is named."""
+        """After a pass: a constraint whose gradient was zero on every batch so far is named.
+
+        Not where the batches that were looked at may have had no row that it is about: its value was zero there, and is
+        not everywhere.
+        """
         if self.engine is None or self.engine.state.gram is None:
             return
         gram = self.engine.state.gram
         diagonal = gram if gram.ndim == 1 else gram.diagonal()
-        zero = (diagonal == 0.0).nonzero().reshape(-1).tolist()
+        constant = self.state.flat | (self.engine.tracked == 0.0)
+        zero = ((diagonal == 0.0) & constant).nonzero().reshape(-1).tolist()
         if zero:
             raise InputError(
                 f"constraint {self.layout.names()[zero[0]]!r} must change with the parameters, got a gradient of zeros "
