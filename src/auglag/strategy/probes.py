@@ -49,8 +49,9 @@ def probed(at: Solution, jacobian: Any, sides: Sides, tuning: Tuning, *, doubtfu
     curved = 0
     values_only = at.form.problem.differenced and not at.form.has_hessp
     ritz = _Ritz(at)
+    part = point.known_curvature()
     for count in range(tuning.probes + 1):
-        hessian = structured_sr1(known, at.y, point.grad, at.curvature.dense)
+        hessian = structured_sr1(known, at.y, point.grad, at.curvature.dense, part)
         tangent = Tangent(hessian, jacobian, sides.free, sides.rows)
         if not count and tangent.empty(normal(0, at.z.size)):
             return Probed(hessian, positive=True, complete=True)
@@ -72,7 +73,8 @@ def probed(at: Solution, jacobian: Any, sides: Sides, tuning: Tuning, *, doubtfu
         pair = ritz.pair(hessian, direction, tuning) if values_only else _pair(at, direction, probes, tuning)
         if pair is None:
             return Probed(None)
-        known.pairs.append(pair)
+        rest = pair[1] if part is None else pair[1] - part @ pair[0]
+        known.pairs.append((pair[0], rest, pair[2]))
         newest = pair[1] + (pair[2].T @ at.y if at.y.size else 0.0)
         curvature = float(pair[0] @ newest) / float(pair[0] @ pair[0])
         down = pair[0]
@@ -80,7 +82,7 @@ def probed(at: Solution, jacobian: Any, sides: Sides, tuning: Tuning, *, doubtfu
             curvature, down = ritz.lowest()
         curved += curvature > flat
         if curvature < -flat:
-            return Probed(structured_sr1(known, at.y, point.grad, at.curvature.dense), down=down)
+            return Probed(structured_sr1(known, at.y, point.grad, at.curvature.dense, part), down=down)
     raise AssertionError("the last probe returns")
 
 
