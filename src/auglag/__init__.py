@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # what `_HOMES` says, for editors and type checkers; a test c
     from auglag.certificate import Certificate, Tolerance
     from auglag.errors import AuglagError, CheckpointError, DerivativeError, EvaluationError, InputError, OptionError
     from auglag.inner import LBFGSB, NewtonCG, Panoc, ProximalGradient, ProximalPoint, QPModel, SpectralProximalGradient
+    from auglag.least_squares import least_squares
     from auglag.log import JsonLog
     from auglag.minimize import certify, minimize, multistart, scipy_method
     from auglag.persist.results import load_result
@@ -64,6 +65,7 @@ _HOMES = {
     "auglag.inner": (
         *("LBFGSB", "NewtonCG", "Panoc", "ProximalGradient", "ProximalPoint", "QPModel", "SpectralProximalGradient"),
     ),
+    "auglag.least_squares": ("least_squares",),
     "auglag.log": ("JsonLog",),
     "auglag.minimize": ("certify", "minimize", "multistart", "scipy_method"),
     "auglag.persist.results": ("load_result",),
@@ -156,6 +158,7 @@ __all__ = [
     "certify",
     "datasets",
     "instead_of_slsqp",
+    "least_squares",
     "load_result",
     "minimize",
     "multistart",

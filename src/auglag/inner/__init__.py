@@ -36,13 +36,13 @@ def choose(inner: InnerSolver | str, traits: Traits, models: bool = True) -> Inn
 
 
 def _models_pay(traits: Traits) -> bool:
-    """Whether models are worth their price: with Hessians always.
+    """Whether models are worth their price: with Hessians, or a good part of them, always.
 
     A learnt Hessian pays where constraints determine much of the solution, since a few pairs know little of the rest;
     and up to a size at which it makes the models expensive. Interior points (`accelerated`) stay cheap.
     """
     t = tuning.TUNING
-    if traits.has_hess or traits.n <= t.largest_learnt_alone:
+    if traits.has_hess or traits.partly_curved or traits.n <= t.largest_learnt_alone:
         return True
     return not few_rows(traits) and traits.n <= t.largest_learnt
 

@@ -51,6 +51,7 @@ class Traits:
     m: int = 0  #: number of constraint rows
     matrices: bool = True  #: the Jacobian of c is a matrix, dense or sparse, not an operator
     sparse: bool = False  #: and a sparse one
+    partly_curved: bool = False  #: first derivatives tell a good part of the Hessian of f (least squares)
 
     @property
     def term(self) -> str:

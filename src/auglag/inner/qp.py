@@ -45,7 +45,7 @@ class QPModel(InnerSolver):
         if not traits.matrices:
             return "inner='qp' needs Jacobians that are matrices, dense or sparse; inner='lbfgsb' takes operators"
         largest = tuning.TUNING.largest_learnt
-        if not (traits.has_hess or traits.sparse) and traits.n > largest:
+        if not (traits.has_hess or traits.partly_curved or traits.sparse) and traits.n > largest:
             return (
                 f"inner='qp' without hess keeps a dense Hessian beside a dense Jacobian, so that n must be at most "
                 f"{largest}, got {traits.n}; a sparse Jacobian and inner='lbfgsb' have no such limit"

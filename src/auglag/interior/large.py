@@ -100,7 +100,8 @@ class Large:
     def _hessian(self) -> Hessian:
         """Of the Lagrangian: the user's, or what was learnt."""
         if self.learnt is not None:
-            return self.learnt.hessian()
+            known = self.at.point.known_curvature()
+            return self.learnt.hessian() if known is None else Hessian(sparse.csc_array(known))
         return self.curvature.hessian(self.at.point, self.x, self.y, self.memory)
 
     def _lagrangian(self) -> Vector:

@@ -31,12 +31,14 @@ class Memory:
     #: What linear solvers know of the pattern of the systems; not saved, since any system finds it anew.
     layout: Analyses = field(default_factory=Analyses, metadata={"saved": False})
 
-    def see(self, x: Vector, gradient: Vector, jacobian: Any) -> None:
-        """Learn from a new point."""
+    def see(self, x: Vector, gradient: Vector, jacobian: Any, known: Any = None) -> None:
+        """Learn from a new point; of a Hessian of f of which a part is `known` the rest."""
         if self.last is not None:
             s, t = x - self.last[0], tuning.TUNING
             if norm(s) > t.shortest_step * max(1.0, norm(x)):
-                self.pairs.append((s, gradient - self.last[1], _packed(jacobian - self.last[2])))
+                change = gradient - self.last[1]
+                change = change if known is None else change - known @ s
+                self.pairs.append((s, change, _packed(jacobian - self.last[2])))
                 del self.pairs[: -t.pairs]
         self.last = (x.copy(), gradient, jacobian)
 
@@ -55,18 +57,34 @@ def _packed(difference: Any) -> Any:
     return np.ascontiguousarray(difference)
 
 
-def structured_sr1(memory: Memory, w: Vector, gradient: Vector, as_dense: bool) -> Hessian:
+def structured_sr1(memory: Memory, w: Vector, gradient: Vector, as_dense: bool, known: Any = None) -> Hessian:
     """A symmetric rank-one Hessian of f + w'c, rebuilt from all pairs with the multipliers of now.
 
     beta J'J is exact in the model, so that only the Lagrangian's curvature is learnt; and since (s, dg, dJ) are kept
-    apart, dg + dJ'w is the right difference for any w. The start is a multiple of the identity from the newest pair.
+    apart, dg + dJ'w is the right difference for any w. The start is a multiple of the identity from the newest pair, or
+    the part of the Hessian of f that is `known` (then pairs are differences less that part).
     """
     n, t = gradient.size, tuning.TUNING
     pairs = [(s, dg + dj.T.dot(w) if w.size else dg) for s, dg, dj in memory.pairs]
+    if known is not None:
+        return _beside(known, pairs, n, as_dense)
     if not pairs:
         return _multiple(max(t.first_curvature, min(1.0, largest(gradient))), n, as_dense)
     s, r = pairs[-1]
     first = min(max(abs(float(s.dot(r))) / float(s.dot(s)), t.least_curvature), t.largest_curvature)
+    v, c = _rank_one_terms(pairs, first, n)
+    if not finite(v):
+        return _multiple(1.0, n, as_dense)
+    if not as_dense:
+        return _multiple(first, n, as_dense).plus(np.ascontiguousarray(v), c)
+    matrix = (v * c) @ v.T
+    matrix.reshape(-1)[:: n + 1] += first
+    return Hessian(matrix)
+
+
+def _rank_one_terms(pairs: list[tuple[Vector, Vector]], first: float, n: int) -> tuple[Any, Vector]:
+    """(V, c): V diag(c) V' is what symmetric rank-one updates by the pairs (s, r) add to `first` I."""
+    t = tuning.TUNING
     vectors, signs = np.zeros((len(pairs), n)), np.zeros(len(pairs))
     used = 0
     for s, r in pairs:
@@ -78,14 +96,17 @@ def structured_sr1(memory: Memory, w: Vector, gradient: Vector, as_dense: bool) 
         if abs(denominator) > t.skipped_update * norm(s) * norm(u):
             vectors[used], signs[used] = u / math.sqrt(abs(denominator)), math.copysign(1.0, denominator)
             used += 1
-    if not finite(vectors[:used]):
-        return _multiple(1.0, n, as_dense)
-    v, c = vectors[:used].T, signs[:used]
-    if not as_dense:
-        return _multiple(first, n, as_dense).plus(np.ascontiguousarray(v), c)
-    matrix = (v * c) @ v.T
-    matrix.reshape(-1)[:: n + 1] += first
-    return Hessian(matrix)
+    return vectors[:used].T, signs[:used]
+
+
+def _beside(known: Any, pairs: list[tuple[Vector, Vector]], n: int, as_dense: bool) -> Hessian:
+    """The known part, and what the pairs tell of the rest; nothing of it is assumed where they are silent."""
+    if as_dense:
+        part = Hessian(known.toarray() if sparse.issparse(known) else np.asarray(known))
+    else:
+        part = Hessian(sparse.csc_array(known))
+    v, c = _rank_one_terms(pairs, 0.0, n)
+    return part.plus(np.ascontiguousarray(v), c) if c.size and finite(v) else part
 
 
 def _multiple(factor: float, n: int, as_dense: bool) -> Hessian:
@@ -103,8 +124,9 @@ class Curvature:
     def hessian(self, point: Any, x: Vector, w: Vector, memory: Memory) -> Hessian:
         """The Hessian of f + w'c at the point, in the units of the form."""
         if not self.exact:
-            memory.see(x, point.grad, self.jacobian(point))
-            return structured_sr1(memory, w, point.grad, self.dense)
+            known = point.known_curvature()
+            memory.see(x, point.grad, self.jacobian(point), known)
+            return structured_sr1(memory, w, point.grad, self.dense, known)
         h = point.hess(w)
         if self.dense:
             return Hessian(h.toarray() if sparse.issparse(h) else np.asarray(h))

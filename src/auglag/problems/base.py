@@ -224,6 +224,18 @@ class AbstractProblem(ABC):
         """The Hessian of f + y'c at x, dense or sparse, both triangles."""
         raise NotImplementedError(f"{type(self).__name__} has no Hessian matrix")
 
+    @property
+    def partly_curved(self) -> bool:
+        """Whether there is a `known_curvature`."""
+        return False
+
+    def known_curvature(self, x: Vector) -> Any:
+        """The part of Hess f(x) that first derivatives tell, dense or sparse, as J'J of least squares; None: none.
+
+        Where there is no Hessian, only the rest of it is learnt.
+        """
+        return None
+
     def linear(self) -> LinearRows | None:
         """The rows known to be linear, as a matrix; None where none are. No evaluation is counted for it."""
         return None
@@ -510,6 +522,10 @@ class Point:
         except Exception as error:
             note_point(error, self.x)
             raise
+
+    def known_curvature(self) -> Any:
+        """See `AbstractProblem.known_curvature`."""
+        return self.problem.known_curvature(self.x)
 
     def lagrangian_gradient(self, w: Vector) -> Vector:
         """grad f(x) + J(x)'w."""

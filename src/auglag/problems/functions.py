@@ -40,7 +40,8 @@ class Problem(PointwiseProblem):
 
     Arguments mean what they mean in SciPy and in `auglag.minimize`. Instead of `fun` and `constraints`, a simulation
     that yields both at once may be given as `fun_and_con(x) -> (f, c)` with `con_lower <= c <= con_upper`; it is then
-    called once per point, and `jac` (optional) returns `(grad f, Jacobian of c)`.
+    called once per point, and `jac` (optional) returns `(grad f, Jacobian of c)`. `known_curvature(x)` is the part of
+    the Hessian of fun that first derivatives tell, as J'J of least squares, dense or sparse.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Problem(PointwiseProblem):
         con_lower: Any = 0.0,
         con_upper: Any = 0.0,
         finite_diff_rel_step: Any = None,
+        known_curvature: Callable[[Vector], Any] | None = None,
         name: str = "",
     ) -> None:
         start = check_x0(x0)
@@ -71,6 +73,7 @@ class Problem(PointwiseProblem):
         super().__init__(start, lower=lower, upper=upper, cl=np.zeros(0), cu=np.zeros(0), groups=(), g=term)
         self.name = name
         self._rel_step = finite_diff_rel_step
+        self._known_curvature = known_curvature
         if fun_and_con is not None and not callable(fun_and_con):
             raise InputError(f"fun_and_con must be callable, got {fun_and_con!r:.80}")
         if fun is not None and not callable(fun):
@@ -410,6 +413,13 @@ class Problem(PointwiseProblem):
             return False
         objective = self._fun is None or self._hessp is not None or self._hess is not None
         return objective and all(block.matrix is not None or block.hess is not None for block in self.blocks)
+
+    @property
+    def partly_curved(self) -> bool:
+        return self._known_curvature is not None
+
+    def known_curvature(self, x: Vector) -> Any:
+        return None if self._known_curvature is None else self._known_curvature(x)
 
     def _hessian(self, x: Vector) -> Jacobian:
         """Hess f(x), by the user's function or by differences of the gradient; kept for the last x."""

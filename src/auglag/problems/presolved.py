@@ -153,6 +153,13 @@ class Presolved(PointwiseProblem):
     def hess(self, x: Vector, y: Vector) -> Any:
         return self.original.hess(x, self._spread(y))
 
+    @property
+    def partly_curved(self) -> bool:
+        return self.original.partly_curved
+
+    def known_curvature(self, x: Vector) -> Any:
+        return self.original.known_curvature(x)
+
     def check_derivatives(self, x: Vector) -> None:
         self.original.check_derivatives(x)
 

@@ -165,6 +165,7 @@ class StandardForm:
             m=self.m,
             matrices=self.jacobian != "operator",
             sparse=self.jacobian == "sparse",
+            partly_curved=self.problem.partly_curved,
         )
 
     def start(self, x: Vector) -> Vector:
@@ -324,6 +325,17 @@ class FormPoint:
         else:
             with np.errstate(invalid="ignore"):
                 h = _finite(form.problem.hess(x, y) - form.problem.hess(x, 0.0 * y))
+        return self._second(h)
+
+    def known_curvature(self) -> Any:
+        """See `AbstractProblem.known_curvature`; of sf f."""
+        sf = self.form.scaling.sf
+        part = self.point.known_curvature() if sf else None
+        return None if part is None else self._second(sf * part)
+
+    def _second(self, h: Any) -> Any:
+        """Second derivatives of the user's variables as those of the form's."""
+        form = self.form
         if form.free is not None:
             h = form.free_block.of(h) if sparse.issparse(h) else h[form.free][:, form.free]
         if form.sx is not None:

@@ -194,7 +194,7 @@ class _ByGradients:
 
     def hessian(self) -> Hessian:
         """The Hessian of the Lagrangian, as far as it is known."""
-        return structured_sr1(Memory(pairs=self.pairs), self._at.y, self._at.point.grad, self._at.curvature.dense)
+        return _learnt(self._at, self.pairs)
 
     def probe(self, direction: Vector, size: float) -> _Probe | None:
         """One product more; None where functions are not defined.
@@ -233,7 +233,7 @@ class _ByValues:
         self._at, self._step = at, tuning.probe_step_values * at.size
         self.pairs = _long(at, self._step)
         self.steps = [s for s, _, _ in self.pairs]  #: along which the curvature is known
-        self._learnt = structured_sr1(Memory(pairs=self.pairs), at.y, at.point.grad, at.curvature.dense)
+        self._learnt = _learnt(at, self.pairs)
         self.probes: list[Vector] = []
         self._matrix = np.zeros((0, 0))  #: s_i'Hs_j
 
@@ -276,7 +276,16 @@ def _lowest(steps: Sequence[Vector], matrix: Vector) -> tuple[float, Vector]:
 
 def _long(at: Solution, least: float) -> list[Pair]:
     """What the run has learnt from steps as long as a probe; shorter ones show the errors of gradients as well."""
-    return [pair for pair in at.memory.pairs if float(np.linalg.norm(pair[0])) >= least]
+    pairs = [pair for pair in at.memory.pairs if float(np.linalg.norm(pair[0])) >= least]
+    known = at.point.known_curvature()
+    return pairs if known is None else [(s, change + known @ s, bend) for s, change, bend in pairs]
+
+
+def _learnt(at: Solution, pairs: Sequence[Pair]) -> Hessian:
+    """The Hessian of the Lagrangian from pairs; a part that is known was taken off those of the run."""
+    known = at.point.known_curvature()
+    rest = list(pairs) if known is None else [(s, change - known @ s, bend) for s, change, bend in pairs]
+    return structured_sr1(Memory(pairs=rest), at.y, at.point.grad, at.curvature.dense, known)
 
 
 def _product(pair: Pair, y: Vector) -> Vector:

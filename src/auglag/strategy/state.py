@@ -235,6 +235,8 @@ class Context:
             problem.has_hess and problem.n > inner_tuning.TUNING.dense_size
         ):  # then the Hessian says whether matrices are sparse
             form.jacobian = kind(problem.at(x).hess(np.zeros(0)))
+        elif problem.partly_curved and problem.n > inner_tuning.TUNING.dense_size:
+            form.jacobian = kind(problem.known_curvature(x))
         inner = choose(settings.inner, form.traits, models=settings.acceleration is not None)
         named = isinstance(inner, LBFGSB) and settings.inner != "auto"  # a user who names it wants it alone
         newton = settings.acceleration is not None and not named and accelerated(inner, form.traits)

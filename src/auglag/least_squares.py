@@ -1,0 +1,305 @@
+"""Nonlinear least squares with bounds and constraints: `scipy.optimize.least_squares`, and what it cannot state.
+
+The run is one of `minimize`, with the Gauss-Newton part J'J of the Hessian taken from the Jacobian of the residuals and
+only the rest of the curvature learnt (compare Dennis, Gay and Welsch 1981, ACM Trans. Math. Softw. 7). A sparse
+Jacobian gives a sparse J'J.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import OptimizeResult
+
+from auglag._typing import Jacobian, Vector
+from auglag.budget import Budget
+from auglag.derivatives import differences
+from auglag.derivatives.colouring import colour
+from auglag.errors import InputError, OptionError, require_positive
+from auglag.minimize import minimize
+from auglag.problems.arguments import check_x0, parse_bounds
+from auglag.problems.constraints import with_args
+from auglag.problems.functions import Problem
+from auglag.problems.jacobians import as_jacobian, dense, real_array, transposed_product
+from auglag.result import Result
+
+#: Name -> (rho, rho', rho'') of z = (f / f_scale)^2, as in SciPy.
+LOSSES: dict[str, Callable[[Vector], tuple[Vector, Vector, Vector]]] = {
+    "linear": lambda z: (z, np.ones_like(z), np.zeros_like(z)),
+    "soft_l1": lambda z: (2.0 * (np.sqrt(1.0 + z) - 1.0), (1.0 + z) ** -0.5, -0.5 * (1.0 + z) ** -1.5),
+    "huber": lambda z: _huber(z),
+    "cauchy": lambda z: (np.log1p(z), 1.0 / (1.0 + z), -1.0 / (1.0 + z) ** 2),
+    "arctan": lambda z: (np.arctan(z), 1.0 / (1.0 + z**2), -2.0 * z / (1.0 + z**2) ** 2),
+}
+
+
+def _huber(z: Vector) -> tuple[Vector, Vector, Vector]:
+    inside, far = z <= 1.0, np.maximum(z, 1.0)
+    value = np.where(inside, z, 2.0 * np.sqrt(far) - 1.0)
+    return value, np.where(inside, 1.0, far**-0.5), np.where(inside, 0.0, -0.5 * far**-1.5)
+
+
+def least_squares(
+    fun: Callable[..., Any],
+    x0: Any,
+    jac: Any = "2-point",
+    bounds: Any = (-np.inf, np.inf),
+    *,
+    constraints: Any = (),
+    loss: str | Callable[[Vector], Any] = "linear",
+    f_scale: float = 1.0,
+    x_scale: Any = None,
+    jac_sparsity: Any = None,
+    diff_step: Any = None,
+    max_nfev: int | None = None,
+    args: Any = (),
+    kwargs: dict[str, Any] | None = None,
+    tol: Any = 1e-6,
+    **options: Any,
+) -> LeastSquaresResult:
+    """Minimise 1/2 sum rho(fun_i(x)^2) subject to bounds and constraints.
+
+    Parameters
+    ----------
+    fun : callable
+        The residuals `fun(x, *args, **kwargs)`, a vector (or a number).
+    x0, args, kwargs, diff_step, jac_sparsity
+        As in `scipy.optimize.least_squares`.
+    jac : callable or str
+        The Jacobian of the residuals, dense or sparse, or '2-point', '3-point', 'cs'. Differences are central also for
+        '2-point': the certificate asks for their accuracy.
+    bounds : pair or Bounds
+        (lower, upper), each a number or an array, or anything that `minimize` takes.
+    constraints
+        As in `minimize`: dictionaries, `NonlinearConstraint`, `LinearConstraint`, one or a list.
+    loss : str or callable
+        'linear', 'soft_l1', 'huber', 'cauchy', 'arctan', or a function of z = (fun / f_scale)^2 that returns rho, rho'
+        and rho'' as the rows of an array, as in SciPy.
+    f_scale : float
+        The size of residuals from which on a robust loss counts them as outliers.
+    x_scale : number, array_like or 'jac'
+        The sizes of the variables; None or 'jac': as `minimize` judges them.
+    max_nfev : int
+        Most evaluations of the residuals.
+    tol, **options
+        As in `minimize`: tolerance of the certificate, `callback`, `progress`, `budget`, `starts`, ...
+
+    Returns
+    -------
+    LeastSquaresResult
+        With SciPy's fields (x, cost, fun, jac, grad, optimality, active_mask, nfev, njev, status, message, success),
+        `covariance()`, `multipliers` and `result`, that of `minimize` with its certificate.
+    """
+    if "hess" in options or "hessp" in options:
+        raise OptionError("least_squares() takes no hess: the Gauss-Newton part comes from jac, the rest is learnt")
+    start = check_x0(x0)
+    if isinstance(bounds, tuple) and len(bounds) == 2:
+        lower, upper = (np.broadcast_to(np.asarray(side, dtype=float), start.shape) for side in bounds)
+        bounds = list(zip(lower.tolist(), upper.tolist(), strict=True))
+    if max_nfev is not None:
+        if options.get("budget") is not None:
+            raise InputError("budget already limits the run; leave out max_nfev")
+        options["budget"] = Budget(evaluations=max_nfev)
+    more = tuple(args) if isinstance(args, list | tuple) else (args,)
+    residuals = _Residuals(
+        with_args(_with_keywords(fun, kwargs, "fun"), more),
+        jac if isinstance(jac, str) else with_args(_with_keywords(jac, kwargs, "jac"), more),
+        _loss(loss),
+        require_positive(f_scale, "f_scale"),
+        parse_bounds(bounds, start.size),
+        jac_sparsity,
+        diff_step,
+    )
+    problem = Problem(
+        residuals.cost,
+        start,
+        jac=residuals.gradient,
+        bounds=bounds,
+        constraints=constraints,
+        known_curvature=residuals.gauss_newton,
+    )
+    scale = None if isinstance(x_scale, str) and x_scale == "jac" else x_scale
+    result = minimize(problem, tol=tol, x_scale=scale, **options)
+    return LeastSquaresResult.of(result, residuals, problem)
+
+
+def _with_keywords(function: Any, kwargs: dict[str, Any] | None, name: str) -> Any:
+    if not callable(function):
+        schemes = f", or one of {differences.SCHEMES}" if name == "jac" else ""
+        raise InputError(f"{name} must be callable{schemes}, got {function!r:.80}")
+    return function if not kwargs else lambda x, *args: function(x, *args, **kwargs)
+
+
+def _loss(loss: str | Callable[[Vector], Any]) -> Callable[[Vector], Any]:
+    if not isinstance(loss, str):
+        if not callable(loss):
+            raise InputError(f"loss must be one of {', '.join(map(repr, LOSSES))} or callable, got {loss!r:.80}")
+        return loss
+    if loss not in LOSSES:
+        raise InputError(f"loss must be one of {', '.join(map(repr, LOSSES))} or callable, got {loss!r:.80}")
+    return LOSSES[loss]
+
+
+@final
+class _Residuals:
+    """The residuals, their Jacobian and their loss; the last points are kept, since cost and gradient share them."""
+
+    def __init__(
+        self,
+        fun: Callable[[Vector], Any],
+        jac: Any,
+        loss: Callable[[Vector], Any],
+        scale: float,
+        box: tuple[Vector, Vector],
+        sparsity: Any,
+        step: Any,
+    ) -> None:
+        if isinstance(jac, str) and jac not in differences.SCHEMES:
+            raise InputError(f"jac must be callable or one of {differences.SCHEMES}, got {jac!r:.80}")
+        self._fun, self._jac, self._loss, self.scale, self._box = fun, jac, loss, scale, box
+        self._scheme = {"2-point": "3-point"}.get(jac, jac) if isinstance(jac, str) else None
+        pattern = None if sparsity is None else sparse.csr_array(sparsity)
+        self._sparsity = None if pattern is None else (pattern, colour(pattern))
+        self._step = step
+        self.nfev = self.njev = 0
+        self._size: int | None = None
+        self._values: dict[bytes, Vector] = {}
+        self._jacobians: dict[bytes, Jacobian] = {}
+
+    def values(self, x: Vector) -> Vector:
+        """fun(x) as a vector."""
+        key = x.tobytes()
+        known = self._values.get(key)
+        if known is None:
+            self.nfev += 1
+            known = np.atleast_1d(real_array(self._fun(x.copy()), "fun(x)")).ravel().copy()
+            self._size = known.size if self._size is None else self._size
+            if known.size != self._size:
+                raise InputError(f"fun(x) must return {self._size} residuals as it did first, got {known.size}")
+            _keep(self._values, key, known)
+        return known
+
+    def jacobian(self, x: Vector) -> Jacobian:
+        """Its Jacobian."""
+        key = x.tobytes()
+        known = self._jacobians.get(key)
+        if known is None:
+            f = self.values(x)
+            self.njev += 1
+            known = self._differences(x, f) if self._scheme else self._given(x, f)
+            _keep(self._jacobians, key, known)
+        return known
+
+    def _given(self, x: Vector, f: Vector) -> Jacobian:
+        raw = self._jac(x.copy())
+        return as_jacobian(sparse.csr_array(raw) if sparse.issparse(raw) else raw, f.size, x.size, "jac(x)")
+
+    def _differences(self, x: Vector, f: Vector) -> Any:
+        def fun(z: Any) -> Any:
+            self.nfev += 1
+            return np.atleast_1d(np.asarray(self._fun(z))).ravel()
+
+        lower, upper = np.minimum(self._box[0], x), np.maximum(self._box[1], x)
+        return differences.jacobian(
+            fun, x, f, lower=lower, upper=upper, scheme=str(self._scheme), rel_step=self._step, sparsity=self._sparsity
+        )
+
+    def rho(self, f: Vector) -> tuple[Vector, Vector, Vector]:
+        """(rho, rho', rho'') by f^2, in the units of f^2."""
+        value, first, second = self._loss((f / self.scale) ** 2)
+        return self.scale**2 * np.asarray(value), np.asarray(first), np.asarray(second) / self.scale**2
+
+    def cost(self, x: Vector) -> float:
+        """1/2 sum rho."""
+        return 0.5 * float(self.rho(self.values(x))[0].sum())
+
+    def gradient(self, x: Vector) -> Vector:
+        """J'(rho' f)."""
+        f = self.values(x)
+        return transposed_product(self.jacobian(x), self.rho(f)[1] * f)
+
+    def gauss_newton(self, x: Vector) -> Any:
+        """J' diag(rho' + 2 rho'' f^2) J, weights at least 0 (Triggs et al. 2000, "Bundle adjustment", section 4.3)."""
+        f, jac = self.values(x), self.jacobian(x)
+        _, first, second = self.rho(f)
+        weights = np.maximum(first + 2.0 * second * f**2, 0.0)
+        if sparse.issparse(jac):
+            return sparse.csr_array(jac.T @ sparse.diags_array(weights) @ jac)
+        matrix = dense(jac)
+        return matrix.T @ (weights[:, None] * matrix)
+
+
+def _keep(known: dict[bytes, Any], key: bytes, value: Any) -> None:
+    """Put it at the end of a few: cost, gradient and curvature are asked for one after the other."""
+    known[key] = value
+    while len(known) > 4:
+        known.pop(next(iter(known)), None)
+
+
+@final
+class LeastSquaresResult(OptimizeResult):
+    """What `least_squares` returns: SciPy's fields, and `result`, that of `minimize`."""
+
+    @staticmethod
+    def of(result: Result, residuals: _Residuals, problem: Problem) -> LeastSquaresResult:
+        """From a run of `minimize` on the cost."""
+        x = np.asarray(result.x)
+        near = 1e-10 * np.maximum(1.0, np.abs(x))
+        mask = (x >= problem.upper - near).astype(int) - (x <= problem.lower + near).astype(int)
+        fixed = problem.lower == problem.upper
+        found = LeastSquaresResult(
+            x=x,
+            cost=residuals.cost(x),
+            fun=residuals.values(x),
+            jac=residuals.jacobian(x),
+            grad=residuals.gradient(x),
+            optimality=result.certificate.residual,
+            active_mask=np.where(fixed, 1, mask),
+            multipliers=result.multipliers,
+            status=result.status,
+            message=result.message,
+            success=result.success,
+            nfev=residuals.nfev,
+            njev=residuals.njev,
+            result=result,
+        )
+        found._rows = _active_rows(problem, x, result)
+        found._weights = residuals.rho(found.fun)[1]
+        return found
+
+    def covariance(self, *, absolute: bool = False) -> Any:
+        """The covariance of x to first order, where errors of the residuals are independent and of one size.
+
+        That size is estimated from the residuals (cost over degrees of freedom), or 1 with `absolute`, for residuals
+        that were divided by their standard deviations. Variables at a bound, and directions that active constraints
+        exclude, do not vary; entries are infinite where the residuals say nothing. Robust losses weigh J by rho'.
+        """
+        jac = dense(self.jac) * np.sqrt(self._weights)[:, None]
+        n, rows = self.x.size, self._rows
+        free = np.flatnonzero(np.asarray(self.active_mask) == 0)
+        allowed = np.zeros((n, free.size))
+        allowed[free, np.arange(free.size)] = 1.0
+        if rows.size:
+            _, sigma, right = np.linalg.svd(rows @ allowed)
+            rank = int(np.count_nonzero(sigma > 1e-10 * max(1.0, float(np.max(sigma, initial=0.0)))))
+            allowed = allowed @ right[rank:].T
+        _, sigma, right = np.linalg.svd(jac @ allowed, full_matrices=False)
+        least = np.finfo(float).eps * max(jac.shape) * float(np.max(sigma, initial=0.0))
+        if (sigma <= least).any() or sigma.size < allowed.shape[1]:
+            return np.full((n, n), math.inf)
+        root = allowed @ (right.T / sigma)
+        freedom = self.fun.size - allowed.shape[1]
+        size = 1.0 if absolute else 2.0 * self.cost / freedom if freedom > 0 else math.inf
+        return size * (root @ root.T)
+
+
+def _active_rows(problem: Problem, x: Vector, result: Result) -> Any:
+    """The gradients of equations and of rows that a multiplier holds."""
+    if not problem.m:
+        return np.zeros((0, x.size))
+    active = (problem.cl == problem.cu) | (result.y != 0.0)
+    return dense(problem.at(x).jac)[active]
