@@ -67,14 +67,22 @@ def least_squares(
     ----------
     fun : callable
         The residuals `fun(x, *args, **kwargs)`, a vector (or a number).
-    x0, args, kwargs, diff_step, jac_sparsity
-        As in `scipy.optimize.least_squares`.
+    x0 : array_like
+        The start.
+    args : tuple
+        More arguments of `fun` and `jac`.
+    kwargs : dict
+        More keyword arguments of `fun` and `jac`.
+    diff_step : float or array_like
+        The relative step of finite differences, as in `scipy.optimize.least_squares`.
+    jac_sparsity : array_like or sparse matrix
+        Where the Jacobian may be nonzero, as in `scipy.optimize.least_squares`.
     jac : callable or str
         The Jacobian of the residuals, dense or sparse, or '2-point', '3-point', 'cs'. Differences are central also for
         '2-point': the certificate asks for their accuracy.
     bounds : pair or Bounds
         (lower, upper), each a number or an array, or anything that `minimize` takes.
-    constraints
+    constraints : dict, constraint or list
         As in `minimize`: dictionaries, `NonlinearConstraint`, `LinearConstraint`, one or a list.
     loss : str or callable
         'linear', 'soft_l1', 'huber', 'cauchy', 'arctan', or a function of z = (fun / f_scale)^2 that returns rho, rho'
@@ -85,14 +93,28 @@ def least_squares(
         The sizes of the variables; None or 'jac': as `minimize` judges them.
     max_nfev : int
         Most evaluations of the residuals.
-    tol, **options
-        As in `minimize`: tolerance of the certificate, `callback`, `progress`, `budget`, `starts`, ...
+    tol : float
+        The tolerance of the certificate, as in `minimize`.
+    **options : dict
+        Any other argument of `minimize`: `callback`, `progress`, `budget`, `starts`, ...
 
     Returns
     -------
     LeastSquaresResult
         With SciPy's fields (x, cost, fun, jac, grad, optimality, active_mask, nfev, njev, status, message, success),
         `covariance()`, `multipliers` and `result`, that of `minimize` with its certificate.
+
+    Examples
+    --------
+    A line near three points that is at most 2 at t = 2:
+
+    >>> import numpy as np
+    >>> import auglag
+    >>> t, y = np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 3.0])
+    >>> below = {"type": "ineq", "fun": lambda p: 2 - (p[0] + 2 * p[1])}
+    >>> fit = auglag.least_squares(lambda p: p[0] + p[1] * t - y, [0.0, 1.0], constraints=below)
+    >>> fit.success, fit.x.round(3).tolist()
+    (True, [0.0, 1.0])
     """
     if "hess" in options or "hessp" in options:
         raise OptionError("least_squares() takes no hess: the Gauss-Newton part comes from jac, the rest is learnt")

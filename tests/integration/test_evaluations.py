@@ -99,7 +99,7 @@ def test_a_sparse_structure_saves_calls_of_the_constraints():
     sparse_res, few = solve(finite_diff_jac_sparsity=structure)
     dense_res, many = solve()
     np.testing.assert_allclose(sparse_res.x, dense_res.x, atol=1e-6)
-    assert few * 8 < many
+    assert few * 5 < many  # which finds zeros by itself after two Jacobians
 
 
 def test_finite_diff_rel_step_is_used():

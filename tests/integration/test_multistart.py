@@ -251,7 +251,7 @@ def test_ctrl_c_while_threads_work_returns_the_best_so_far():
             threading.Event().wait(0.002)
         return waves(x)
 
-    def interrupt(text):
+    def interrupt(text, **_):
         first.set()
         os.kill(os.getpid(), signal.SIGINT)
 

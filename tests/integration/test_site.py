@@ -51,7 +51,7 @@ def test_no_page_loads_anything_from_elsewhere(site):
         ("reference/prox.html", "TotalVariation1D"),
         ("gallery/power_flow.html", "17551.89"),
         ("results/solvers/index.html", "solved-at.png"),
-        ("jax.html", 'href="benchmarks/results/batched_cpu.html"'),
+        ("results/batches.html", 'benchmarks/results/batched_cpu.html"'),
     ],
 )
 def test_what_is_generated_is_where_it_belongs(site, page, text):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import subprocess
@@ -18,7 +17,7 @@ pytest.importorskip("hatchling", reason="the group 'dev' of pyproject.toml is no
 build = pytest.importorskip("build")
 
 ROOT = Path(__file__).parents[2]
-VERSION = ast.literal_eval((ROOT / "src/auglag/_version.py").read_text(encoding="utf-8").partition("=")[2].strip())
+VERSION = re.findall(r'__version__ = "(.+)"', (ROOT / "src/auglag/_version.py").read_text(encoding="utf-8"))[0]
 HS71 = """
 import auglag
 from auglag.problems import hock_schittkowski

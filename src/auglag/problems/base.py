@@ -323,7 +323,7 @@ class AbstractProblem(ABC):
         return f"c[{i}]"
 
     @final
-    def known(self, x: Vector) -> Point | None:
+    def seen_at(self, x: Vector) -> Point | None:
         """The point x if its f and c are known; looking at it changes nothing."""
         point = self.workspace.points.get(x.tobytes())
         return None if point is None or point._f is None or (point._c is None and self.m) else point

@@ -204,7 +204,7 @@ class StandardForm:
 
     def known(self, z: Vector) -> FormPoint | Point | None:
         """The point z if f and c are known there; looking at it changes nothing."""
-        point = self.problem.known(self.user_x(z))
+        point = self.problem.seen_at(self.user_x(z))
         return point if point is None or self.identical else FormPoint(self, z, point)
 
     def user_residual(self, stationarity: float, c: Vector) -> tuple[float, float]:

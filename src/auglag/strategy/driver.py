@@ -81,8 +81,9 @@ def _ended(run: Run, status: Status) -> Result:
     if endless is not None:
         task.judge.replace(state.best, endless)
     check = task.judge.final(state.best, status, task.meter.used().nfev)
-    if status is Status.INFEASIBLE and not task.conflict and not task.judge.trusts(check):
-        status = Status.STUCK
+    if status is Status.INFEASIBLE and not task.conflict:
+        feasible = task.judge.excess(state.best.x, task.tol) <= 1.0
+        status = Status.STUCK if feasible or not task.judge.trusts(check) else status
     if endless is not None:  # far out a gradient may be small; the objective is known to fall on there
         return _said(run, _result(run, status, check))
     if task.check_derivatives and task.judge.reached(check):

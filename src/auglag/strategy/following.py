@@ -116,7 +116,7 @@ def _of_row(context: Context, state: State, y_hat: Vector, last: Iteration) -> S
 def _show_step(context: Context, state: State, kind: str, z: Vector, y: Vector, residual: float, beta: float) -> None:
     problem, hooks = context.task.problem, context.task.hooks
     x = context.form.user_x(z)
-    point, objective, violation = problem.known(x), math.nan, math.nan
+    point, objective, violation = problem.seen_at(x), math.nan, math.nan
     if point is not None:
         objective = point.f if problem.g is None else point.f + problem.g.value(x)
         violation = norm(point.c - point.c.clip(problem.cl, problem.cu)) if problem.m else 0.0

@@ -134,12 +134,12 @@ def test_the_certificate_decides_what_a_run_may_say() -> None:
     good, bad = Best(SOLUTION, MULTIPLIER), Best(np.array([0.6, 0.8]), MULTIPLIER)
     assert judge.solves(good)
     assert not judge.solves(bad)
-    assert Status.STUCK.certified(judge.final(good, Status.STUCK).meets(1e-6)) is Status.SOLVED
-    assert Status.SOLVED.certified(judge.final(bad, Status.SOLVED).meets(1e-6)) is Status.UNCERTIFIED
+    assert Status.STUCK.certified(judge.final(good, Status.STUCK, 0).meets(1e-6)) is Status.SOLVED
+    assert Status.SOLVED.certified(judge.final(bad, Status.SOLVED, 0).meets(1e-6)) is Status.UNCERTIFIED
 
 
 def test_multipliers_are_fitted_at_the_end_where_those_of_the_run_are_poor() -> None:
-    assert Judge(circle(), 1e-6).final(Best(SOLUTION, np.zeros(1)), Status.STUCK).meets(1e-6)
+    assert Judge(circle(), 1e-6).final(Best(SOLUTION, np.zeros(1)), Status.STUCK, 0).meets(1e-6)
 
 
 def test_after_a_limit_nothing_more_is_spent_on_a_point_that_does_not_come_near() -> None:
@@ -147,7 +147,7 @@ def test_after_a_limit_nothing_more_is_spent_on_a_point_that_does_not_come_near(
     judge, best = Judge(problem, 1e-6), Best(np.array([0.6, 0.8]), MULTIPLIER)
     judge.check(best)
     before = problem.counts.copy()
-    judge.final(best, Status.TIME_LIMIT)
+    judge.final(best, Status.TIME_LIMIT, 0)
     assert problem.counts == before
 
 
