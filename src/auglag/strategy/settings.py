@@ -78,7 +78,7 @@ PRESETS: dict[str, Settings] = {
         inner=LBFGSB.plain(memory=10),
         **_BARE,
     ),
-    # iALM, Sahin et al. (2019): beta_k = 2^k, eta_k = 1/beta_k, short dual steps, a first-order inner solver.
+    # iALM, Sahin et al. (2019): beta_k = 2^(k-1), eta_k = 1/beta_k, short dual steps, a first-order inner solver.
     "ialm": Settings(
         penalty=Always(initial=1.0, gamma=2.0, leap=1.0),
         dual=Short(),
