@@ -164,8 +164,8 @@ def _text(fits: Mapping[str, Fit], limit: int) -> str:
         "    auglag paper complexity --output paper-output\n",
         f"{trials} trials, each with its own data, start and seed, of at most {limit:,} stochastic gradients. {_HOW}",
         f"Over the whole range {whole}. Over half-decades {local}.\n",
-        "Medians of an even number of trials are the lower of the two in the middle, so that trials which do not reach an "
-        "eps count as long as half of them do.\n",
+        "Medians of an even number of trials are the lower of the two in the middle, so that trials which do not reach "
+        "an eps count as long as half of them do.\n",
         "![Gradients against eps](complexity.png)\n",
     ])  # fmt: skip
 
