@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -28,6 +29,9 @@ import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 pytest.register_assert_rewrite("helpers")
+
+# A shell lets what runs in the background ignore Ctrl-C; tests press it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Runs must not fail because a machine is slow, and every run must test the same examples.
 settings.register_profile("auglag", deadline=None, derandomize=True, database=None)
