@@ -316,6 +316,9 @@ def test_log_axes_themes_and_the_choice_of_the_axis_work(browser, served):
     tab.select_option("#axis", "seconds")
     assert "seconds" in tab.text_content("#chart-residual > svg")
     tab.hover("#chart-residual > svg")
+    assert "2 sR 1e-4" in tab.text_content("#chart-residual > svg")  # all steps, which have no stationarity
+    tab.select_option("#axis", "k")
+    tab.hover("#chart-residual > svg")
     assert "stationarity" in tab.text_content("#chart-residual > svg")
     assert tab.wrong == []
 
