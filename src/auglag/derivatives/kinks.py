@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auglag._typing import Vector
+from auglag.derivatives.noise import line_inside
 from auglag.derivatives.tuning import TUNING
 
 
@@ -15,15 +16,16 @@ def kinked(values: Callable[[Vector], Vector], x: Vector, lower: Vector, upper: 
     """Which of `values` seem to have a kink within a small distance of x, along a random line: five evaluations.
 
     Forward and backward slopes differ by curvature times the distance, which is half as much at half the distance; at a
-    kink they differ by the same.
+    kink they differ by the same. Variables that a bound keeps from moving to one of the sides stay.
     """
-    rng = np.random.default_rng(0)
-    line = np.where(rng.random(x.size) < 0.5, -1.0, 1.0) * np.maximum(1.0, np.abs(x)) * (0.5 + 0.5 * rng.random(x.size))
+    line = line_inside(x, lower, upper, np.random.default_rng(0))
+    roomy = np.minimum(x - lower, upper - x) >= TUNING.kink_step * np.abs(line)
+    line = np.where(roomy, line, 0.0)
     f0 = values(x)
     gaps, slopes = [], []
     with np.errstate(all="ignore"):
         for h in (TUNING.kink_step, 0.5 * TUNING.kink_step):
-            ahead, behind = (values(np.clip(x + sign * h * line, lower, upper)) for sign in (1.0, -1.0))
+            ahead, behind = (values(x + sign * h * line) for sign in (1.0, -1.0))
             gaps.append(np.abs(ahead + behind - 2.0 * f0) / h)
             slopes.append(np.maximum(np.abs(ahead - f0), np.abs(behind - f0)) / h)
         return (gaps[1] >= TUNING.kink_stays * gaps[0]) & (gaps[1] >= TUNING.kink_share * slopes[1]) & (gaps[1] > 0.0)

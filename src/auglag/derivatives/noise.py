@@ -95,7 +95,7 @@ def dtype_error(value: Any) -> float:
 
 def estimate_scale(fun: Values, noise: Vector, x: Vector, f0: Vector, lower: Vector, upper: Vector) -> Precision:
     """Errors that are known, with the scales that belong to them: one evaluation."""
-    line = _line(x, lower, upper, np.random.default_rng(0))
+    line = line_inside(x, lower, upper, np.random.default_rng(0))
     with np.errstate(all="ignore"):
         far = TUNING.noise_slope
         slope = np.abs(_probed(fun, np.clip(x + far * line, lower, upper), far, f0.size) - f0) / far
@@ -121,7 +121,7 @@ def estimate(
     if it is not converged. Errors may be smooth over tiny distances: wider tables show them. And a whole number that
     should move and never does is a rounded one.
     """
-    line = _line(x, lower, upper, rng)
+    line = line_inside(x, lower, upper, rng)
     t = TUNING.noise_spacing
     if not line.any():
         return Precision(np.zeros(f0.size), np.ones(f0.size))
@@ -179,7 +179,7 @@ def _scale(f0: Vector, slope: Vector, noise: Vector) -> Vector:
     return np.maximum(np.where(np.isfinite(sizes), sizes, 1.0), np.maximum(noise, 1e-300))
 
 
-def _line(x: Vector, lower: Vector, upper: Vector, rng: np.random.Generator) -> Vector:
+def line_inside(x: Vector, lower: Vector, upper: Vector, rng: np.random.Generator) -> Vector:
     """A random direction with entries of the size max(1, |x|), where the bounds leave so much room to one side."""
     draws = rng.random((2, x.size))
     with np.errstate(over="ignore", invalid="ignore"):
