@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -86,7 +87,7 @@ class Large:
         self.before: tuple[Hessian, Any, Vector]  #: H, J and the gradient of the step before
         self.free_points: list[tuple[float, float]] = []
         self.filter = Filter(t.largest_violation * max(1.0, self.at.theta))
-        self.fallen = (self.at.theta, 0)  #: the violation when it last fell clearly, and when that was
+        self.lengths: deque[float] = deque(maxlen=t.jammed_steps)  #: of the last steps
         self.before_step: Gaps | None = None  #: of the iterate before
         self.tried: tuple[OntoSides, float] | None = None  #: the last steps on sides, and the error before them
         self.small = t.small_violation * max(1.0, self.at.theta)
@@ -143,7 +144,7 @@ class Large:
             return False
         self._choose_mode(errors, lagrangian)
         self.count += 1
-        if self._slow() and self._restore():
+        if self._jammed() and self._restore():
             return True
         h = self._hessian()
         if not h.finite():
@@ -345,6 +346,7 @@ class Large:
         self.z = np.clip(z, mu / (factor * values.p), factor * mu / values.p)
         self.u = np.clip(u, mu / (factor * values.q), factor * mu / values.q)
         self.tiny = 0
+        self.lengths.append(length)
         gradient, j = self.gradient, self.j
         self._derive()
         if self.learnt is not None:
@@ -365,14 +367,11 @@ class Large:
             return True
         return self._restore()
 
-    def _slow(self) -> bool:
-        """Whether the violation has not fallen for long, although it is not small: steps are short then."""
-        if self.at.theta <= self.t.restoration_leaves * self.fallen[0] or self.at.theta <= self.small:
-            self.fallen = (self.at.theta, self.count)
-        if self.count - self.fallen[1] <= self.t.slow_rows:
-            return False
-        self.fallen = (self.at.theta, self.count)
-        return self.sides.m > 0
+    def _jammed(self) -> bool:
+        """Whether the last steps were all short, although rows are violated: the way to them leads along sides."""
+        t, lengths = self.t, self.lengths
+        short = len(lengths) == t.jammed_steps and max(lengths) < t.jammed_length
+        return short and self.restorations < t.most_restorations and self.at.theta > self.target
 
     def _restore(self) -> bool:
         """On from a point that is less violated; False if there is none."""
@@ -384,12 +383,12 @@ class Large:
             self.sides, self.equations, self.curvature, self.at, self.z, self.u, self.filter, self.mu
         )
         self.restorations += 1
-        self.fallen = (self.at.theta, self.count)
+        self.lengths.clear()
         if found is None:
             return False
-        self.at, z, u = found
-        largest_allowed = t.largest_side_multiplier
-        self.z, self.u = np.minimum(z, largest_allowed), np.minimum(u, largest_allowed)
+        self.at, self.z, self.u = found
+        if max(largest(self.z), largest(self.u)) > t.largest_side_multiplier:
+            self.z, self.u = np.ones_like(self.z), np.ones_like(self.u)
         self._derive()
         self.y = self.equations.least_squares(self.gradient, self.j, self.z, self.u)
         return True
