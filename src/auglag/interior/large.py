@@ -153,7 +153,7 @@ class Large:
             return True
         self.before = (h, self.j, self.gradient)
         weights = sides.spread(self.z / at.p, self.u / at.q)
-        soft = min(max(t.soft_of_mu * (self.mu if self.fixed else errors.mean), t.soft_least), t.soft_largest)
+        soft = self._soft(self.mu if self.fixed else errors.mean)
         central = lagrangian + sides.slope(at.p, at.q, 0.0 if not self.fixed else self.mu)
         made = self.equations.newton(h, self.j, weights, soft, (central, at.rows))
         if made is None:
@@ -174,6 +174,12 @@ class Large:
             if self._search(newton, lagrangian, direction, fraction, corrections=direction is directions[-1]):
                 return True
         return self._stuck(errors)
+
+    def _soft(self, mu: float) -> Vector | float:
+        """The diagonal of the rows, in units of their own once they are nearly satisfied."""
+        t = self.t
+        soft = min(max(t.soft_of_mu * mu, t.soft_least), t.soft_largest)
+        return soft * self.sides.row_units if self.at.theta <= self.small else soft
 
     def _constant(self, h: Hessian) -> bool:
         """Whether derivatives are what they were at the step before: the problem is quadratic, as it seems.

@@ -154,6 +154,9 @@ class Tuning:
     #: IPOPT adds to singular matrices (WB, section 3.1: bar delta_c); a smaller one makes pivots lose the inertia, a
     #: larger one than mu lets rows that are stiff by sides nearby lag behind. On grids.
     soft_of_mu: float = 1.0
+    #: Rows that were scaled down have a diagonal that is smaller in proportion, by at most this: a violation of theirs
+    #: weighs more in the user's units. Not far from the rows, where it makes steps short. On grids.
+    least_row_unit: float = 1e-3
     soft_least: float = 1e-10
     soft_largest: float = 1e-8
     #: Solutions are refined until their residual, relative to the right side, is `enough_refined`: it is what Newton's
