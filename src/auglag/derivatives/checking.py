@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -23,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
-from auglag._norms import norm
-from auglag._random import uniform
+from auglag._norms import norm, some
+from auglag._random import LONGEST, uniform
 from auglag._typing import Matrix, Vector
 from auglag.derivatives.differences import jacobian
 from auglag.derivatives.tuning import EPS, TUNING
@@ -172,16 +173,29 @@ class _Box:
         entry nor two swapped ones can hide.
         """
         n = self.x.size
-        draws = uniform(0, 3, n, count) if rng is None else rng.random((3, n, count))
-        rank = np.argsort(draws[0], axis=0)
-        size = (1 + 2 * (rank + 0.5 * draws[1]) / n) / 3
-        sign = np.where(draws[2] < 0.5, -1.0, 1.0)
+        if rng is None and n * count <= LONGEST:
+            size, sign = _usual_shapes(n, count)
+        else:
+            size, sign = _shapes(uniform(0, 3, n, count) if rng is None else rng.random((3, n, count)))
         with np.errstate(over="ignore"):
             below, above = self.x - self.lower, self.upper - self.x
         near = np.minimum(below, above) < TUNING.largest_step * self.scale
-        sign[near] = np.where(above >= below, 1.0, -1.0)[near, None]
+        if some(near):
+            sign = np.where(near[:, None], np.where(above >= below, 1.0, -1.0)[:, None], sign)
         directions: Matrix = sign * size * self.scale[:, None]
         return directions
+
+
+def _shapes(draws: Any) -> tuple[Matrix, Matrix]:
+    """(sizes, signs) of directions, from draws (3, n, count)."""
+    rank = np.argsort(draws[0], axis=0)
+    return (1 + 2 * (rank + 0.5 * draws[1]) / draws.shape[1]) / 3, np.where(draws[2] < 0.5, -1.0, 1.0)
+
+
+@lru_cache(maxsize=8)
+def _usual_shapes(n: int, count: int) -> tuple[Matrix, Matrix]:
+    """Those without a generator: the same in every run, so that they are made once for small n."""
+    return _shapes(uniform(0, 3, n, count))
 
 
 def _box(x: ArrayLike, lower: ArrayLike, upper: ArrayLike, least: ArrayLike = 1.0) -> _Box:
