@@ -161,6 +161,12 @@ class _Box:
             t = np.where(direction > 0, self.upper - self.x, self.x - self.lower) / np.abs(direction)
         return float(np.minimum.reduce(t[direction != 0], initial=np.inf))
 
+    def room_both_ways(self, direction: Vector) -> float:
+        """The largest t for which x + t * direction and x - t * direction are inside."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            t = np.minimum(self.upper - self.x, self.x - self.lower) / np.abs(direction)
+        return float(np.minimum.reduce(t[direction != 0], initial=np.inf))
+
     def move(self, direction: Vector, t: float) -> Vector:
         """x + t * direction, inside the bounds to the last bit; variables that do not move keep their bits."""
         moved: Vector = (self.x + t * direction).clip(self.lower, self.upper)
@@ -331,7 +337,7 @@ class _Check:
         """The error of J d from two evaluations, what rounding may do to it, and the number of values of fun."""
         box, h, m = self.box, TUNING.central_step, int(jac.shape[0])
         a, b, distance = box.move(direction, h), box.move(direction, -h), 2 * h
-        if min(box.room(direction), box.room(-direction)) < h:
+        if box.room_both_ways(direction) < h:
             distance = TUNING.one_sided_step
             a, b = box.move(direction, distance), box.x
         fa, fb = self._value(a, m), self._value(b, m)
@@ -345,7 +351,7 @@ class _Check:
     def _sweep(self, jac: _Operator, box: _Box, direction: Vector) -> _Sweep:
         """Forward and backward differences for all step sizes that fit."""
         m = int(jac.shape[0])
-        both = min(box.room(direction), box.room(-direction)) >= TUNING.two_sided_room * TUNING.smallest_step
+        both = box.room_both_ways(direction) >= TUNING.two_sided_room * TUNING.smallest_step
         largest = min(TUNING.largest_step, box.room(direction), box.room(-direction) if both else np.inf)
         h = largest * 10.0 ** -np.arange(1 + np.floor(np.log10(largest / TUNING.smallest_step) + 1e-6))[:, None]
         f0 = self._value(box.x, m)
