@@ -18,8 +18,7 @@ import numpy as np
 from auglag.algorithm.status import Status
 from auglag.errors import InputError
 from auglag.model.device.linear import Sparse, chosen
-from auglag.model.device.loop import inside
-from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Right, Step, gaps
+from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Right, Step, gaps, inside
 from auglag.model.device.tuning import TUNING
 from auglag.model.structure import Pattern
 

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, final
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from auglag.algorithm.status import Status
 from auglag.model.device.linear import Sparse
-from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Right, Step, gaps, soft_number
+from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Right, Step, soft_number
 from auglag.model.device.tuning import TUNING
 
 Watch = Callable[[int, Facts], bool]
@@ -89,18 +89,12 @@ class Loop:
         self.entries, self.elastic_before = 0, math.inf
         self.met_at = self.sharpened_at = -1
         self.last_residual = math.inf
-        m = program.m
-        self.elastic, self.is_elastic = Elastic(jnp.zeros(()), jnp.zeros(m), jnp.ones(())), False
+        self.elastic, self.is_elastic = Elastic.off(program.m, program.device), False
         self.rho = TUNING.first_penalty
-        self.zero = self._still()
+        self.zero = program.still()
         self.count = 0
         self.now: tuple[Iterate, Any] = (self.zero, None)
         self.best: tuple[Iterate, Any] | None = None  #: of least residual among those that meet the scaled tolerance
-
-    def _still(self) -> Iterate:
-        size, m = self.program.n + self.program.rows.size, self.program.m
-        w, y = jnp.zeros(size), jnp.zeros(m)
-        return Iterate(w, y, w, w, y)
 
     # -------------------------------------------------------------------------------------------------- the start
 
@@ -108,30 +102,19 @@ class Loop:
         """The first iterate: inside the sides, with multipliers by least squares unless they are given."""
         t, d, p = TUNING, self.d, self.program
         warm = self.never_free = y is not None
-        push = t.warm_push if warm else t.push
-        x = jnp.asarray(x)
-        c = p.values(d, x)[1]
-        w = inside(d, jnp.concatenate([x, c[d["rows"]]]), push)
-        low, high, below, above = gaps(d, w)
         self.mu = t.warm_mu if warm else t.first_mu
-        first = (self.mu / below, self.mu / above) if warm else (jnp.ones_like(w), jnp.ones_like(w))
-        z, u = jnp.where(low, first[0], 0.0), jnp.where(high, first[1], 0.0)
-        it = Iterate(w, jnp.zeros(p.m), z, u, jnp.zeros(p.m))
-        if warm:
-            return it._replace(y=jnp.asarray(y) * d["scale_f"] / d["scale_c"])
-        return it._replace(y=self._fitted(it))
+        control = np.array([t.warm_push if warm else t.push, self.mu, float(warm)])
+        given = (np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64) if warm else np.zeros(p.m))
+        it: Iterate = p.begin(d, *jax.device_put(given, p.device), control)
+        return it if warm else it._replace(y=self._fitted(it))
 
     def _fitted(self, it: Iterate) -> Any:
         """Multipliers by least squares; zero where they are large or cannot be found."""
-        zero = jnp.zeros(self.program.m)
+        zero = self.zero.y
         if not self.program.m:
             return zero
         values, right = self.program.least_squares(self.d, it)
-        if self._factor(values) is None:
-            return zero
-        y = self._solve(right)[self.program.n :]
-        size = float(jnp.max(jnp.abs(y)))
-        return y if size <= TUNING.largest_first_multiplier else zero
+        return zero if self._factor(values) is None else self.program.fitted(self._solve(right))
 
     # -------------------------------------------------------------------------------------------------- the loop
 
@@ -280,12 +263,8 @@ class Loop:
 
     def _fresh(self, it: Iterate) -> Iterate:
         """An iterate after restoration: multipliers of sides that are not too large, those of rows by least squares."""
-        t = TUNING
         self.lengths = []
-        most = max(float(jnp.max(it.z, initial=0.0)), float(jnp.max(it.u, initial=0.0)))
-        if most > t.repair_largest_multiplier:
-            z, u = (jnp.where(v > 0, jnp.ones_like(v), 0.0) for v in (it.z, it.u))
-            it = it._replace(z=z, u=u)
+        it = self.program.freshened(it)
         return it._replace(y=self._fitted(it))
 
     def _sharpened(self, facts: Facts) -> bool:
@@ -494,13 +473,10 @@ class Loop:
         self.mu = max(self.mu, t.elastic_mu)
         if self.entries > 1:
             self.rho = min(t.largest_penalty, self.rho * t.penalty_growth)
-        r = -at.c
-        most = t.elastic_largest_multiplier
-        yk = jnp.clip(it.y, -most, most)
-        self.elastic, self.is_elastic = Elastic(jnp.ones(()), yk, jnp.asarray(self.rho)), True
-        self.elastic_before = float(jnp.max(jnp.abs(r)))
+        self.entered, yk, left = self.program.enter(it, at, self.rho)
+        self.elastic, self.is_elastic = Elastic(np.float64(1.0), yk, np.float64(self.rho)), True
+        self.elastic_before = float(left)
         self._restart()
-        self.entered = it._replace(y=yk - self.rho * r, r=r)
         self.times.log.append(f"elastic, penalty {self.rho:.0e}, violation {self.elastic_before:.1e}")
         return True
 
@@ -516,7 +492,7 @@ class Loop:
             return False
         left = facts.elastic
         if left <= t.elastic_ends and self.entries < t.elastic_entries:
-            self.elastic, self.is_elastic = self.elastic._replace(on=jnp.zeros(())), False
+            self.elastic, self.is_elastic = self.elastic._replace(on=np.float64(0.0)), False
             self.mu = facts.mu
             self._restart()
             self.times.log.append(f"elastic ends, {left:.1e}")
@@ -538,18 +514,7 @@ class Loop:
         if self.rho >= t.largest_penalty:
             return False
         self.rho *= t.penalty_growth
-        self.elastic = self.elastic._replace(rho=jnp.asarray(self.rho))
+        self.elastic = self.elastic._replace(rho=np.float64(self.rho))
         self._restart()
         self.times.log.append(f"penalty {self.rho:.0e}")
         return True
-
-
-def inside(d: Any, w: Any, push: float) -> Any:
-    """w moved off its sides by `push` relative to max(1, |side|), or by that part of the width if it is less."""
-    low, high = jnp.isfinite(d["low"]), jnp.isfinite(d["high"])
-    below, above = jnp.where(low, d["low"], 0.0), jnp.where(high, d["high"], 0.0)
-    width = jnp.where(low & high, above - below, jnp.inf)
-    least = below + jnp.minimum(push * jnp.maximum(1.0, jnp.abs(below)), push * width)
-    most = above - jnp.minimum(push * jnp.maximum(1.0, jnp.abs(above)), push * width)
-    w = jnp.where(low, jnp.maximum(w, least), w)
-    return jnp.where(high, jnp.minimum(w, most), w)
