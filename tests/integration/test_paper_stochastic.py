@@ -119,7 +119,7 @@ def test_quantiles_are_ordinary_medians_in_which_trials_without_an_end_take_part
 
 def test_what_so_many_passes_means_is_said() -> None:
     traces = [{"epochs": [1.0, 2001.5]}, {"epochs": [1.0, 1999.0]}]
-    assert neyman_pearson.beyond(2000.0, traces).endswith("with which it is at most 2001.50")
+    assert neyman_pearson.beyond(2000.0, traces).endswith("2001.50 passes in all at most")
 
 
 @pytest.mark.parametrize("name", complexity.WAYS)

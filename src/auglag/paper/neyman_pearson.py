@@ -144,7 +144,7 @@ class Reference:
 def beyond(passes: float, traces: Iterable[Record]) -> str:
     """What "so many passes" means, in words: a run is measured once more when they are used up, which is work, too."""
     most = max((float(epochs) for trace in traces for epochs in trace["epochs"][-1:]), default=passes)
-    return f"{passes:g} passes, and the full-batch tests at the end of a run, with which it is at most {most:.2f}"
+    return f"{passes:g} passes over the data and the full-batch tests that end a run, {most:.2f} passes in all at most"
 
 
 def _whole(record: Record) -> bool:

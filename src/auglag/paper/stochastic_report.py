@@ -160,8 +160,8 @@ def write(study: Study, figures: Mapping[str, Sequence[Config]], output: Path) -
     lines = [
         "# Neyman-Pearson classification on Spambase",
         "",
-        f"{study.trials} trials. Passes over the training data, every row evaluation counted, full-batch tests "
-        f"included: {beyond(study.passes, traces)}. Every number is taken at the last iterate x_k.",
+        f"{study.trials} trials of {beyond(study.passes, traces)}. Every row evaluation counts, those of full-batch "
+        "tests included; every number is taken at the last iterate x_k.",
         "",
         "c(x, s): the constraint violation |c(x) - chat + s| with the slack s of the run, the second term of R. "
         "(c - chat)_+: the violation of the inequality itself, without slack. Each, and R, as the mean over the trials "

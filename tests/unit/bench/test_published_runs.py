@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from auglag.bench.setting import PAPER_SETTINGS, VARIANTS
+from auglag.paper.deterministic import FULL, READINGS
 
 PAGES = Path(__file__).parents[3] / "docs" / "results" / "deterministic"
 
@@ -48,3 +49,20 @@ def test_the_page_has_the_counts_of_the_runs():
         shown = [cell.split(" (")[0].strip() for cell in line.split("|")[2:6]]
         assert shown == [f"{counts[v, 'succeeded']}, {counts[v, 'claims_success']}" for v in VARIANTS.values()]
         assert line in page, "copy the first table of figure1.md to the page"
+
+
+def test_the_page_of_readings_has_the_counts_of_the_runs():
+    rows, varied = runs("variants"), {name for reading in READINGS for name in reading.options}
+    page = (PAGES / "always-or-adaptive.md").read_text(encoding="utf-8").split("## Every reading")[1]
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("|")]
+    certified = lines[0].index("certified: Adaptive, Always")
+    for reading, line in zip(READINGS, lines[2:], strict=False):
+        options = {name: str(value) for name, value in reading.options.items()}
+        mine = [
+            row
+            for row in rows
+            if {name: row[f"option_{name}"] for name in varied if row[f"option_{name}"]} == options
+            and float(row["option_tol"]) == reading.eps
+        ]
+        counts = Counter(row["option_variant"] for row in mine if row["claims_success"] == "True")
+        assert line[certified] == f"{counts[FULL[0]]}, {counts[FULL[1]]}", reading.title
