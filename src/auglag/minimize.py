@@ -223,13 +223,12 @@ def minimize(
     """
     runs: list[driver.Run] = []
     try:
-        arguments = {name: value for name, value in locals().items() if name in _ARGUMENTS}
         if unknown:
             name = next(iter(unknown))
             hint = f": {TRANSLATIONS[name]}" if name in TRANSLATIONS else nearest(name, _ARGUMENTS)
             raise OptionError(f"minimize() has no argument {name!r}{hint}")
         if starts is not None:
-            return multistart(**arguments)
+            return multistart(**{name: value for name, value in locals().items() if name in _ARGUMENTS})
         tolerance_pair = Tolerance.of(tol)
         if not (isinstance(progress, bool) or progress == "outer"):
             raise InputError(f"progress must be True, False or 'outer', got {progress!r}")

@@ -402,8 +402,11 @@ class Problem(PointwiseProblem):
         return self.at(x).c[group.start : group.stop]
 
     def _part_at(self, k: int, x: Vector) -> Jacobian:
-        block = self.blocks[k]
-        return block.jacobian(x, np.zeros(0), self.lower, self.upper)[0]
+        """The Jacobian of one constraint: a part of that of all, where this is an array."""
+        jac, group = self.at(x).jac, self.groups[k]
+        if isinstance(jac, np.ndarray):
+            return jac[group.start : group.stop]
+        return self.blocks[k].jacobian(x, np.zeros(0), self.lower, self.upper)[0]
 
     # -------------------------------------------------------------------------------------------- second derivatives
 

@@ -677,7 +677,7 @@ def watch(context: Context, state: State, y_hat: Vector) -> None:
         task.judge.offer(state.best, last.residual, form.user_x(state.x), form.user_y(y_hat))
     state.accuracy = accuracy(context, state, y_hat)
     # Near the solution, or where the inner solver fails, differences have to be central.
-    near = last.residual <= max(task.tuning.near_tol * task.tol, state.accuracy)
+    near = last.residual <= context.near(state)
     near |= last.inner_status == InnerStatus.STALLED.name
     state.refined_now = task.judge.refine(state.best, int(near))
     cut_short = last.inner_status in (InnerStatus.BUDGET.name, InnerStatus.INTERRUPTED.name)
@@ -717,6 +717,9 @@ def meets_tolerance(context: Context, state: State, z: Vector, y: Vector) -> boo
     """Whether the start already does: then it is the best point so far."""
     task, judge, best = context.task, context.task.judge, state.best
     x, y_user = context.form.user_x(z), context.form.user_y(y)
+    if context.newton_first and context.form.error(z, y) > context.near(state):
+        best.x, best.y = x.copy(), y_user  # it is measured with the other points that Newton's method sees
+        return False
     check = judge.measure(x, y_user)
     if task.start.y is not None and not judge.accepts(check) and task.problem.refine(2):
         check = judge.measure(x, y_user)  # an earlier result was certified with the best differences

@@ -274,6 +274,15 @@ class Context:
         """The residual that can be reached: tol, or what the errors of the functions make of it."""
         return max(self.task.tol, state.accuracy)
 
+    def near(self, state: State) -> float:
+        """The residual from which on a point may be a solution, and differences have to be central."""
+        return max(self.task.tuning.near_tol * self.task.tol, state.accuracy)
+
+    @property
+    def newton_first(self) -> bool:
+        """Whether an attempt begins with Newton's method, which offers its start as the best point so far."""
+        return self.newton and self.curvature.dense and self.form.m > 0 and self.task.start.y is None
+
     def target(self, state: State) -> float:
         """The error that Newton's method aims at."""
         tol, tuning = self.task.tol, self.task.tuning

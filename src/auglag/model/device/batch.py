@@ -18,8 +18,7 @@ import numpy as np
 from auglag.algorithm.status import Status
 from auglag.errors import InputError
 from auglag.model.device.linear import Sparse, chosen
-from auglag.model.device.loop import inside
-from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Right, Step, gaps
+from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Right, Step, gaps, inside
 from auglag.model.device.tuning import TUNING
 from auglag.model.structure import Pattern
 
@@ -235,7 +234,7 @@ class Batch:
         lower = jnp.maximum(t.least_mu, t.lower_mu * s.mu)  # where only the residual in the user's units is too large
         before = jnp.where(s.extra > 0, lower, s.mu)
         least_mu = jnp.where(s.extra > 0, lower, s.least_mu)
-        control = (before, least_mu, s.shift, s.soft_factor)
+        control = (before, least_mu, s.shift, s.soft_factor, 0.0)
         it, at, values, right, numbers = self.program._advance(d, s.it, s.step, s.lengths, self._plain(), control)
         facts = Facts(*numbers)
         finite = jnp.isfinite(facts.f) & jnp.isfinite(facts.dual) & jnp.isfinite(facts.primal)

@@ -207,13 +207,13 @@ class CuDSS:
         right = right.block_until_ready()
         solution = self._spare.pop(right.shape, None)
         if solution is None:
-            solution = jnp.zeros_like(right)
+            solution = jnp.zeros_like(right, device=right.sharding)
         solution.block_until_ready()
         columns = 1 if self._batch > 1 or right.ndim == 1 else right.shape[0]
         for matrix, values in zip(self._columns_of(columns), (solution, right), strict=True):
             self._library.call("cudssMatrixSetValues", matrix, _pointer(values))
         self._execute(SOLVE, columns)
-        self._spare[right.shape] = jnp.zeros_like(right)  # for the next call, made meanwhile
+        self._spare[right.shape] = jnp.zeros_like(right, device=right.sharding)  # for the next call, made meanwhile
         return solution
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ gives c - s = (y - yk) / rho. In Newton's equations
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, final
 
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auglag.model.device.tuning import TUNING
+from auglag.model.precision import double
 from auglag.model.problem import ModelProblem
 from auglag.model.structure import Pattern, Structure
 
@@ -44,6 +46,11 @@ class Elastic(NamedTuple):
     on: Any
     yk: Any
     rho: Any
+
+    @classmethod
+    def off(cls, m: int, device: Any) -> Elastic:
+        """The form without elastic variables."""
+        return cls(np.float64(0.0), jax.device_put(np.zeros(m), device), np.float64(1.0))
 
 
 class Local(NamedTuple):
@@ -100,7 +107,8 @@ class Step(NamedTuple):
     phi: float  #: at the longest step
     theta: float
     move: float  #: largest relative change
-    accuracy: float  #: residual of the linear system, relative to the right side
+    dual_move: float  #: largest change of a multiplier of a row
+    accuracy: float  #: residual of the linear system, relative to the right side, that of rows to the violation
     mu: float  #: that it was made for
 
 
@@ -132,23 +140,74 @@ class Program:
         self.constant: dict[str, Any] = jax.device_put(constant, device)
         self.device, self._jac = device, (jac_row, jac_column)
         jit = self.jit = compiler(device, deterministic=deterministic)
+        self.begin, self.least_squares, self.fitted = jit(self._begin), jit(self._least_squares), jit(self._fitted)
         self.advance, self.assemble, self.right = jit(self._advance), jit(self._assemble), jit(self._right)
-        self.post, self.trial, self.values = jit(self._post), jit(self._trial), jit(self._values)
-        self.predicted = jit(self._predicted)
-        self.least_squares = jit(self._least_squares)
-        self._first = jit(structure.differentiate) if deterministic else structure.first
-        self.repair, self.repair_step = jit(self._repair), jit(self._repair_step)
-        self.repair_trial, self.moved, self.last = (
-            jax.jit(self._repair_trial),
-            jax.jit(self._moved),
-            jax.jit(self._last),
+        self.post, self.predicted, self.trial = jit(self._post), jit(self._predicted), jit(self._trial)
+        self.unregularised, self.minimal_residual = jit(self._unregularised), jit(self._minimal_residual)
+        self.enter, self.last = jit(self._enter), jit(self._last)
+        self.repair, self.repair_step, self.repair_trial = (
+            jit(self._repair),
+            jit(self._repair_step),
+            jit(self._repair_trial),
         )
+        self.moved, self.freshened = jit(self._moved), jit(self._freshened)
+        self._first = jit(structure.differentiate) if deterministic else structure.first
+
+    def still(self) -> Iterate:
+        """Zeros."""
+        w, y = np.zeros(self.n + self.rows.size), np.zeros(self.m)
+        return Iterate(*jax.device_put((w, y, w, w, y), self.device))
+
+    def no_basis(self) -> tuple[Any, Any]:
+        """For the first call of `minimal_residual`."""
+        empty = np.zeros((TUNING.krylov, self.n + self.m))
+        return tuple(jax.device_put((empty, empty), self.device))
+
+    def compile_all(self, d: dict[str, Any]) -> None:
+        """Compile every function now, side by side: XLA does it outside Python's lock.
+
+        A run then waits for the slowest, and restoration or the elastic form do not compile in the middle of it.
+        """
+        it, plain = self.still(), Elastic.off(self.m, self.device)
+        advance = (d, it, it, np.zeros(2), plain, np.zeros(5))
+        shapes = jax.eval_shape(self.advance, *advance)
+        _, at, values, right, _ = jax.device_put(
+            jax.tree_util.tree_map(lambda s: np.zeros(s.shape, s.dtype), shapes), self.device
+        )
+        both, newton = right.both, (values, right, it, at, plain)
+        near, slack = (0.0, 0.0, 1.0), right.slack[0]
+        calls: list[tuple[Any, ...]] = [
+            (self.advance, *advance),
+            (self.begin, d, it.w[: self.n], it.y, np.zeros(3)),
+            (self.least_squares, d, it),
+            (self.fitted, both[0]),
+            (self.post, d, both[0], *newton, np.zeros(3)),
+            (self.predicted, d, both, *newton, np.zeros(4)),
+            (self.assemble, d, at, 0.0, 0.0, plain, 0.0),
+            (self.unregularised, d, both[0], both[0], (0.0, 0.0)),
+            (self.minimal_residual, d, values, both[0], both[0], both[0], self.no_basis(), 0, np.zeros(4)),
+            (self.right, d, it, at, at.c, 0.0, 0.0, plain),
+            (self.trial, d, it, it, 0.0, 0.0, plain),
+            (self.enter, it, at, 0.0),
+            (self.repair, d, it, it.w, near),
+            (self.repair_step, d, both[0], slack, it, at, near),
+            (self.repair_trial, d, it, it, 0.0, it.w, near, 0.0),
+            (self.moved, d, it, it, (0.0, 0.0), 0.0),
+            (self.freshened, it),
+            (self.last, d, it),
+        ]
+
+        def compiled(call: tuple[Any, ...]) -> None:
+            with double(), jax.default_device(self.device):  # these contexts are a thread's own
+                call[0](*call[1:])
+
+        with ThreadPoolExecutor(len(calls)) as pool:
+            list(pool.map(compiled, calls))
 
     def data(self, problem: ModelProblem) -> dict[str, Any]:
         """Parameters, sides and scaling of one problem, beside what is the same for all."""
         t = TUNING
-        par, x0 = jnp.asarray(problem.par), jnp.asarray(problem.x0)
-        _, gradient, _, entries = self._first(self.constant["model"], par, x0)
+        _, gradient, _, entries = self._first(self.constant["model"], problem.par, problem.x0)
         row, column = self._jac
         largest = np.zeros(self.m)
         entries = np.abs(np.asarray(entries)) * ~self.fixed[column]
@@ -161,7 +220,7 @@ class Program:
         one_sided = np.isfinite(low) * ~np.isfinite(high) * 1.0 - np.isfinite(high) * ~np.isfinite(low)
         sides = int(np.isfinite(low).sum() + np.isfinite(high).sum())
         own = {
-            "par": par,
+            "par": problem.par,
             "low": jnp.asarray(low),
             "high": jnp.asarray(high),
             "damping": jnp.asarray(t.damping * one_sided),
@@ -171,6 +230,22 @@ class Program:
             "sides": jnp.asarray(float(sides)),
         }
         return {**self.constant, **jax.device_put(own, self.device)}
+
+    # ------------------------------------------------------------------------------------------- the start
+
+    def _begin(self, d: Any, x: Any, y: Any, control: Any) -> Iterate:
+        """The first iterate, inside the sides; y in the user's units, control = (push, mu, 1.0 for a warm start)."""
+        push, mu, warm = control
+        w = inside(d, jnp.concatenate([x, self._values(d, x)[1][d["rows"]]]), push)
+        low, high, below, above = gaps(d, w)
+        z = jnp.where(low, jnp.where(warm > 0, mu / below, 1.0), 0.0)
+        u = jnp.where(high, jnp.where(warm > 0, mu / above, 1.0), 0.0)
+        return Iterate(w, y * d["scale_f"] / d["scale_c"], z, u, jnp.zeros(self.m))
+
+    def _fitted(self, solution: Any) -> Any:
+        """Multipliers from the solution of `least_squares`; zero where they are large or not finite."""
+        y = solution[self.n :]
+        return jnp.where(largest(y) <= TUNING.largest_first_multiplier, y, 0.0)
 
     # ------------------------------------------------------------------------------------------- functions and sides
 
@@ -208,10 +283,10 @@ class Program:
 
     # ---------------------------------------------------------------------------------------------- Newton's equations
 
-    def _assemble(self, d: Any, at: Local, shift: Any, soft: Any, elastic: Elastic) -> Any:
-        """The entries of the upper triangle of the KKT matrix."""
+    def _assemble(self, d: Any, at: Local, shift: Any, soft: Any, elastic: Elastic, prox: Any = 0.0) -> Any:
+        """The entries of the upper triangle of the KKT matrix, regularised by `soft` and `prox`."""
         n = self.n
-        first = jnp.where(d["free"] > 0, at.weights[:n] + shift, 1.0)
+        first = jnp.where(d["free"] > 0, at.weights[:n] + shift + prox, 1.0)
         second = jnp.full(self.m, -(soft + elastic.on / elastic.rho))
         second = second.at[d["rows"]].add(-1.0 / self._slack_weights(at, shift))
         contributions = jnp.concatenate([at.hess, at.jac, first, second])
@@ -236,7 +311,7 @@ class Program:
         second = second.at[d["rows"]].add(slack / weights)
         slope = jnp.zeros(self.m).at[d["rows"]].add(push[n:] / weights)
         both = (jnp.concatenate([first, second]), jnp.concatenate([push[:n] * d["free"], slope]))
-        return Right(mu, jnp.stack(both), jnp.stack([slack, push[n:]]))
+        return Right(jnp.asarray(mu, jnp.float64), jnp.stack(both), jnp.stack([slack, push[n:]]))
 
     def _least_squares(self, d: Any, it: Iterate) -> tuple[Any, Any]:
         """Matrix and right side for multipliers by least squares at an iterate."""
@@ -254,12 +329,12 @@ class Program:
         self, d: Any, it: Iterate, step: Iterate, lengths: Any, elastic: Elastic, control: Any
     ) -> tuple[Iterate, Local, Any, Right, Any]:
         """Move, evaluate, lower mu, assemble: (iterate, derivatives, matrix, right side, facts)."""
-        mu, least_mu, shift, soft_factor = control
+        mu, least_mu, shift, soft_factor, prox = control
         it = self._moved(d, it, step, lengths, mu)
         f, at = self._slopes(d, it)
         facts, mu = self._facts(d, it, at, f, mu, least_mu, elastic)
         soft = soft_factor * soft_of(mu)
-        values = self._assemble(d, at, shift, soft, elastic)
+        values = self._assemble(d, at, shift, soft, elastic, prox)
         right = self._right(d, it, at, at.c + elastic.on * it.r, mu, shift, elastic)
         return it, at, values, right, facts
 
@@ -349,8 +424,10 @@ class Program:
         )
         phi, theta, rows = self._trial(d, it, step, longest, mu, elastic)
         move = largest(dw / jnp.maximum(1.0, jnp.abs(it.w)))
+        t, violation = TUNING, jnp.maximum(largest(at.c + elastic.on * it.r), TUNING.rows_matter)
         accuracy = largest(error) / jnp.maximum(largest(right.both[0]), 1e-300)
-        facts = Step(longest, dual, slope, phi, theta, move, accuracy, mu)
+        accuracy = jnp.maximum(accuracy, t.accurate / t.rows_accurate * largest(error[n:]) / violation)
+        facts = Step(longest, dual, slope, phi, theta, move, largest(dy), accuracy, mu)
         return step, error, rows, jnp.stack([jnp.asarray(v, jnp.float64) for v in facts])
 
     def _completed(
@@ -391,6 +468,38 @@ class Program:
         """The symmetric matrix times a vector."""
         above = jnp.zeros(self.n + self.m).at[d["row"]].add(values * v[d["column"]])
         return above.at[d["column"]].add(jnp.where(d["off"], values, 0.0) * v[d["row"]])
+
+    def _regularisation(self, d: Any, soft: Any, prox: Any) -> Any:
+        """What was added to the diagonal."""
+        return jnp.concatenate([prox * d["free"], jnp.full(self.m, -soft)])
+
+    def _unregularised(self, d: Any, error: Any, solution: Any, control: Any) -> Any:
+        """The residual in the system without regularisation; control = (soft, prox)."""
+        return error + self._regularisation(d, *control) * solution
+
+    def _minimal_residual(
+        self, d: Any, values: Any, solution: Any, error: Any, direction: Any, basis: Any, count: Any, control: Any
+    ) -> tuple[Any, Any, Any, Any]:
+        """One step of the method of conjugate residuals on the system without regularisation.
+
+        `direction` is what the factors make of the error, `basis` has the directions before and their images, made
+        orthogonal: (solution, error, basis, largest errors of dual and rows). control = (soft, prox, weights of dual
+        and of rows in the norm).
+        """
+        soft, prox, first, second = control
+        weights = jnp.concatenate([jnp.full(self.n, first), jnp.full(self.m, second)])
+        image = self._product(d, values, direction) - self._regularisation(d, soft, prox) * direction
+        directions, images = basis
+        for _ in range(2):  # twice is enough
+            parts = images @ (weights * image)
+            image, direction = image - parts @ images, direction - parts @ directions
+        size = jnp.sqrt(jnp.dot(weights * image, image))
+        inverse = jnp.where(size > 0, 1.0 / size, 0.0)
+        image, direction = inverse * image, inverse * direction
+        length = jnp.dot(weights * image, error)
+        solution, error = solution + length * direction, error - length * image
+        basis = directions.at[count].set(direction), images.at[count].set(image)
+        return solution, error, basis, jnp.stack([largest(error[: self.n]), largest(error[self.n :])])
 
     def _trial(
         self, d: Any, it: Iterate, step: Iterate, length: Any, mu: Any, elastic: Elastic
@@ -449,6 +558,18 @@ class Program:
         phi = self._barrier(d, w, f, mu, jnp.zeros(self.m), plain)
         return jnp.stack([self._merit(d, w, rows, ref, control), jnp.sum(jnp.abs(rows)), phi])
 
+    def _freshened(self, it: Iterate) -> Iterate:
+        """After restoration: multipliers of sides begin anew where one is too large."""
+        over = jnp.maximum(largest(it.z), largest(it.u)) > TUNING.repair_largest_multiplier
+        z, u = (jnp.where(over, jnp.where(v > 0, 1.0, 0.0), v) for v in (it.z, it.u))
+        return it._replace(z=z, u=u)
+
+    def _enter(self, it: Iterate, at: Local, rho: Any) -> tuple[Iterate, Any, Any]:
+        """The elastic form, from rows that are satisfied by r: (iterate, multipliers yk, largest of r)."""
+        most, r = TUNING.elastic_largest_multiplier, -at.c
+        yk = jnp.clip(it.y, -most, most)
+        return it._replace(y=yk - rho * r, r=r), yk, largest(r)
+
     def _last(self, d: Any, it: Iterate) -> tuple[Any, Any, Any]:
         """x and the multipliers of rows and bounds, in the user's units."""
         z = (it.u - it.z)[: self.n] * d["free"] / d["scale_f"]
@@ -471,6 +592,17 @@ def gaps(d: Any, w: Any) -> tuple[Any, Any, Any, Any]:
     below = jnp.maximum(w - d["low"], EPS * jnp.maximum(1.0, jnp.abs(d["low"])))
     above = jnp.maximum(d["high"] - w, EPS * jnp.maximum(1.0, jnp.abs(d["high"])))
     return low, high, jnp.where(low, below, 1.0), jnp.where(high, above, 1.0)
+
+
+def inside(d: Any, w: Any, push: float) -> Any:
+    """w moved off its sides by `push` relative to max(1, |side|), or by that part of the width if it is less."""
+    low, high = jnp.isfinite(d["low"]), jnp.isfinite(d["high"])
+    below, above = jnp.where(low, d["low"], 0.0), jnp.where(high, d["high"], 0.0)
+    width = jnp.where(low & high, above - below, jnp.inf)
+    least = below + jnp.minimum(push * jnp.maximum(1.0, jnp.abs(below)), push * width)
+    most = above - jnp.minimum(push * jnp.maximum(1.0, jnp.abs(above)), push * width)
+    w = jnp.where(low, jnp.maximum(w, least), w)
+    return jnp.where(high, jnp.minimum(w, most), w)
 
 
 def reach(gap: Any, change: Any, has: Any, fraction: Any) -> Any:

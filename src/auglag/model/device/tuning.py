@@ -76,9 +76,22 @@ class Tuning:
     soft_growth: float = 10.0
     soft_fall: float = 3.0
     soft_factor_most: float = 1e4
+    #: Where a factorisation breaks down or solves badly, `soft` grows and variables get a proximal term between
+    #: `first_prox` and `largest_prox`, at most `softenings` times a step. By trial: without pivoting, soft times prox
+    #: above 1e-14 were safe on 8,387 buses, as the theory of quasi-definite matrices lets expect.
+    softenings: int = 3
+    first_prox: float = 1e-8
+    largest_prox: float = 1e-6
+    #: Most steps of the minimal residual method that takes the regularisation out of a step. By trial.
+    krylov: int = 8
     #: Refinement of a solution ends at `accurate`, or where a round leaves more than `refinement_leaves` of the error;
-    #: most rounds `refinements`. A step is taken with an error of `usable` (relative, max norm). By trial.
+    #: most rounds `refinements`. A step is taken with an error of `usable` (relative, max norm). The error of rows is
+    #: to be at most `rows_accurate` of their violation, too, where that is above `rows_matter`: the right side has
+    #: terms that are a million times larger, and with a step that does not see the violation no line search ends. By
+    #: trial.
     accurate: float = 1e-6
+    rows_accurate: float = 0.1
+    rows_matter: float = 1e-9
     inaccurate: float = 1e-6
     usable: float = 1e-4
     refinement_leaves: float = 0.5
@@ -122,6 +135,11 @@ class Tuning:
     #: a look at phi. By trial.
     noisy: float = 1e-6
     noisy_violation: float = 1e-4
+
+    #: A step that the filter refuses is taken where it leaves less than this of the barrier problem's error, at most so
+    #: many times in a row (IPOPT's soft restoration: soft_resto_pderror_reduction_factor, max_soft_resto_iters).
+    soft_step_leaves: float = 0.9999
+    soft_steps: int = 10
 
     # The elastic form: Algorithm 1
 
