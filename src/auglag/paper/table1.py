@@ -306,9 +306,11 @@ def _full_table(records: Mapping[str, Record], quick: bool) -> Table:
     lines = [(way, *(_one(cell) for cell in cells)) for way, cells in found.items()]
     limit = max(job.limit for job in _jobs(quick) if isinstance(job, FullBatch))
     notes = (
-        f"At most {limit:,} gradients of augmented Lagrangians each.",
-        "The default looks for negative curvature at every solution it finds, and probes directions in which it finds "
-        "none; at a loosely solved point these are many. The last row is the same run without (`restarts=0`).",
+        f"At most {limit:,} gradients of augmented Lagrangians each. A gradient is a pass over all rows, which gives "
+        "values and derivatives at once; the certificate's is counted.",
+        "The default looks for lower points along directions without curvature at every solution it finds. Curvature "
+        "up to tol counts as none, so that with a loose tol it tries more of them; values would do there, but a pass "
+        "is a pass. The last row is the same without (`restarts=0`).",
     )
     return Table("The problem of complexity, full batch: gradients", ("method", *_to(FULL_EPS)), tuple(lines), notes)
 
