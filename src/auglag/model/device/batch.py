@@ -278,7 +278,7 @@ class Batch:
         larger = jnp.maximum(t.first_shift, t.shift_growth * s.shift)
         smaller = jnp.where(s.shift > t.standing_shift, s.shift / t.shift_fall, 0.0)
         shift = jnp.where(taken, smaller, jnp.where(running, larger, s.shift))
-        rough = new.accuracy > t.inaccurate
+        rough = new.accuracy > t.batch_accurate
         soft = jnp.where(rough, jnp.minimum(t.soft_factor_most, t.soft_growth * s.soft_factor), 1.0)
         status = jnp.where(running & (shift > t.batch_largest_shift), int(Status.STUCK), s.status)
         step = jax.tree_util.tree_map(lambda v: jnp.where(taken, v, 0.0), step)

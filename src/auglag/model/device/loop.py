@@ -390,17 +390,22 @@ class Loop:
             found, system = self._predicted(system, facts)
         else:
             found = self._post(self._solve(system.right.both[0]), system)
-        best = found
+        least, best = self._error(found), found
         for _ in range(t.refinements):
-            if found.facts.accuracy <= t.accurate or not math.isfinite(found.facts.accuracy):
+            if least <= 1.0 or not math.isfinite(least):
                 break
             found = self._post(found.solution + self._solve(found.error), system)
-            enough = found.facts.accuracy <= t.refinement_leaves * best.facts.accuracy
-            if found.facts.accuracy < best.facts.accuracy:
-                best = found
-            if not enough:
+            before, now = least, self._error(found)
+            if now < least:
+                least, best = now, found
+            if not now <= t.refinement_leaves * before:
                 break
         return self._without_softness(best, system, facts)
+
+    @staticmethod
+    def _error(found: Solved) -> float:
+        """The error of a solution, relative to what is asked for."""
+        return max(found.facts.accuracy / TUNING.accurate, found.facts.row_error / TUNING.rows_accurate)
 
     def _without_softness(self, found: Solved, system: System, facts: Facts) -> Solved:
         """The solution of the system without regularisation, where that makes a difference.
@@ -438,7 +443,7 @@ class Loop:
             if inertia == (p.n, p.m):
                 system = System(it, at, values, right, shift, soft)
                 found = self._refined(system, facts)
-                bad = not found.facts.accuracy <= t.inaccurate
+                bad = not self._error(found) <= 1.0
                 self.soft_factor = (
                     min(t.soft_factor_most, factor * t.soft_growth) if bad else max(1.0, factor / t.soft_fall)
                 )

@@ -108,7 +108,8 @@ class Step(NamedTuple):
     theta: float
     move: float  #: largest relative change
     dual_move: float  #: largest change of a multiplier of a row
-    accuracy: float  #: residual of the linear system, relative to the right side, that of rows to the violation
+    accuracy: float  #: residual of the linear system, relative to the right side
+    row_error: float  #: residual of its rows, relative to their violation
     mu: float  #: that it was made for
 
 
@@ -424,10 +425,9 @@ class Program:
         )
         phi, theta, rows = self._trial(d, it, step, longest, mu, elastic)
         move = largest(dw / jnp.maximum(1.0, jnp.abs(it.w)))
-        t, violation = TUNING, jnp.maximum(largest(at.c + elastic.on * it.r), TUNING.rows_matter)
         accuracy = largest(error) / jnp.maximum(largest(right.both[0]), 1e-300)
-        accuracy = jnp.maximum(accuracy, t.accurate / t.rows_accurate * largest(error[n:]) / violation)
-        facts = Step(longest, dual, slope, phi, theta, move, largest(dy), accuracy, mu)
+        row_error = largest(error[n:]) / jnp.maximum(largest(at.c + elastic.on * it.r), TUNING.rows_matter)
+        facts = Step(longest, dual, slope, phi, theta, move, largest(dy), accuracy, row_error, mu)
         return step, error, rows, jnp.stack([jnp.asarray(v, jnp.float64) for v in facts])
 
     def _completed(
