@@ -23,12 +23,14 @@ from auglag.interior.directions import Equations, Newton
 from auglag.interior.filter import Filter, Test
 from auglag.interior.limited_memory import LimitedMemory
 from auglag.interior.newton import Direction
+from auglag.interior.onto_sides import Gaps, OntoSides
 from auglag.interior.quadratic import Iterate, Programme, Quadratic
 from auglag.interior.return_to_rows import return_to_rows
 from auglag.interior.sides import Sides, reach
 from auglag.interior.values import Values
 from auglag.kkt import Hessian, Memory, Sets
 from auglag.kkt.sides import QUIET, largest
+from auglag.problems.jacobians import transposed_product
 from auglag.problems.standard_form import StandardForm
 
 
@@ -85,6 +87,8 @@ class Large:
         self.free_points: list[tuple[float, float]] = []
         self.filter = Filter(t.largest_violation * max(1.0, self.at.theta))
         self.fallen = (self.at.theta, 0)  #: the violation when it last fell clearly, and when that was
+        self.before_step: Gaps | None = None  #: of the iterate before
+        self.tried: tuple[OntoSides, float] | None = None  #: the last steps on sides, and the error before them
         self.small = t.small_violation * max(1.0, self.at.theta)
 
     @property
@@ -110,7 +114,7 @@ class Large:
         out = np.empty(sides.size)
         out[: sides.n] = self.gradient
         if sides.m:
-            out[: sides.n] += self.j.T @ self.y
+            out[: sides.n] += transposed_product(self.j, self.y)
         out[sides.n :] = -self.y[sides.rows]
         return out
 
@@ -334,6 +338,7 @@ class Large:
         if not test.lowered:
             self.filter.add(test.theta, test.phi)
         a = min(reach(self.z, d.z, fraction), reach(self.u, d.u, fraction))
+        self.before_step = self._gaps()
         before, self.at, self.y = self.at, values, self.y + length * d.y
         z, u = self.z + a * d.z, self.u + a * d.u
         factor, mu = self.t.side_multiplier_factor, self.mu
@@ -345,7 +350,8 @@ class Large:
         if self.learnt is not None:
             n = self.sides.n
             change = self.gradient - gradient
-            change = change + self.j.T @ self.y - j.T @ self.y if self.sides.m else change
+            if self.sides.m:
+                change = change + transposed_product(self.j, self.y) - transposed_product(j, self.y)
             self.learnt.learn(values.v[:n] - before.v[:n], change)
 
     # ------------------------------------------------------------------------------------------------- ends and stops
@@ -407,11 +413,39 @@ class Large:
             self.best = (self.x.copy(), self.y, error, self.sides.sets(self.at.v, self.z, self.u))
         if error <= self.target and self.seen(self.x, self.y, error):
             return True
+        if self._on_sides(error):
+            return True
         if self.learnt is not None or errors.worst > max(self.t.handed_over, self._rounding()):
             return False
         self.finishing += 1
         self.last_mu = max(self.t.least_mu, self.t.last_mu_factor * self.last_mu)
         return self.finishing > self.t.finishing_steps
+
+    def _on_sides(self, error: float) -> bool:
+        """Whether Newton steps on the sides that are active, as it seems, lead to a point that meets the target."""
+        if self.learnt is not None or self.before_step is None:
+            return False
+        onto = OntoSides(self.equations, self.before_step, self._gaps())
+        if self.tried is not None and onto.same(self.tried[0]) and error > self.t.slow_factor * self.tried[1]:
+            return False
+        self.tried, at, y = (onto, error), self.at, self.y
+        for _ in range(self.t.steps_on_sides):
+            found = onto.step(self.curvature, self.memory, at, y)
+            if found is None:
+                return False
+            v, y = found
+            x, before = self.sides.into_box(v[: self.sides.n]), error
+            at, error = Values(self.sides, v), self.form.error(x, y)
+            if error < self.best[2]:
+                self.best = (x, y, error, onto.sets())
+            if error <= self.target and self.seen(x, y, error):
+                return True
+            if not error <= self.t.slow_factor * before:
+                return False
+        return False
+
+    def _gaps(self) -> Gaps:
+        return self.at.p, self.at.q, self.z, self.u
 
     def show(self) -> None:
         """Tell the caller of the iterate, if its values are known."""

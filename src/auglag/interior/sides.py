@@ -54,6 +54,11 @@ class Sides:
         )
         return v
 
+    def into_box(self, x: Vector) -> Vector:
+        """The nearest variables within their bounds."""
+        assert self.form.box is not None
+        return np.asarray(x.clip(*self.form.box))
+
     def in_units(self, v: Vector, rows: Vector) -> Sides:
         """The same sides for v divided and equations multiplied by these factors."""
         other = copy.copy(self)

@@ -162,6 +162,11 @@ class Tuning:
     poorly_refined: float = 1e-4
     #: The KKT error as the caller measures it is looked at where the scaled one is at most this multiple of the target.
     worth_a_look: float = 1e3
+    #: Then up to `steps_on_sides` Newton steps on the sides that seem to be active are tried as well, each to leave at
+    #: most `slow_factor` of the error; again where the guess changed or the error fell by that. Sides are springs of
+    #: this stiffness in them, which leaves 1e-8 of what multipliers change as a gap. On grids.
+    steps_on_sides: int = 3
+    stiff_side: float = 1e8
     #: Interior points end after `finishing_steps` with a scaled error of at most `handed_over` that did not meet the
     #: caller's tolerance: what is missing then are active sets, which Newton's method on the KKT conditions often finds
     #: in a step or two, where mu would have to fall below rounding errors. On grids.

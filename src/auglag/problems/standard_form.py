@@ -321,7 +321,8 @@ class FormPoint:
         form, sf, x = self.form, self.form.scaling.sf, self.point.x
         y = form.scaling.sc * w
         if sf:
-            h = sf * form.problem.hess(x, y / sf)
+            h = form.problem.hess(x, y / sf)
+            h = with_values(h, sf * h.data) if type(h) is sparse.csr_array else sf * h
         else:
             with np.errstate(invalid="ignore"):
                 h = _finite(form.problem.hess(x, y) - form.problem.hess(x, 0.0 * y))

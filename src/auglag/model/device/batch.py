@@ -234,7 +234,7 @@ class Batch:
         lower = jnp.maximum(t.least_mu, t.lower_mu * s.mu)  # where only the residual in the user's units is too large
         before = jnp.where(s.extra > 0, lower, s.mu)
         least_mu = jnp.where(s.extra > 0, lower, s.least_mu)
-        control = (before, least_mu, s.shift, s.soft_factor)
+        control = (before, least_mu, s.shift, s.soft_factor, 0.0)
         it, at, values, right, numbers = self.program._advance(d, s.it, s.step, s.lengths, self._plain(), control)
         facts = Facts(*numbers)
         finite = jnp.isfinite(facts.f) & jnp.isfinite(facts.dual) & jnp.isfinite(facts.primal)
@@ -278,7 +278,7 @@ class Batch:
         larger = jnp.maximum(t.first_shift, t.shift_growth * s.shift)
         smaller = jnp.where(s.shift > t.standing_shift, s.shift / t.shift_fall, 0.0)
         shift = jnp.where(taken, smaller, jnp.where(running, larger, s.shift))
-        rough = new.accuracy > t.inaccurate
+        rough = new.accuracy > t.batch_accurate
         soft = jnp.where(rough, jnp.minimum(t.soft_factor_most, t.soft_growth * s.soft_factor), 1.0)
         status = jnp.where(running & (shift > t.batch_largest_shift), int(Status.STUCK), s.status)
         step = jax.tree_util.tree_map(lambda v: jnp.where(taken, v, 0.0), step)

@@ -63,7 +63,7 @@ class Qdldl:
             self._solver = None
             return None
         pivots = self._solver.factors()[1]
-        if not np.isfinite(pivots).all():
+        if not (np.isfinite(pivots).all() and pivots.all()):  # it stops at a pivot that is zero
             return None
         return int((pivots > 0).sum()), int((pivots < 0).sum())
 

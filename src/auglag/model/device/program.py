@@ -107,7 +107,9 @@ class Step(NamedTuple):
     phi: float  #: at the longest step
     theta: float
     move: float  #: largest relative change
+    dual_move: float  #: largest change of a multiplier of a row
     accuracy: float  #: residual of the linear system, relative to the right side
+    row_error: float  #: residual of its rows, relative to their violation
     mu: float  #: that it was made for
 
 
@@ -142,6 +144,7 @@ class Program:
         self.begin, self.least_squares, self.fitted = jit(self._begin), jit(self._least_squares), jit(self._fitted)
         self.advance, self.assemble, self.right = jit(self._advance), jit(self._assemble), jit(self._right)
         self.post, self.predicted, self.trial = jit(self._post), jit(self._predicted), jit(self._trial)
+        self.unregularised, self.minimal_residual = jit(self._unregularised), jit(self._minimal_residual)
         self.enter, self.last = jit(self._enter), jit(self._last)
         self.repair, self.repair_step, self.repair_trial = (
             jit(self._repair),
@@ -156,13 +159,18 @@ class Program:
         w, y = np.zeros(self.n + self.rows.size), np.zeros(self.m)
         return Iterate(*jax.device_put((w, y, w, w, y), self.device))
 
+    def no_basis(self) -> tuple[Any, Any]:
+        """For the first call of `minimal_residual`."""
+        empty = np.zeros((TUNING.krylov, self.n + self.m))
+        return tuple(jax.device_put((empty, empty), self.device))
+
     def compile_all(self, d: dict[str, Any]) -> None:
         """Compile every function now, side by side: XLA does it outside Python's lock.
 
         A run then waits for the slowest, and restoration or the elastic form do not compile in the middle of it.
         """
         it, plain = self.still(), Elastic.off(self.m, self.device)
-        advance = (d, it, it, np.zeros(2), plain, np.zeros(4))
+        advance = (d, it, it, np.zeros(2), plain, np.zeros(5))
         shapes = jax.eval_shape(self.advance, *advance)
         _, at, values, right, _ = jax.device_put(
             jax.tree_util.tree_map(lambda s: np.zeros(s.shape, s.dtype), shapes), self.device
@@ -176,7 +184,9 @@ class Program:
             (self.fitted, both[0]),
             (self.post, d, both[0], *newton, np.zeros(3)),
             (self.predicted, d, both, *newton, np.zeros(4)),
-            (self.assemble, d, at, 0.0, 0.0, plain),
+            (self.assemble, d, at, 0.0, 0.0, plain, 0.0),
+            (self.unregularised, d, both[0], both[0], (0.0, 0.0)),
+            (self.minimal_residual, d, values, both[0], both[0], both[0], self.no_basis(), 0, np.zeros(4)),
             (self.right, d, it, at, at.c, 0.0, 0.0, plain),
             (self.trial, d, it, it, 0.0, 0.0, plain),
             (self.enter, it, at, 0.0),
@@ -274,10 +284,10 @@ class Program:
 
     # ---------------------------------------------------------------------------------------------- Newton's equations
 
-    def _assemble(self, d: Any, at: Local, shift: Any, soft: Any, elastic: Elastic) -> Any:
-        """The entries of the upper triangle of the KKT matrix."""
+    def _assemble(self, d: Any, at: Local, shift: Any, soft: Any, elastic: Elastic, prox: Any = 0.0) -> Any:
+        """The entries of the upper triangle of the KKT matrix, regularised by `soft` and `prox`."""
         n = self.n
-        first = jnp.where(d["free"] > 0, at.weights[:n] + shift, 1.0)
+        first = jnp.where(d["free"] > 0, at.weights[:n] + shift + prox, 1.0)
         second = jnp.full(self.m, -(soft + elastic.on / elastic.rho))
         second = second.at[d["rows"]].add(-1.0 / self._slack_weights(at, shift))
         contributions = jnp.concatenate([at.hess, at.jac, first, second])
@@ -320,12 +330,12 @@ class Program:
         self, d: Any, it: Iterate, step: Iterate, lengths: Any, elastic: Elastic, control: Any
     ) -> tuple[Iterate, Local, Any, Right, Any]:
         """Move, evaluate, lower mu, assemble: (iterate, derivatives, matrix, right side, facts)."""
-        mu, least_mu, shift, soft_factor = control
+        mu, least_mu, shift, soft_factor, prox = control
         it = self._moved(d, it, step, lengths, mu)
         f, at = self._slopes(d, it)
         facts, mu = self._facts(d, it, at, f, mu, least_mu, elastic)
         soft = soft_factor * soft_of(mu)
-        values = self._assemble(d, at, shift, soft, elastic)
+        values = self._assemble(d, at, shift, soft, elastic, prox)
         right = self._right(d, it, at, at.c + elastic.on * it.r, mu, shift, elastic)
         return it, at, values, right, facts
 
@@ -416,7 +426,8 @@ class Program:
         phi, theta, rows = self._trial(d, it, step, longest, mu, elastic)
         move = largest(dw / jnp.maximum(1.0, jnp.abs(it.w)))
         accuracy = largest(error) / jnp.maximum(largest(right.both[0]), 1e-300)
-        facts = Step(longest, dual, slope, phi, theta, move, accuracy, mu)
+        row_error = largest(error[n:]) / jnp.maximum(largest(at.c + elastic.on * it.r), TUNING.rows_matter)
+        facts = Step(longest, dual, slope, phi, theta, move, largest(dy), accuracy, row_error, mu)
         return step, error, rows, jnp.stack([jnp.asarray(v, jnp.float64) for v in facts])
 
     def _completed(
@@ -457,6 +468,38 @@ class Program:
         """The symmetric matrix times a vector."""
         above = jnp.zeros(self.n + self.m).at[d["row"]].add(values * v[d["column"]])
         return above.at[d["column"]].add(jnp.where(d["off"], values, 0.0) * v[d["row"]])
+
+    def _regularisation(self, d: Any, soft: Any, prox: Any) -> Any:
+        """What was added to the diagonal."""
+        return jnp.concatenate([prox * d["free"], jnp.full(self.m, -soft)])
+
+    def _unregularised(self, d: Any, error: Any, solution: Any, control: Any) -> Any:
+        """The residual in the system without regularisation; control = (soft, prox)."""
+        return error + self._regularisation(d, *control) * solution
+
+    def _minimal_residual(
+        self, d: Any, values: Any, solution: Any, error: Any, direction: Any, basis: Any, count: Any, control: Any
+    ) -> tuple[Any, Any, Any, Any]:
+        """One step of the method of conjugate residuals on the system without regularisation.
+
+        `direction` is what the factors make of the error, `basis` has the directions before and their images, made
+        orthogonal: (solution, error, basis, largest errors of dual and rows). control = (soft, prox, weights of dual
+        and of rows in the norm).
+        """
+        soft, prox, first, second = control
+        weights = jnp.concatenate([jnp.full(self.n, first), jnp.full(self.m, second)])
+        image = self._product(d, values, direction) - self._regularisation(d, soft, prox) * direction
+        directions, images = basis
+        for _ in range(2):  # twice is enough
+            parts = images @ (weights * image)
+            image, direction = image - parts @ images, direction - parts @ directions
+        size = jnp.sqrt(jnp.dot(weights * image, image))
+        inverse = jnp.where(size > 0, 1.0 / size, 0.0)
+        image, direction = inverse * image, inverse * direction
+        length = jnp.dot(weights * image, error)
+        solution, error = solution + length * direction, error - length * image
+        basis = directions.at[count].set(direction), images.at[count].set(image)
+        return solution, error, basis, jnp.stack([largest(error[: self.n]), largest(error[self.n :])])
 
     def _trial(
         self, d: Any, it: Iterate, step: Iterate, length: Any, mu: Any, elastic: Elastic
