@@ -433,12 +433,10 @@ def _error(
     stationarity = largest(x - np.minimum(np.maximum(x - slope, lower), upper))
     if not math.isfinite(stationarity):  # `max` of Python would lose a NaN
         return math.inf
-    error, unequal = max(violation, stationarity), cl != cu
-    if some(unequal & (y != 0.0)):
-        gap = np.where(y > 0, -above, np.where(y < 0, -below, 0.0))
-        gap = np.maximum(np.where(unequal, gap, 0.0), 0.0)
-        weight = np.abs(y)
-        error = max(error, highest(np.minimum(weight / size, gap * np.maximum(1.0, weight))))
+    weight = np.abs(y) * (cl != cu)
+    gap = np.maximum(np.where(y > 0.0, -above, -below), 0.0)
+    missed = highest(np.minimum(weight / size, gap * np.maximum(1.0, weight)))
+    error = max(violation, stationarity, missed)
     return error if math.isfinite(error) and math.isfinite(point.f) else math.inf
 
 
