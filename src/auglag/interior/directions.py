@@ -70,6 +70,7 @@ class Equations:
         shifts are those of Waechter and Biegler (2006), Algorithm IC.
         """
         t, shift = tuning.TUNING, 0.0
+        softened = np.min(soft, initial=t.soft_largest) >= t.soft_largest
         system = linear.system(h, j, self._analyses)
         self.remember(h)
         while True:
@@ -79,7 +80,9 @@ class Equations:
                 if found.error <= t.poorly_refined:
                     self.last = shift if shift else self.last
                     return found, step
-            if shift == 0.0:
+            if not softened:  # pivots may have lost the inertia
+                soft, softened = np.maximum(soft, t.soft_largest * self.sides.row_units), True
+            elif shift == 0.0:
                 shift = t.first_shift if self.last == 0.0 else max(t.least_shift, self.last / t.shift_fall)
             else:
                 shift *= t.shift_growth_first if self.last == 0.0 else t.shift_growth
