@@ -171,8 +171,9 @@ def minimize(
         has the attempt of every row, `message` names the start. Unless it is 0, a solution with negative curvature is
         left for a better one: see `result.second_order`.
     gives_up : bool
-        Whether a run with constraints ends as STUCK or UNBOUNDED when it gets nowhere. False: only the tolerance and
-        the budget end it, as in Algorithm 1; the default of `preset="paper"`.
+        Whether a run with constraints ends as STUCK or UNBOUNDED when it gets nowhere. False: only the tolerance, the
+        budget and the largest penalty (PENALTY_LIMIT) end it, as in Algorithm 1; the default of `preset="paper"`.
+        Without constraints it changes nothing: the one subproblem there is has failed then, and would fail again.
     starts : int or array_like
         Solve from so many starting points (or from these), one after the other, and return the best certified result;
         its `starts` lists the different points. `auglag.multistart` does this in parallel, too, and can be resumed.

@@ -256,6 +256,17 @@ def test_cudss_analyses_once_and_refactorises():
     assert [o["kind"] for o in fake.objects.values()] == ["handle"], "everything was given back"
 
 
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_cudss_solves_for_several_right_sides(deterministic):
+    pattern, values, dense = quasi_definite(4)
+    right = np.random.default_rng(0).standard_normal((2, 9))
+    with double():
+        solver = cudss.CuDSS(pattern, library=imitation()[1], deterministic=deterministic)
+        solver.factor(jnp.asarray(values))
+        x = np.asarray(solver.solve(jnp.asarray(right)))
+    np.testing.assert_allclose(x @ dense, right, atol=1e-10)
+
+
 def test_cudss_solves_batches_one_after_the_other():
     pattern, values, dense = quasi_definite(2)
     with double():

@@ -61,7 +61,7 @@ class Equations:
         self._last_h: Hessian | None = None
 
     def newton(
-        self, h: Hessian, j: Any, weights: Vector, soft: float, residuals: tuple[Vector, Vector]
+        self, h: Hessian, j: Any, weights: Vector, soft: Vector | float, residuals: tuple[Vector, Vector]
     ) -> tuple[Newton, tuple[Vector, Vector]] | None:
         """The system with H + shift I of the inertia of a minimum and its step for the residuals; None if there is no
         such shift.
@@ -98,16 +98,16 @@ class Equations:
         matrix = last.matrix
         return Hessian(sparse.csc_array((0.0 * matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape))
 
-    def _factorised(self, system: System, first: Vector, soft: float, shift: float = 0.0) -> Newton | None:
+    def _factorised(self, system: System, first: Vector, soft: Vector | float, shift: float = 0.0) -> Newton | None:
         """The system with `first` on the diagonal of v; None if the inertia is not that of a minimum."""
         sides = self.sides
-        second = np.full(sides.m, soft)
+        second = np.array(np.broadcast_to(soft, sides.m))
         second[sides.rows] += 1.0 / first[sides.n :]
         factor = system.factor(first[: sides.n], second, 0.0)
         self.factorisations += 1
         return Newton(sides, factor, first[sides.n :], shift) if factor.negative == sides.m else None
 
-    def unshifted(self, h: Hessian, j: Any, weights: Vector, soft: float) -> Newton | None:
+    def unshifted(self, h: Hessian, j: Any, weights: Vector, soft: Vector | float) -> Newton | None:
         """The system as it is, for these curvatures of sides; None if the inertia is not that of a minimum."""
         return self._factorised(linear.system(h, j, self._analyses), weights + tuning.TUNING.standing_prox, soft)
 

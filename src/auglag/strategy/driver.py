@@ -705,7 +705,7 @@ def stop(context: Context, state: State, status: InnerStatus, limit: str = "") -
     spent = plan.effort_left(standing, context.task.tuning) <= 0 or context.rows_left(state) <= 0
     if verdict is None and spent:
         return Status.ITERATION_LIMIT
-    if verdict is Status.STUCK and (state.refined_now or judge.refine(best, 2)):
+    if verdict is not None and verdict.no_further and (state.refined_now or judge.refine(best, 2)):
         return None  # with better derivatives the iteration deserves another look
     if verdict is Status.SOLVED and (state.refined_now or judge.refine(best, 2)):
         judge.refine(best, 2)

@@ -30,10 +30,10 @@ MINIMUM, PROBABLE, LEFT = "minimum", "probable minimum", "saddle left"
 SADDLE, DEGENERATE, UNCHECKED = "saddle", "degenerate", "not checked"
 VERDICTS = (MINIMUM, PROBABLE, LEFT, SADDLE, DEGENERATE, UNCHECKED)
 
-#: Ends of an attempt that another start may avoid.
-AVOIDABLE = (Status.STUCK, Status.INFEASIBLE, Status.NON_FINITE, Status.ITERATION_LIMIT, Status.UNCERTIFIED)
 #: Verdicts under which the constraints may have no solution.
-DOUBTFUL = (Status.INFEASIBLE, Status.STUCK, Status.ITERATION_LIMIT, Status.NON_FINITE)
+DOUBTFUL = (Status.INFEASIBLE, Status.STUCK, Status.PENALTY_LIMIT, Status.ITERATION_LIMIT, Status.NON_FINITE)
+#: Ends of an attempt that another start may avoid.
+AVOIDABLE = (*DOUBTFUL, Status.UNCERTIFIED)
 #: Ends of an attempt that nothing more is to follow.
 CUT_SHORT = (Status.TIME_LIMIT, Status.EVALUATION_LIMIT, Status.STOPPED, Status.INTERRUPTED)
 #: Ends of a subproblem that was not solved: interior points are tried next.

@@ -301,7 +301,7 @@ class Batch:
         curvature = jnp.dot(along, self.program._product(d, values, along))
         curvature += jnp.sum((at.weights[n:] + s.shift) * step.w[n:] ** 2)
         enough = t.curvature_along_step * jnp.dot(step.w, step.w)
-        return (new.accuracy <= t.usable) & (curvature >= enough)
+        return (new.accuracy <= t.usable * t.accurate) & (curvature >= enough)
 
     def _search(self, d: Any, s: State, step: Iterate, new: Step, old: Facts, plain: Elastic) -> tuple[Any, Any]:
         """A length and why the filter takes it: 2 for its value, 1 for its violation, 0 if it does not."""

@@ -129,6 +129,7 @@ class CuDSS:
         self._configure(REFINEMENTS, 0)  # the loop refines, and only where that is needed
         if batch > 1:
             self._configure(BATCH_SIZE, batch)
+        self._one_by_one = deterministic  # cuDSS 0.7 solves for several right sides only without that promise
         if deterministic:
             self._configure(DETERMINISTIC, 1)
         if self._library.threaded:
@@ -204,6 +205,8 @@ class CuDSS:
 
     def solve(self, right: Any) -> Any:
         """As in `Sparse`. The solution is written into a new array that nobody else holds yet."""
+        if self._one_by_one and right.ndim > 1:
+            return jnp.stack([self.solve(row) for row in right])
         right = right.block_until_ready()
         solution = self._spare.pop(right.shape, None)
         if solution is None:

@@ -283,7 +283,7 @@ class Loop:
             merit, _, most = np.asarray(numbers).tolist()
             if self._factor(values) is None:
                 return None
-            step, numbers = p.repair_step(d, self._solve(right.both[0]), right.slack[0], it, at, control)
+            step, numbers = p.repair_step(d, self._solve(right.both[0]), right, it, at, control)
             length, dual, slope, move = np.asarray(numbers).tolist()
             if not (math.isfinite(slope) and move > t.tiny):
                 return None
@@ -407,6 +407,10 @@ class Loop:
         """The error of a solution, relative to what is asked for."""
         return max(found.facts.accuracy / TUNING.accurate, found.facts.row_error / TUNING.rows_accurate)
 
+    def _usable(self, found: Solved) -> bool:
+        """Whether a solution makes a step."""
+        return self._error(found) <= TUNING.usable
+
     def _without_softness(self, found: Solved, system: System, facts: Facts) -> Solved:
         """The solution of the system without regularisation, where that makes a difference.
 
@@ -416,7 +420,7 @@ class Loop:
         t, p, d, new, soft = TUNING, self.program, self.d, found.facts, system.soft
         violation, dual = max(facts.primal, t.rows_matter), max(facts.dual, t.rows_matter)
         much = soft * new.dual_move > t.rows_accurate * violation or self.prox * new.move > t.rows_accurate * dual
-        if self.is_elastic or not much or not new.accuracy <= t.usable:
+        if self.is_elastic or not much or not self._usable(found):
             return found
         solution, basis, least = found.solution, p.no_basis(), math.inf
         error = p.unregularised(d, found.error, solution, (soft, self.prox))
@@ -431,7 +435,7 @@ class Loop:
             least = left
         self.times.log.append(f"regularisation taken out in {count + 1}, {left:.0e} is left")
         sharp = self._post(solution, system)
-        return sharp._replace(facts=sharp.facts._replace(accuracy=new.accuracy))
+        return sharp._replace(facts=sharp.facts._replace(accuracy=new.accuracy, row_error=new.row_error))
 
     def _newton(self, it: Iterate, at: Local, values: Any, right: Right, facts: Facts) -> tuple[Solved, System]:
         """Factorise, with shifts until the inertia is that of a minimum, and solve."""
@@ -447,7 +451,7 @@ class Loop:
                 self.soft_factor = (
                     min(t.soft_factor_most, factor * t.soft_growth) if bad else max(1.0, factor / t.soft_fall)
                 )
-                if found.facts.accuracy <= t.usable:
+                if self._usable(found):
                     self.last_shift = shift or self.last_shift
                     self.shift = shift / t.shift_fall if shift > t.standing_shift else 0.0
                     return found, system
@@ -552,9 +556,10 @@ class Loop:
             return False
         self.entries += 1
         self.times.elastic += 1
-        self.mu = max(self.mu, t.elastic_mu)
-        if self.entries > 1:
-            self.rho = min(t.largest_penalty, self.rho * t.penalty_growth)
+        near = max(facts.violation, self.scaled_tol)
+        self.mu = max(self.mu, min(t.elastic_mu, near))
+        first = min(t.largest_first_penalty, max(t.first_penalty, 1.0 / near))
+        self.rho = first if self.entries == 1 else min(t.largest_penalty, max(first, self.rho * t.penalty_growth))
         self.entered, yk, left = self.program.enter(it, at, self.rho)
         self.elastic, self.is_elastic = Elastic(np.float64(1.0), yk, np.float64(self.rho)), True
         self.elastic_before = float(left)

@@ -91,11 +91,12 @@ class Right(NamedTuple):
     mu: Any
     both: Any
     slack: Any  #: the slacks' part, which was eliminated
+    rows: Any  #: the residual of the rows
 
     def made_for(self, mu: Any) -> Right:
         """The same for another mu."""
         change = jnp.array([[mu - self.mu], [0.0]])
-        return Right(mu, self.both + change * self.both[1], self.slack + change * self.slack[1])
+        return Right(mu, self.both + change * self.both[1], self.slack + change * self.slack[1], self.rows)
 
 
 class Step(NamedTuple):
@@ -176,7 +177,7 @@ class Program:
             jax.tree_util.tree_map(lambda s: np.zeros(s.shape, s.dtype), shapes), self.device
         )
         both, newton = right.both, (values, right, it, at, plain)
-        near, slack = (0.0, 0.0, 1.0), right.slack[0]
+        near = (0.0, 0.0, 1.0)
         calls: list[tuple[Any, ...]] = [
             (self.advance, *advance),
             (self.begin, d, it.w[: self.n], it.y, np.zeros(3)),
@@ -191,7 +192,7 @@ class Program:
             (self.trial, d, it, it, 0.0, 0.0, plain),
             (self.enter, it, at, 0.0),
             (self.repair, d, it, it.w, near),
-            (self.repair_step, d, both[0], slack, it, at, near),
+            (self.repair_step, d, both[0], right, it, at, near),
             (self.repair_trial, d, it, it, 0.0, it.w, near, 0.0),
             (self.moved, d, it, it, (0.0, 0.0), 0.0),
             (self.freshened, it),
@@ -312,7 +313,7 @@ class Program:
         second = second.at[d["rows"]].add(slack / weights)
         slope = jnp.zeros(self.m).at[d["rows"]].add(push[n:] / weights)
         both = (jnp.concatenate([first, second]), jnp.concatenate([push[:n] * d["free"], slope]))
-        return Right(jnp.asarray(mu, jnp.float64), jnp.stack(both), jnp.stack([slack, push[n:]]))
+        return Right(jnp.asarray(mu, jnp.float64), jnp.stack(both), jnp.stack([slack, push[n:]]), rows)
 
     def _least_squares(self, d: Any, it: Iterate) -> tuple[Any, Any]:
         """Matrix and right side for multipliers by least squares at an iterate."""
@@ -413,11 +414,9 @@ class Program:
         """From a solution of the linear system: the step, its residual, the rows at its longest length, and `Step`."""
         n, (mu, shift, fraction) = self.n, control
         error = right.both[0] - self._product(d, values, solution)
-        dw, dz, du = self._completed(d, solution, right.slack[0], it, at, mu, shift)
+        step = self._completed(d, solution, right, it, at, elastic, mu, shift)
+        dw, dy, dz, du, dr = step
         low, high, p, q = gaps(d, it.w)
-        dy = solution[n:]
-        dr = -elastic.on * (it.r + (it.y - elastic.yk + dy) / elastic.rho)
-        step = Iterate(dw, dy, dz, du, dr)
         longest = jnp.minimum(reach(p, dw, low, fraction), reach(q, -dw, high, fraction))
         dual = jnp.minimum(reach(it.z, dz, low, fraction), reach(it.u, du, high, fraction))
         slope = jnp.dot(at.gradient + self._central(d, it.w, mu), dw) + elastic.on * jnp.dot(
@@ -431,16 +430,24 @@ class Program:
         return step, error, rows, jnp.stack([jnp.asarray(v, jnp.float64) for v in facts])
 
     def _completed(
-        self, d: Any, solution: Any, slack: Any, it: Iterate, at: Local, mu: Any, shift: Any
-    ) -> tuple[Any, Any, Any]:
-        """The steps of w and of both multipliers of sides that belong to a solution of the linear system."""
-        n = self.n
+        self, d: Any, solution: Any, right: Right, it: Iterate, at: Local, elastic: Elastic, mu: Any, shift: Any
+    ) -> Iterate:
+        """The step that belongs to a solution of the linear system.
+
+        A slack's step is that of its multiplier over its weight, or what its row needs. These are the same but for
+        rounding: far from its sides a slack has a weight near zero, and the first is wrong; close to them it has a
+        large one, and the second is.
+        """
+        n, weights = self.n, self._slack_weights(at, shift)
         dx, dy = solution[:n] * d["free"], solution[n:]
-        dw = jnp.concatenate([dx, (dy[d["rows"]] + slack) / self._slack_weights(at, shift)])
+        dr = -elastic.on * (it.r + (it.y - elastic.yk + dy) / elastic.rho)
+        needed = (right.rows + dr).at[d["jac_row"]].add(at.jac * dx[d["jac_column"]])[d["rows"]]
+        ds = jnp.where(weights < 1.0, needed, (dy[d["rows"]] + right.slack[0]) / weights)
+        dw = jnp.concatenate([dx, ds])
         low, high, p, q = gaps(d, it.w)
         dz = jnp.where(low, mu / p - it.z - it.z / p * dw, 0.0)
         du = jnp.where(high, mu / q - it.u + it.u / q * dw, 0.0)
-        return dw, dz, du
+        return Iterate(dw, dy, dz, du, dr)
 
     def _predicted(
         self, d: Any, solutions: Any, values: Any, right: Right, it: Iterate, at: Local, elastic: Elastic, control: Any
@@ -452,7 +459,7 @@ class Program:
         """
         t, (shift, mean, least, fraction) = TUNING, control
         affine = solutions[0] - right.mu * solutions[1]
-        dw, dz, du = self._completed(d, affine, right.made_for(0.0).slack[0], it, at, 0.0, shift)
+        dw, _, dz, du, _ = self._completed(d, affine, right.made_for(0.0), it, at, elastic, 0.0, shift)
         low, high, p, q = gaps(d, it.w)
         a = jnp.minimum(reach(p, dw, low, 1.0), reach(q, -dw, high, 1.0))
         b = jnp.minimum(reach(it.z, dz, low, 1.0), reach(it.u, du, high, 1.0))
@@ -536,11 +543,12 @@ class Program:
         return 0.5 * rho * jnp.dot(rows, rows) + away + self._barrier(d, w, 0.0, mu, jnp.zeros(self.m), plain)
 
     def _repair_step(
-        self, d: Any, solution: Any, slack: Any, it: Iterate, at: Local, control: Any
+        self, d: Any, solution: Any, right: Right, it: Iterate, at: Local, control: Any
     ) -> tuple[Iterate, Any]:
         """The step, and (longest primal, longest dual, slope of the merit, largest move)."""
         y, (mu, _, rho) = solution[self.n :], control
-        dw, dz, du = self._completed(d, solution, slack, it, at, mu, 0.0)
+        plain = Elastic(jnp.ones(()), jnp.zeros(self.m), rho)
+        dw, _, dz, du, _ = self._completed(d, solution, right, it._replace(y=0.0 * y, r=0.0 * y), at, plain, mu, 0.0)
         low, high, p, q = gaps(d, it.w)
         fraction = TUNING.to_sides
         longest = jnp.minimum(reach(p, dw, low, fraction), reach(q, -dw, high, fraction))

@@ -85,14 +85,14 @@ class Tuning:
     #: Most steps of the minimal residual method that takes the regularisation out of a step. By trial.
     krylov: int = 8
     #: Refinement of a solution ends at `accurate`, or where a round leaves more than `refinement_leaves` of the error;
-    #: most rounds `refinements`. A step is taken with an error of `usable` (relative, max norm). The error of rows is
-    #: to be at most `rows_accurate` of their violation, too, where that is above `rows_matter`: the right side has
-    #: terms that are a million times larger, and with a step that does not see the violation no line search ends. By
-    #: trial; with 1e-5 for `accurate` far from the solution two of three runs on 8,387 buses failed.
+    #: most rounds `refinements`. The error of rows is to be at most `rows_accurate` of their violation, too, where that
+    #: is above `rows_matter`: the right side has terms that are a million times larger, and with a step that does not
+    #: see the violation no line search ends. A step is taken with errors of `usable` times these. By trial; with 1e-5
+    #: for `accurate` far from the solution two of three runs on 8,387 buses failed.
     accurate: float = 1e-6
     rows_accurate: float = 0.1
     rows_matter: float = 1e-9
-    usable: float = 1e-4
+    usable: float = 100.0
     refinement_leaves: float = 0.5
     refinements: int = 8
     #: Slacks without sides have this weight instead of none: it only must not be zero.
@@ -142,10 +142,11 @@ class Tuning:
 
     # The elastic form: Algorithm 1
 
-    #: First penalty, and its growth where the elastic variables did not shrink by `elastic_shrinks` (tau and gamma of
-    #: Algorithm 1); above `largest_penalty` the problem is called infeasible. By trial; the paper has tau = 0.5,
-    #: gamma = 10.
+    #: First penalty (one over the violation, between these two), and its growth where the elastic variables did not
+    #: shrink by `elastic_shrinks` (tau and gamma of Algorithm 1); above `largest_penalty` the problem is called
+    #: infeasible. By trial; the paper has tau = 0.5, gamma = 10.
     first_penalty: float = 10.0
+    largest_first_penalty: float = 1e6
     penalty_growth: float = 10.0
     elastic_shrinks: float = 0.5
     largest_penalty: float = 1e10
@@ -153,7 +154,8 @@ class Tuning:
     elastic_ends: float = 1e-6
     #: Most times that the elastic form is entered; the last time it is kept to the end. By trial.
     elastic_entries: int = 3
-    #: It begins with mu at least this, and multipliers of rows no larger than this. By trial.
+    #: It begins with a mu of the size of the violation, at most this, and multipliers of rows no larger than this. By
+    #: trial.
     elastic_mu: float = 1e-3
     elastic_largest_multiplier: float = 1e4
 
