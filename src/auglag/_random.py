@@ -9,17 +9,17 @@ import numpy as np
 from auglag._typing import Vector
 
 #: Vectors up to this length are kept: 1 MB in all.
-_LONGEST = 1000
+LONGEST = 1000
 
 
 def normal(seed: int, size: int) -> Vector:
     """`default_rng(seed).standard_normal(size)`; not to be written to."""
-    return _kept_normal(seed, size) if size <= _LONGEST else np.random.default_rng(seed).standard_normal(size)
+    return _kept_normal(seed, size) if size <= LONGEST else np.random.default_rng(seed).standard_normal(size)
 
 
 def uniform(seed: int, *shape: int) -> Vector:
     """`default_rng(seed).random(shape)`; not to be written to."""
-    return _kept_uniform(seed, shape) if np.prod(shape) <= _LONGEST else np.random.default_rng(seed).random(shape)
+    return _kept_uniform(seed, shape) if np.prod(shape) <= LONGEST else np.random.default_rng(seed).random(shape)
 
 
 @lru_cache(maxsize=64)

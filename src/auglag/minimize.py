@@ -171,8 +171,9 @@ def minimize(
         has the attempt of every row, `message` names the start. Unless it is 0, a solution with negative curvature is
         left for a better one: see `result.second_order`.
     gives_up : bool
-        Whether a run with constraints ends as STUCK or UNBOUNDED when it gets nowhere. False: only the tolerance and
-        the budget end it, as in Algorithm 1; the default of `preset="paper"`.
+        Whether a run with constraints ends as STUCK or UNBOUNDED when it gets nowhere. False: only the tolerance, the
+        budget and the largest penalty (PENALTY_LIMIT) end it, as in Algorithm 1; the default of `preset="paper"`.
+        Without constraints it changes nothing: the one subproblem there is has failed then, and would fail again.
     starts : int or array_like
         Solve from so many starting points (or from these), one after the other, and return the best certified result;
         its `starts` lists the different points. `auglag.multistart` does this in parallel, too, and can be resumed.
@@ -222,13 +223,12 @@ def minimize(
     """
     runs: list[driver.Run] = []
     try:
-        arguments = {name: value for name, value in locals().items() if name in _ARGUMENTS}
         if unknown:
             name = next(iter(unknown))
             hint = f": {TRANSLATIONS[name]}" if name in TRANSLATIONS else nearest(name, _ARGUMENTS)
             raise OptionError(f"minimize() has no argument {name!r}{hint}")
         if starts is not None:
-            return multistart(**arguments)
+            return multistart(**{name: value for name, value in locals().items() if name in _ARGUMENTS})
         tolerance_pair = Tolerance.of(tol)
         if not (isinstance(progress, bool) or progress == "outer"):
             raise InputError(f"progress must be True, False or 'outer', got {progress!r}")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-SUCCESS, OUT_OF_MEMORY, INVALID, FAILED = 0, 2, 3, 5
+SUCCESS, OUT_OF_MEMORY, INVALID, NOT_SUPPORTED, FAILED = 0, 2, 3, 4, 5
 
 
 def _array(address: int, count: int, kind: Any) -> np.ndarray:
@@ -123,6 +123,8 @@ class FakeCuDSS:
                 return INVALID
             columns = self._get(b, "matrix")["columns"]
             assert self._get(x, "matrix")["columns"] == columns
+            if settings.get(25) and columns > 1:
+                return NOT_SUPPORTED  # deterministic, as in cuDSS 0.7.1
             shape = (batch, columns, a["n"])
             size = batch * columns * a["n"]
             right = _array(self._get(b, "matrix")["values"], size, ctypes.c_double).reshape(shape)

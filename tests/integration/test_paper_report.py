@@ -122,7 +122,7 @@ def test_levels_of_table_1_are_levels_of_the_complexity_study() -> None:
 
 @pytest.mark.parametrize("way", table1.DETERMINISTIC)
 def test_each_deterministic_method_reaches_a_loose_accuracy(way: str) -> None:
-    record = table1.FullBatch(way, 0, 1e-1).run()
+    record = table1.FullBatch(way, 0, 1e-1, 1000).run()
     assert record["gradients"] is not None
 
 

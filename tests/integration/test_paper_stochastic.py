@@ -99,7 +99,7 @@ def test_slopes_of_complexity_are_fitted_and_those_above_the_bound_are_named(
     assert "| proximal gradient | eps^-3 | 2.50 | [2.50, 2.50] |" in text
     assert "| SGD, stochastic c | eps^-7 | 2.50 | [2.50, 2.50] | 1.78 to 0.0563 | 1.50 |" in text
     assert "Over the whole range PStorm, deterministic c is above the bound." in text
-    assert "PStorm, deterministic c from eps = 0.563 to 0.178 (4.5 against 4, [4.50, 4.50])" in text
+    assert "PStorm, deterministic c from eps = 0.563 to 0.178 (4.50 against 4, [4.50, 4.50])" in text
     assert "limit" in text
     assert all((tmp_path / f"complexity.{kind}").exists() for kind in ("png", "pdf", "svg"))
 
@@ -108,6 +108,18 @@ def test_eps_of_complexity_spans_at_least_a_decade_and_a_half() -> None:
     for way in complexity.WAYS.values():
         assert way.levels[0] / way.levels[-1] >= 10**1.5 * 0.99
         assert list(way.levels) == sorted(way.levels, reverse=True)
+
+
+def test_quantiles_are_ordinary_medians_in_which_trials_without_an_end_take_part() -> None:
+    values = np.array([[4.0, 1.0, 1.0], [1.0, np.inf, np.inf], [2.0, 2.0, np.inf], [3.0, np.inf, np.inf]])
+    np.testing.assert_array_equal(complexity.quantile(values, 0.5), [2.5, np.inf, np.inf])
+    np.testing.assert_array_equal(complexity.quantile(values[:3], 0.5), [2.0, 2.0, np.inf])
+    assert complexity.quantile(values[:, 0], 0.25) == 1.5
+
+
+def test_what_so_many_passes_means_is_said() -> None:
+    traces = [{"epochs": [1.0, 2001.5]}, {"epochs": [1.0, 1999.0]}]
+    assert neyman_pearson.beyond(2000.0, traces).endswith("2001.50 passes in all at most")
 
 
 @pytest.mark.parametrize("name", complexity.WAYS)

@@ -74,11 +74,22 @@ def test_the_papers_preset_goes_on_until_a_limit_and_the_default_gives_up():
     on = minimize(**problem, preset="paper", budget=Budget(outer=120))
     assert on.status is auglag.Status.ITERATION_LIMIT
     assert on.nit == 120
+    beyond = minimize(**problem, preset="paper", budget=Budget(outer=500))
+    assert beyond.status is auglag.Status.PENALTY_LIMIT
+    assert beyond.message.startswith("Penalty limit: beta grew beyond the largest that is allowed")
+    assert 1e60 < beyond.penalty < 2e60
     stuck = minimize(**problem, preset="paper", budget=Budget(outer=120), gives_up=True)
     assert stuck.status is auglag.Status.STUCK
     assert stuck.nit < 120
     with pytest.raises(auglag.InputError, match="gives_up must be True or False, got 1"):
         minimize(**problem, gives_up=1)
+
+
+def test_without_constraints_a_run_ends_where_its_one_subproblem_fails():
+    """What `gives_up=False` says of constraints only."""
+    for gives_up in (True, False):
+        res = minimize(lambda x: x[0], [1.0], jac=lambda x: np.ones(1), preset="paper", gives_up=gives_up)
+        assert res.status is auglag.Status.UNBOUNDED
 
 
 def test_an_unbounded_subproblem_raises_the_papers_penalty_by_gamma_alone():

@@ -6,8 +6,11 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
 
 import auglag
+from auglag.interior.directions import Equations
 from auglag.interior.limited_memory import LimitedMemory
+from auglag.interior.onto_sides import OntoSides
 from auglag.interior.sides import Sides, reach
+from auglag.kkt.linear import Analyses
 from auglag.problems.functions import Problem
 from auglag.problems.jacobians import Selection, kind
 from auglag.problems.standard_form import Scaling, StandardForm
@@ -130,3 +133,30 @@ def test_rows_without_a_common_point_end_without_success():
     arguments["bounds"] = Bounds(np.full(n, -1.0), np.full(n, -0.9))
     arguments["x0"] = np.full(n, -0.95)
     assert not auglag.minimize(**arguments, budget=auglag.Budget(seconds=20)).success
+
+
+def test_weak_sides_take_few_steps_at_the_end():
+    """At x = 0 multiplier and gap vanish together: by mu alone the error would halve with every step."""
+    n = 60
+    link = sparse.diags_array([np.ones(n), -np.ones(n - 1)], offsets=[0, 1], format="csr")[: n - 1]
+    found = auglag.minimize(
+        lambda x: float(x @ x + 0.25 * np.sum(x**4)),
+        np.ones(n),
+        jac=lambda x: 2 * x + x**3,
+        hess=lambda x: sparse.diags_array(2 + 3 * x**2, format="csr"),
+        bounds=Bounds(np.zeros(n), np.full(n, 3.0)),
+        constraints=LinearConstraint(link, np.full(n - 1, -np.inf), np.zeros(n - 1)),
+        tol=1e-10,
+    )
+    assert found.success
+    assert np.max(np.abs(found.x)) <= 1e-10
+    assert sum(row["inner_iterations"] for row in found.history) <= 12
+
+
+def test_active_sides_are_told_by_how_gaps_and_multipliers_change():
+    sides = Sides(small_form())
+    before = (np.array([1e-3]), np.array([1e-3, 1e-3, 0.5]), np.array([0.4]), np.array([1e-2, 1e-4, 1e-3]))
+    now = (np.array([1e-5]), np.array([9e-4, 8e-4, 1e-2]), np.array([0.4]), np.array([1e-4, 1e-6, 9e-4]))
+    onto = OntoSides(Equations(sides, Analyses()), before, now)
+    np.testing.assert_array_equal(onto.low, [True])
+    np.testing.assert_array_equal(onto.high, [False, False, True])

@@ -16,6 +16,7 @@ import auglag
 from auglag.model import Model
 from auglag.model.device import cudss
 from auglag.model.device.linear import Qdldl, SuperLU
+from auglag.model.device.solve import prepared, solve
 from auglag.model.precision import double
 from auglag.model.structure import Pattern
 from helpers.fake_cudss import FakeCuDSS, FakeRuntime
@@ -84,26 +85,46 @@ def test_fixed_variables_and_changed_bounds_need_no_new_model():
     assert m.solve(device="cpu").fun == pytest.approx(17.0140172892, rel=1e-6)
 
 
-def test_infeasible_rows_are_not_called_solved():
+def without_a_solution():
     m = Model()
     x = m.var(2, lb=0.0, ub=1.0)
     m.objective(lambda x: x[0] ** 2, x)
     m.constraint(lambda x: x[0] * x[1] - 4.0, x[0], x[1])
-    s = m.solve(device="cpu")
+    return m
+
+
+def test_infeasible_rows_are_not_called_solved():
+    s = without_a_solution().solve(device="cpu")
     assert not s.success
     assert s.status in (auglag.Status.INFEASIBLE, auglag.Status.STUCK)
 
 
-def test_restoration_leads_out_of_a_corner_of_the_bounds():
+def corner():
     """The example of Waechter and Biegler (2000), on which interior-point steps alone run into a bound and stop."""
     m = Model()
     x = m.var(3, lb=[-np.inf, 0.0, 0.0], start=[-2.0, 3.0, 1.0])
     m.objective(lambda x: x[0], x[0])
     m.constraint(lambda x: x[0] ** 2 - x[1] - 1.0, x[0], x[1])
     m.constraint(lambda x: x[0] - x[1] - 0.5, x[0], x[2])
-    s = m.solve(device="cpu")
+    return m
+
+
+def test_restoration_leads_out_of_a_corner_of_the_bounds():
+    s = corner().solve(device="cpu")
     assert s.success
     assert s.fun == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("model", [hs71, corner, without_a_solution])
+def test_nothing_is_compiled_twice_or_during_a_run(model):
+    problem = model().problem()
+    place = jax.devices("cpu")[0]
+    with double(), jax.default_device(place):
+        ready = prepared(problem, None, place, "superlu", deterministic=False)
+        ready.program.compile_all(ready.program.data(problem))
+    solve(problem, ready, device="cpu", linear_solver="superlu")
+    functions = {name: part for name, part in vars(ready.program).items() if hasattr(part, "_cache_size")}
+    assert {name: part._cache_size() for name, part in functions.items()} == dict.fromkeys(functions, 1)
 
 
 def test_limits_and_the_watcher_end_a_run():
@@ -233,6 +254,17 @@ def test_cudss_analyses_once_and_refactorises():
         assert solver.fill > 9
         solver.close()
     assert [o["kind"] for o in fake.objects.values()] == ["handle"], "everything was given back"
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_cudss_solves_for_several_right_sides(deterministic):
+    pattern, values, dense = quasi_definite(4)
+    right = np.random.default_rng(0).standard_normal((2, 9))
+    with double():
+        solver = cudss.CuDSS(pattern, library=imitation()[1], deterministic=deterministic)
+        solver.factor(jnp.asarray(values))
+        x = np.asarray(solver.solve(jnp.asarray(right)))
+    np.testing.assert_allclose(x @ dense, right, atol=1e-10)
 
 
 def test_cudss_solves_batches_one_after_the_other():

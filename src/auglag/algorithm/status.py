@@ -31,6 +31,12 @@ class Status(IntEnum):
     UNCERTIFIED = 10, "The stopping test was met but the certificate, recomputed on the original problem, was not."
     PRECISION_LIMIT = 11, "Solved to the accuracy of the functions, which is not enough for the tolerance."
     WRONG_DERIVATIVES = 12, "The derivatives given are not those of the functions at the point where the run ended."
+    PENALTY_LIMIT = 13, "Penalty limit: beta grew beyond the largest that is allowed before the tolerance was reached."
+
+    @property
+    def no_further(self) -> bool:
+        """Whether the method itself could not go on, with all functions defined and budget left."""
+        return self in (Status.STUCK, Status.PENALTY_LIMIT)
 
     def certified(self, success: bool, *, limited: bool = False) -> Status:
         """The status once the certificate has been seen: solved if that holds, and only then.

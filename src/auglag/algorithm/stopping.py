@@ -27,6 +27,7 @@ class Stopping:
     #: Iterations in a row without less violation, though the penalty grew, that call for a feasibility check.
     suspicion: int | None = formulas.VAIN_INCREASES
     #: With constraints, whether a run that gets nowhere, or whose subproblems have no lower bound, ends before a limit.
+    #: Without them it always does: there is one subproblem, and what could not be done in it will not be done again.
     gives_up: bool = True
     sup_norms: bool = False  #: ALGENCAN's tests, entry by entry, instead of R <= tol
 
@@ -53,9 +54,9 @@ class Stopping:
             return Status.INFEASIBLE
         if last.k >= self.budget.outer_limit:
             return Status.ITERATION_LIMIT
-        if last.beta > self.largest_penalty or (gives_up and self._stuck(history)):
+        if gives_up and self._stuck(history):
             return Status.STUCK
-        return None
+        return Status.PENALTY_LIMIT if last.beta > self.largest_penalty else None
 
     def solved(self, history: History) -> bool:
         """R <= aim * tol; or R <= tol, when another iteration cannot be expected to do better."""

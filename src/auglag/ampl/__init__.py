@@ -41,6 +41,7 @@ CODES = {
     Status.STOPPED: 403,
     Status.INTERRUPTED: 404,
     Status.STUCK: 410,  # a limit of precision; after a failure Pyomo would show neither point nor message
+    Status.PENALTY_LIMIT: 411,
     Status.NON_FINITE: 500,
     Status.WRONG_DERIVATIVES: 502,
 }

@@ -27,8 +27,9 @@ class CountedProblem(AbstractProblem):
     Functions asked for at one and the same x in a row count once: a "value" is a point at which f or c was asked for, a
     "gradient" one at which grad f or the Jacobian was, a "Hessian" one at which that of any Lagrangian was; every
     product with a Hessian counts. When a limit is reached `LimitReached` is raised; the next
-    `GRACE` evaluations pass, then every one raises. `last_x` is the last point at which derivatives were asked for; for
-    a solver that asks for none, the last one at which values were.
+    `GRACE` evaluations pass, then every one raises. Gradients beyond the limit are counted apart, in `late`: they are
+    for the verdict on the point that is returned, and `gradients` never exceeds the limit. `last_x` is the last point
+    at which derivatives were asked for; for a solver that asks for none, the last one at which values were.
     """
 
     def __init__(self, inner: AbstractProblem, limits: Limits) -> None:
@@ -41,6 +42,9 @@ class CountedProblem(AbstractProblem):
         self.last_x = inner.x0.copy()
         self.hide_hessians = False  #: set it to see what a solver does without second derivatives
         self.exhausted = ""  #: which limit was reached
+        #: Set it for a solver that keeps the limit on gradients itself: what it asks for beyond is its certificate's.
+        self.keeps_limit = False
+        self.late = 0  #: gradients beyond the limit
         self._grace = 0
         self._value_key = self._gradient_key = self._hessian_key = b""
         self._started = time.process_time()
@@ -117,11 +121,13 @@ class CountedProblem(AbstractProblem):
     def _gradient_at(self, x: Vector) -> None:
         key = x.tobytes()
         if key != self._gradient_key:
-            if self.gradients >= self.limits.gradients:
-                self._refuse(f"{self.limits.gradients} gradients")
+            late = self.gradients >= self.limits.gradients
+            if late:
+                self._refuse(f"{self.limits.gradients} gradients", told=self.keeps_limit)
             self.check_time()
             self._gradient_key = key
-            self.gradients += 1
+            self.gradients += not late
+            self.late += late
             self.last_x = np.array(x)
 
     def _hessian_at(self, x: Vector) -> None:
@@ -132,9 +138,9 @@ class CountedProblem(AbstractProblem):
             self.hessians += 1
         self.counts.nhev += 1
 
-    def _refuse(self, limit: str) -> None:
-        """Raise, unless the solver is inside its grace."""
-        if not self.exhausted:
+    def _refuse(self, limit: str, *, told: bool = False) -> None:
+        """Raise, unless the solver is inside its grace, which begins when it was told of a limit."""
+        if not (self.exhausted or told):
             self.exhausted = limit
             raise LimitReached(limit)
         self._grace += 1

@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,10 +15,15 @@ from auglag.errors import InputError, MissingExtra
 from auglag.persist.files import replacing
 
 
-def export(records: Iterable[Record], path: str | os.PathLike[str]) -> Path:
-    """Write one row per record to `path`, whose ending says how: .csv, .csv.gz or .parquet."""
+def export(
+    records: Iterable[Record], path: str | os.PathLike[str], more: Mapping[str, Callable[[Record], Any]] | None = None
+) -> Path:
+    """Write one row per record to `path`, whose ending says how: .csv, .csv.gz or .parquet.
+
+    `more`: further columns, by name, from each record.
+    """
     target = Path(path)
-    rows = [flat(record) for record in records]
+    rows = [flat(record) | {name: of(record) for name, of in (more or {}).items()} for record in records]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     if not target.name.endswith((".parquet", ".csv", ".csv.gz")):
         raise InputError(f"export: path must end in .csv, .csv.gz or .parquet, got {str(target)!r}")

@@ -66,9 +66,9 @@ def residual_below(eps: float) -> Solved:
         raise InputError(f"eps must be positive and finite, got {eps!r}")
 
     def solved(record: Record) -> bool:
-        last = record.history[-1].get("residual", eps) if record.history else eps
+        last = record.last_residual
         in_time = subproblem_gradients(record) <= record.run.limits.gradients
-        return record.residual <= eps and last <= eps and in_time
+        return record.residual <= eps and (last is None or last <= eps) and in_time
 
     return solved
 

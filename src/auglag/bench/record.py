@@ -67,6 +67,11 @@ class Record:
         counts = [row.get("evaluations", math.nan) for row in self.history or ()]
         return int(sum(counts)) if counts and all(map(math.isfinite, counts)) else self.gradients
 
+    @property
+    def last_residual(self) -> float | None:
+        """R of the last outer iteration, with explicit slacks where the loop has them; None without a history."""
+        return self.history[-1].get("residual") if self.history else None
+
     def solved(self, tolerance: float) -> bool:
         """Whether the judge accepts the point at this tolerance, one of `TOLERANCES`."""
         return self.violation <= tolerance and self.stationarity[TOLERANCES.index(tolerance)] <= tolerance
@@ -91,11 +96,11 @@ class Record:
 
 
 def flat(record: Record) -> dict[str, Any]:
-    """One row of a table: no nested data, no point, no history."""
+    """One row of a table: no nested data, no point, and of the history the last R."""
     row = {f.name: getattr(record, f.name) for f in fields(record) if f.name not in ("run", "x", "history", "extra")}
     run = record.run
     del row["environment"]
-    row["subproblem_gradients"] = record.subproblem_gradients
+    row["subproblem_gradients"], row["last_residual"] = record.subproblem_gradients, record.last_residual
     row["stationarity_1e3"], row["stationarity_1e6"], row["stationarity_1e8"] = row.pop("stationarity")
     head = {"problem": run.problem, "solver": run.solver, "label": run.title, "source": run.source, "seed": run.seed}
     head |= {f"limit_{name}": value for name, value in asdict(run.limits).items()}

@@ -10,11 +10,11 @@ from typing import Any, final
 import casadi
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.problems.base import AbstractProblem, Group, LinearRows
+from auglag.problems.jacobians import FixedPattern
 from auglag.sensitivity import Parts
 
 
@@ -182,13 +182,12 @@ class _Pattern:
     def __init__(self, pattern: Any) -> None:
         rows, columns = np.array(pattern.row(), dtype=np.int32), np.array(pattern.get_col(), dtype=np.int32)
         self._order = np.lexsort((columns, rows))
-        self._shape = pattern.shape
-        self._indices = columns[self._order]
-        self._indptr = np.searchsorted(rows[self._order], np.arange(self._shape[0] + 1)).astype(np.int32)
+        indptr = np.searchsorted(rows[self._order], np.arange(pattern.shape[0] + 1)).astype(np.int32)
+        self._pattern = FixedPattern(columns[self._order], indptr, pattern.shape)
 
     def matrix(self, values: Vector) -> Any:
         """A csr_array with these entries, which are in CasADi's order."""
-        return sparse.csr_array((values[self._order], self._indices, self._indptr), shape=self._shape)
+        return self._pattern.matrix(values[self._order])
 
 
 def _parts(nlp: Mapping[str, Any]) -> tuple[Any, Any, Any, Any]:

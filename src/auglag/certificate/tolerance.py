@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, final
 
 from auglag.certificate.tuning import TUNING
@@ -42,4 +43,10 @@ class Tolerance:
             if len(tol) != 2:
                 raise InputError(f"tol must be a number or a pair (of R, of the scale-free test), got {tol!r:.80}")
             return cls(*tol)
-        return cls() if tol is None else cls(tol)
+        return cls() if tol is None else _by_residual(tol) if type(tol) is float else cls(tol)
+
+
+@lru_cache(maxsize=64)
+def _by_residual(tol: float) -> Tolerance:
+    """The usual case, which a run asks for again and again."""
+    return Tolerance(tol)

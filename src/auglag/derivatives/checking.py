@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -23,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
-from auglag._norms import norm
-from auglag._random import uniform
+from auglag._norms import norm, some
+from auglag._random import LONGEST, uniform
 from auglag._typing import Matrix, Vector
 from auglag.derivatives.differences import jacobian
 from auglag.derivatives.tuning import EPS, TUNING
@@ -160,6 +161,12 @@ class _Box:
             t = np.where(direction > 0, self.upper - self.x, self.x - self.lower) / np.abs(direction)
         return float(np.minimum.reduce(t[direction != 0], initial=np.inf))
 
+    def room_both_ways(self, direction: Vector) -> float:
+        """The largest t for which x + t * direction and x - t * direction are inside."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            t = np.minimum(self.upper - self.x, self.x - self.lower) / np.abs(direction)
+        return float(np.minimum.reduce(t[direction != 0], initial=np.inf))
+
     def move(self, direction: Vector, t: float) -> Vector:
         """x + t * direction, inside the bounds to the last bit; variables that do not move keep their bits."""
         moved: Vector = (self.x + t * direction).clip(self.lower, self.upper)
@@ -172,16 +179,29 @@ class _Box:
         entry nor two swapped ones can hide.
         """
         n = self.x.size
-        draws = uniform(0, 3, n, count) if rng is None else rng.random((3, n, count))
-        rank = np.argsort(draws[0], axis=0)
-        size = (1 + 2 * (rank + 0.5 * draws[1]) / n) / 3
-        sign = np.where(draws[2] < 0.5, -1.0, 1.0)
+        if rng is None and n * count <= LONGEST:
+            size, sign = _usual_shapes(n, count)
+        else:
+            size, sign = _shapes(uniform(0, 3, n, count) if rng is None else rng.random((3, n, count)))
         with np.errstate(over="ignore"):
             below, above = self.x - self.lower, self.upper - self.x
         near = np.minimum(below, above) < TUNING.largest_step * self.scale
-        sign[near] = np.where(above >= below, 1.0, -1.0)[near, None]
+        if some(near):
+            sign = np.where(near[:, None], np.where(above >= below, 1.0, -1.0)[:, None], sign)
         directions: Matrix = sign * size * self.scale[:, None]
         return directions
+
+
+def _shapes(draws: Any) -> tuple[Matrix, Matrix]:
+    """(sizes, signs) of directions, from draws (3, n, count)."""
+    rank = np.argsort(draws[0], axis=0)
+    return (1 + 2 * (rank + 0.5 * draws[1]) / draws.shape[1]) / 3, np.where(draws[2] < 0.5, -1.0, 1.0)
+
+
+@lru_cache(maxsize=8)
+def _usual_shapes(n: int, count: int) -> tuple[Matrix, Matrix]:
+    """Those without a generator: the same in every run, so that they are made once for small n."""
+    return _shapes(uniform(0, 3, n, count))
 
 
 def _box(x: ArrayLike, lower: ArrayLike, upper: ArrayLike, least: ArrayLike = 1.0) -> _Box:
@@ -317,7 +337,7 @@ class _Check:
         """The error of J d from two evaluations, what rounding may do to it, and the number of values of fun."""
         box, h, m = self.box, TUNING.central_step, int(jac.shape[0])
         a, b, distance = box.move(direction, h), box.move(direction, -h), 2 * h
-        if min(box.room(direction), box.room(-direction)) < h:
+        if box.room_both_ways(direction) < h:
             distance = TUNING.one_sided_step
             a, b = box.move(direction, distance), box.x
         fa, fb = self._value(a, m), self._value(b, m)
@@ -331,7 +351,7 @@ class _Check:
     def _sweep(self, jac: _Operator, box: _Box, direction: Vector) -> _Sweep:
         """Forward and backward differences for all step sizes that fit."""
         m = int(jac.shape[0])
-        both = min(box.room(direction), box.room(-direction)) >= TUNING.two_sided_room * TUNING.smallest_step
+        both = box.room_both_ways(direction) >= TUNING.two_sided_room * TUNING.smallest_step
         largest = min(TUNING.largest_step, box.room(direction), box.room(-direction) if both else np.inf)
         h = largest * 10.0 ** -np.arange(1 + np.floor(np.log10(largest / TUNING.smallest_step) + 1e-6))[:, None]
         f0 = self._value(box.x, m)

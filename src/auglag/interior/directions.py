@@ -18,7 +18,7 @@ from auglag.interior import tuning
 from auglag.interior.sides import Sides
 from auglag.kkt import linear
 from auglag.kkt.hessian import Hessian
-from auglag.kkt.linear import Analyses, Factor
+from auglag.kkt.linear import Analyses, Factor, System
 from auglag.kkt.sides import QUIET, largest
 
 
@@ -61,7 +61,7 @@ class Equations:
         self._last_h: Hessian | None = None
 
     def newton(
-        self, h: Hessian, j: Any, weights: Vector, soft: float, residuals: tuple[Vector, Vector]
+        self, h: Hessian, j: Any, weights: Vector, soft: Vector | float, residuals: tuple[Vector, Vector]
     ) -> tuple[Newton, tuple[Vector, Vector]] | None:
         """The system with H + shift I of the inertia of a minimum and its step for the residuals; None if there is no
         such shift.
@@ -69,17 +69,12 @@ class Equations:
         `weights` are the curvatures of the barrier. Factors whose solutions are poor count as of the wrong inertia. The
         shifts are those of Waechter and Biegler (2006), Algorithm IC.
         """
-        sides, t, shift = self.sides, tuning.TUNING, 0.0
+        t, shift = tuning.TUNING, 0.0
         system = linear.system(h, j, self._analyses)
         self.remember(h)
         while True:
-            diagonal = weights + (shift + t.standing_prox)
-            second = np.full(sides.m, soft)
-            second[sides.rows] += 1.0 / diagonal[sides.n :]
-            factor = system.factor(diagonal[: sides.n], second, 0.0)
-            self.factorisations += 1
-            if factor.negative == sides.m:
-                found = Newton(sides, factor, diagonal[sides.n :], shift)
+            found = self._factorised(system, weights + (shift + t.standing_prox), soft, shift)
+            if found is not None:
                 step = found.solve(*residuals)
                 if found.error <= t.poorly_refined:
                     self.last = shift if shift else self.last
@@ -103,14 +98,22 @@ class Equations:
         matrix = last.matrix
         return Hessian(sparse.csc_array((0.0 * matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape))
 
+    def _factorised(self, system: System, first: Vector, soft: Vector | float, shift: float = 0.0) -> Newton | None:
+        """The system with `first` on the diagonal of v; None if the inertia is not that of a minimum."""
+        sides = self.sides
+        second = np.array(np.broadcast_to(soft, sides.m))
+        second[sides.rows] += 1.0 / first[sides.n :]
+        factor = system.factor(first[: sides.n], second, 0.0)
+        self.factorisations += 1
+        return Newton(sides, factor, first[sides.n :], shift) if factor.negative == sides.m else None
+
+    def unshifted(self, h: Hessian, j: Any, weights: Vector, soft: Vector | float) -> Newton | None:
+        """The system as it is, for these curvatures of sides; None if the inertia is not that of a minimum."""
+        return self._factorised(linear.system(h, j, self._analyses), weights + tuning.TUNING.standing_prox, soft)
+
     def without_hessian(self, j: Any, first: Vector, soft: float) -> Newton | None:
         """The system with `first` on the diagonal in place of a Hessian: for least squares in v."""
-        sides = self.sides
-        second = np.full(sides.m, soft)
-        second[sides.rows] += 1.0 / first[sides.n :]
-        factor = linear.system(self._blank(), j, self._analyses).factor(first[: sides.n], second, 0.0)
-        self.factorisations += 1
-        return Newton(sides, factor, first[sides.n :], 0.0) if factor.negative == sides.m else None
+        return self._factorised(linear.system(self._blank(), j, self._analyses), first, soft)
 
     def least_squares(self, gradient: Vector, j: Any, z: Vector, u: Vector) -> Vector:
         """Multipliers y that make the gradient of the Lagrangian small, or 0 where they would be large."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -23,12 +24,14 @@ from auglag.interior.directions import Equations, Newton
 from auglag.interior.filter import Filter, Test
 from auglag.interior.limited_memory import LimitedMemory
 from auglag.interior.newton import Direction
+from auglag.interior.onto_sides import Gaps, OntoSides
 from auglag.interior.quadratic import Iterate, Programme, Quadratic
 from auglag.interior.return_to_rows import return_to_rows
 from auglag.interior.sides import Sides, reach
 from auglag.interior.values import Values
 from auglag.kkt import Hessian, Memory, Sets
 from auglag.kkt.sides import QUIET, largest
+from auglag.problems.jacobians import transposed_product
 from auglag.problems.standard_form import StandardForm
 
 
@@ -84,7 +87,9 @@ class Large:
         self.before: tuple[Hessian, Any, Vector]  #: H, J and the gradient of the step before
         self.free_points: list[tuple[float, float]] = []
         self.filter = Filter(t.largest_violation * max(1.0, self.at.theta))
-        self.fallen = (self.at.theta, 0)  #: the violation when it last fell clearly, and when that was
+        self.lengths: deque[float] = deque(maxlen=t.jammed_steps)  #: of the last steps
+        self.before_step: Gaps | None = None  #: of the iterate before
+        self.tried: tuple[OntoSides, float] | None = None  #: the last steps on sides, and the error before them
         self.small = t.small_violation * max(1.0, self.at.theta)
 
     @property
@@ -110,7 +115,7 @@ class Large:
         out = np.empty(sides.size)
         out[: sides.n] = self.gradient
         if sides.m:
-            out[: sides.n] += self.j.T @ self.y
+            out[: sides.n] += transposed_product(self.j, self.y)
         out[sides.n :] = -self.y[sides.rows]
         return out
 
@@ -139,7 +144,7 @@ class Large:
             return False
         self._choose_mode(errors, lagrangian)
         self.count += 1
-        if self._slow() and self._restore():
+        if self._jammed() and self._restore():
             return True
         h = self._hessian()
         if not h.finite():
@@ -148,7 +153,7 @@ class Large:
             return True
         self.before = (h, self.j, self.gradient)
         weights = sides.spread(self.z / at.p, self.u / at.q)
-        soft = min(max(t.soft_of_mu * (self.mu if self.fixed else errors.mean), t.soft_least), t.soft_largest)
+        soft = self._soft(self.mu if self.fixed else errors.mean)
         central = lagrangian + sides.slope(at.p, at.q, 0.0 if not self.fixed else self.mu)
         made = self.equations.newton(h, self.j, weights, soft, (central, at.rows))
         if made is None:
@@ -169,6 +174,12 @@ class Large:
             if self._search(newton, lagrangian, direction, fraction, corrections=direction is directions[-1]):
                 return True
         return self._stuck(errors)
+
+    def _soft(self, mu: float) -> Vector | float:
+        """The diagonal of the rows, in units of their own once they are nearly satisfied."""
+        t = self.t
+        soft = min(max(t.soft_of_mu * mu, t.soft_least), t.soft_largest)
+        return soft * self.sides.row_units if self.at.theta <= self.small else soft
 
     def _constant(self, h: Hessian) -> bool:
         """Whether derivatives are what they were at the step before: the problem is quadratic, as it seems.
@@ -334,18 +345,21 @@ class Large:
         if not test.lowered:
             self.filter.add(test.theta, test.phi)
         a = min(reach(self.z, d.z, fraction), reach(self.u, d.u, fraction))
+        self.before_step = self._gaps()
         before, self.at, self.y = self.at, values, self.y + length * d.y
         z, u = self.z + a * d.z, self.u + a * d.u
         factor, mu = self.t.side_multiplier_factor, self.mu
         self.z = np.clip(z, mu / (factor * values.p), factor * mu / values.p)
         self.u = np.clip(u, mu / (factor * values.q), factor * mu / values.q)
         self.tiny = 0
+        self.lengths.append(length)
         gradient, j = self.gradient, self.j
         self._derive()
         if self.learnt is not None:
             n = self.sides.n
             change = self.gradient - gradient
-            change = change + self.j.T @ self.y - j.T @ self.y if self.sides.m else change
+            if self.sides.m:
+                change = change + transposed_product(self.j, self.y) - transposed_product(j, self.y)
             self.learnt.learn(values.v[:n] - before.v[:n], change)
 
     # ------------------------------------------------------------------------------------------------- ends and stops
@@ -359,14 +373,11 @@ class Large:
             return True
         return self._restore()
 
-    def _slow(self) -> bool:
-        """Whether the violation has not fallen for long, although it is not small: steps are short then."""
-        if self.at.theta <= self.t.restoration_leaves * self.fallen[0] or self.at.theta <= self.small:
-            self.fallen = (self.at.theta, self.count)
-        if self.count - self.fallen[1] <= self.t.slow_rows:
-            return False
-        self.fallen = (self.at.theta, self.count)
-        return self.sides.m > 0
+    def _jammed(self) -> bool:
+        """Whether the last steps were all short, although rows are violated: the way to them leads along sides."""
+        t, lengths = self.t, self.lengths
+        short = len(lengths) == t.jammed_steps and max(lengths) < t.jammed_length
+        return short and self.restorations < t.most_restorations and self.at.theta > self.target
 
     def _restore(self) -> bool:
         """On from a point that is less violated; False if there is none."""
@@ -378,12 +389,12 @@ class Large:
             self.sides, self.equations, self.curvature, self.at, self.z, self.u, self.filter, self.mu
         )
         self.restorations += 1
-        self.fallen = (self.at.theta, self.count)
+        self.lengths.clear()
         if found is None:
             return False
-        self.at, z, u = found
-        largest_allowed = t.largest_side_multiplier
-        self.z, self.u = np.minimum(z, largest_allowed), np.minimum(u, largest_allowed)
+        self.at, self.z, self.u = found
+        if max(largest(self.z), largest(self.u)) > t.largest_side_multiplier:
+            self.z, self.u = np.ones_like(self.z), np.ones_like(self.u)
         self._derive()
         self.y = self.equations.least_squares(self.gradient, self.j, self.z, self.u)
         return True
@@ -407,11 +418,39 @@ class Large:
             self.best = (self.x.copy(), self.y, error, self.sides.sets(self.at.v, self.z, self.u))
         if error <= self.target and self.seen(self.x, self.y, error):
             return True
+        if self._on_sides(error):
+            return True
         if self.learnt is not None or errors.worst > max(self.t.handed_over, self._rounding()):
             return False
         self.finishing += 1
         self.last_mu = max(self.t.least_mu, self.t.last_mu_factor * self.last_mu)
         return self.finishing > self.t.finishing_steps
+
+    def _on_sides(self, error: float) -> bool:
+        """Whether Newton steps on the sides that are active, as it seems, lead to a point that meets the target."""
+        if self.learnt is not None or self.before_step is None:
+            return False
+        onto = OntoSides(self.equations, self.before_step, self._gaps())
+        if self.tried is not None and onto.same(self.tried[0]) and error > self.t.slow_factor * self.tried[1]:
+            return False
+        self.tried, at, y = (onto, error), self.at, self.y
+        for _ in range(self.t.steps_on_sides):
+            found = onto.step(self.curvature, self.memory, at, y)
+            if found is None:
+                return False
+            v, y = found
+            x, before = self.sides.into_box(v[: self.sides.n]), error
+            at, error = Values(self.sides, v), self.form.error(x, y)
+            if error < self.best[2]:
+                self.best = (x, y, error, onto.sets())
+            if error <= self.target and self.seen(x, y, error):
+                return True
+            if not error <= self.t.slow_factor * before:
+                return False
+        return False
+
+    def _gaps(self) -> Gaps:
+        return self.at.p, self.at.q, self.z, self.u
 
     def show(self) -> None:
         """Tell the caller of the iterate, if its values are known."""

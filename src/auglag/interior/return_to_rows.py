@@ -14,6 +14,7 @@ from auglag.interior.sides import Sides, reach
 from auglag.interior.values import Values
 from auglag.kkt import Curvature
 from auglag.kkt.sides import QUIET, largest
+from auglag.problems.jacobians import transposed_product
 
 
 @QUIET
@@ -50,7 +51,7 @@ def return_to_rows(
         dv, _ = newton.solve(slope, at.rows)
         if not math.isfinite(float(dv.sum())):
             return None
-        to_rows = np.concatenate([j.T @ at.rows, -at.rows[sides.rows]])
+        to_rows = np.concatenate([transposed_product(j, at.rows), -at.rows[sides.rows]])
         descent, value = float((slope + weight * to_rows) @ dv), merit(at)
         a = sides.longest(at.p, at.q, dv, t.to_sides)
         while True:

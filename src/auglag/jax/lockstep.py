@@ -111,7 +111,8 @@ class Lockstep:
         status = where(update & (k > options.max_outer), int(Status.ITERATION_LIMIT), status)
         stalls = where(update, where(stalled & formulas.hardly_less(residual, s.best), s.stalls + 1, 0), s.stalls)
         many = formulas.STUCK_AFTER if self.sub.m else 1
-        status = where(update & ((beta > options.largest_penalty) | (stalls >= many)), int(Status.STUCK), status)
+        status = where(update & (beta > options.largest_penalty), int(Status.PENALTY_LIMIT), status)
+        status = where(update & (stalls >= many), int(Status.STUCK), status)
         if self.sub.m:
             suspicious = (vain >= formulas.VAIN_INCREASES) & formulas.clearly_violated(violation, options.tol)
             status = where(update & suspicious & self.sub.stationary(s, p), int(Status.INFEASIBLE), status)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from auglag._norms import finite
+from auglag._norms import finite, some
 from auglag._typing import Vector
 from auglag.kkt import linear, tuning
 from auglag.kkt.convexity import diagonal_size, flipped, larger_shift
@@ -17,33 +17,33 @@ class _Corrected:
     """The Hessian of one model, as corrected so far."""
 
     def __init__(self, model: Model, shift: float, hint: float, correct: bool) -> None:
-        self.h, self.j, self.beta = model.hessian, model.jacobian, model.beta
-        self.analyses = model.layout
-        self.correct, self.plain = correct, True
+        self.model, self.h, self.correct = model, model.hessian, correct
         self.shift, self.flips, self.hint = shift, 0, hint
-        self.size = diagonal_size(self.h)
+        #: Whether sets before the last ones asked for a correction, or the last ones for more than one.
+        self.overdone = False
 
     def factor(self, free: Indices, active: Indices) -> Factor | None:
         """The factors on the free variables and active rows, with the inertia of a minimum."""
-        t = tuning.TUNING
-        system = linear.part(self.h, self.j, free, active, self.analyses)
+        t, model = tuning.TUNING, self.model
+        self.overdone |= self.flips > 0
+        system = linear.part(self.h, model.jacobian, free, active, model.layout)
         while True:
-            factor = system.factor(self.shift, 1.0 / self.beta)
+            factor = system.factor(self.shift, 1.0 / model.beta)
             if factor.negative == active.size:
                 return factor
-            self.plain = False
             if not self.correct:
                 return None
+            self.overdone |= self.flips > 0
             if self.flips < t.flips:
                 self.flips += 1
-                h = flipped(self.h, self.j, self.beta, free, active)
+                h = flipped(self.h, model.jacobian, model.beta, free, active)
                 if h is not None:
-                    self.h = h
-                    system = linear.part(self.h, self.j, free, active, self.analyses)
+                    self.h, system = h, linear.part(h, model.jacobian, free, active, model.layout)
                     continue
-            self.shift = max(larger_shift(self.shift, self.size), self.hint)
+            self.overdone, size = True, diagonal_size(model.hessian)
+            self.shift = max(larger_shift(self.shift, size), self.hint)
             self.hint = 0.0
-            if not self.shift <= t.shift_limit * self.size:
+            if not self.shift <= t.shift_limit * size:
                 return None
 
 
@@ -59,7 +59,8 @@ def active_set(
     rows, variables = sets.rows.copy(), sets.variables.copy()
     rows[model.equal] = 1
     fixed = model.lower == model.upper
-    variables[fixed & (variables == 0)] = 1
+    if some(fixed):
+        variables[fixed & (variables == 0)] = 1
     system, limits = _Corrected(model, shift, hint, correct), _limits(model)
     seen: set[bytes] = set()
     for _ in range(tuning.TUNING.sweeps if sweeps is None else sweeps):
@@ -75,7 +76,7 @@ def active_set(
         new_variables = _new_variables(model, system, variables, fixed, d, w, limits)
         if new_rows.tobytes() + new_variables.tobytes() == key:
             d = np.minimum(np.maximum(d, model.lower), model.upper)
-            return Step(d, w, Sets(rows, variables), system.shift, plain=system.plain)
+            return Step(d, w, Sets(rows, variables), system.shift, plain=not system.overdone)
         rows, variables = new_rows, new_variables
     return None
 
@@ -86,18 +87,23 @@ def _solve(model: Model, system: _Corrected, rows: Side, variables: Side) -> tup
     factor = system.factor(free, active)
     if factor is None:
         return None
-    d, w, r1, r2 = np.zeros(model.n), np.zeros(model.m), model.gradient, model.t
-    if free.size < model.n:
-        d = np.where(variables < 0, model.lower, np.where(variables > 0, model.upper, 0.0))
+    n, m = variables.size, rows.size
+    r1, r2, count = model.gradient, model.t, free.size
+    if count < n:
+        d = np.where(variables < 0, model.lower, model.upper)
+        d[free] = 0.0
         r1, r2 = r1 + system.h @ d, r2 + model.jacobian.dot(d)
-    side = np.where(rows > 0, model.cu, model.cl)
-    rhs = np.concatenate((-r1[free], side[active] - r2[active]))
+    else:
+        d = np.zeros(n)
+    w = np.zeros(m)
+    rhs = np.empty(count + active.size)
+    np.negative(r1[free], out=rhs[:count])
+    rhs[count:] = np.where(rows > 0, model.cu, model.cl)[active] - r2[active]
     if rhs.size:
         z = factor.solve(rhs)
         if not finite(z):
             return None
-        d[free] = z[: free.size]
-        w[active] = z[free.size :]
+        d[free], w[active] = z[:count], z[count:]
     return d, w
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import eigh, svd
 
 from auglag._norms import largest
 from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
+from auglag.kkt.lapack import eigenvectors_below, right_singular_vectors
 from auglag.kkt.linear.base import Indices, block
 
 
@@ -34,9 +34,8 @@ def flipped(h: Hessian, j: Any, beta: float, free: Indices, active: Indices) -> 
     size = max(1e-8, float(np.max(np.abs(hff), initial=0.0)))
     try:
         reduced, basis = _on_soft_directions(hff, jaf, beta, size)
-        limit = t.flat * size
-        values, vectors = eigh(reduced, subset_by_value=(-np.inf, limit), driver="evr", check_finite=False)
-    except (np.linalg.LinAlgError, ValueError):
+        values, vectors = eigenvectors_below(reduced, t.flat * size)
+    except np.linalg.LinAlgError:
         return None
     if not values.size:
         return None
@@ -59,7 +58,7 @@ def _on_soft_directions(h: Any, j: Any, beta: float, size: float) -> tuple[Any, 
         slope = min(float(np.max(np.abs(j), initial=0.0)), 1e150) ** 2
         weight = min(beta, t.held * max(size, t.held_least_size) / max(slope, t.held_least_slope)) if slope > 0 else 0.0
         return (h + weight * (j.T @ j) if weight else h), None
-    _, sigma, vt = svd(j, check_finite=False)
+    sigma, vt = right_singular_vectors(j)
     stiffness = np.zeros(h.shape[0])
     stiffness[: sigma.size] = beta * sigma**2
     soft = stiffness < t.held * size

@@ -15,6 +15,7 @@ from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear import Analyses
 from auglag.kkt.model import Sets
+from auglag.problems.jacobians import as_csr, transpose
 
 
 @final
@@ -130,12 +131,13 @@ class Curvature:
         h = point.hess(w)
         if self.dense:
             return Hessian(h.toarray() if sparse.issparse(h) else np.asarray(h))
-        free = sparse.issparse(h) and h.format == "csr"
-        return Hessian(sparse.csc_array(h.T if free else h))  # it is symmetric; a dense one beside a sparse J is, too
+        if type(h) is sparse.csr_array:
+            return Hessian(transpose(h))  # it is symmetric
+        return Hessian(sparse.csc_array(h))  # a dense one beside a sparse J, too
 
     def jacobian(self, point: Any) -> Any:
         """The Jacobian of c at the point."""
         j = point.jac
         if self.dense:
             return j if isinstance(j, np.ndarray) else j.toarray()
-        return sparse.csr_array(j)
+        return as_csr(j)

@@ -84,4 +84,5 @@ class Step:
     w: Vector
     sets: Sets
     shift: float  #: the multiple of the identity that was added to H
-    plain: bool = True  #: with the Hessian as it is, but for the smallest shift
+    #: With the smallest shift, and the Hessian as it is or corrected once, for the sets of the step alone.
+    plain: bool = True

@@ -32,12 +32,10 @@ N, ROWS, ROWS_OF_C = 10, 2000, 3
 #: Trials: each has its own data, start and seed.
 TRIALS = 10
 #: A sampled run ends after so many stochastic gradients.
-LIMIT = 1_000_000
+LIMIT = 4_000_000
 #: A deterministic one after so many gradients.
 DETERMINISTIC_LIMIT = 100_000
 QUICK_LIMIT = 100_000
-#: Slopes are fitted where this share of the trials got there: the median is a number then, whatever the rest does.
-ENOUGH = 0.5
 
 
 @final
@@ -219,13 +217,19 @@ class Fit:
     eps: Vector
     steps: Matrix  #: (trials, eps), inf where the limit came first
     full: Matrix  #: full evaluations until then; inf likewise
-    used: int  #: so many levels, the largest: `ENOUGH` of the trials reached each of them
+    used: int  #: so many levels, the largest: more than half of the trials reached each, so that there is a median
     whole: Slope
     local: tuple[Slope, ...]
 
     def quantiles(self, *shares: float) -> list[Vector]:
         """Of the work over the trials, on the levels used; a trial that did not get there counts as inf."""
-        return [np.quantile(self.steps[:, : self.used], share, axis=0, method="inverted_cdf") for share in shares]
+        return [quantile(self.steps[:, : self.used], share) for share in shares]
+
+
+def quantile(values: Matrix | Vector, share: float) -> Any:
+    """Of every column; for 0.5 the ordinary median. Infinite values may take part, of which NumPy's own makes NaN."""
+    ordered, place = np.sort(values, axis=0), share * len(values)
+    return (ordered[math.ceil(place) - 1] + ordered[math.floor(place)]) / 2.0
 
 
 def fits(records: Mapping[str, Record], *, quick: bool = False) -> dict[str, Fit]:
@@ -237,8 +241,7 @@ def fits(records: Mapping[str, Record], *, quick: bool = False) -> dict[str, Fit
 def _fit(way: Way, found: Iterable[Record]) -> Fit:
     records = list(found)
     steps, full = (np.array([_numbers(record[name]) for record in records]) for name in ("steps", "full"))
-    enough = np.mean(np.isfinite(steps), axis=0) >= ENOUGH
-    used, eps = int(np.sum(np.cumprod(enough))), np.array(way.levels)
+    used, eps = int(np.sum(np.cumprod(np.isfinite(quantile(steps, 0.5))))), np.array(way.levels)
     span = 3  # levels in half a decade: two steps of a quarter
     whole = _slope(eps[:used], steps[:, :used])
     local = [_slope(eps[i : i + span], steps[:, i : i + span]) for i in range(0, used - span + 1)]
@@ -252,13 +255,13 @@ def _numbers(column: Iterable[float | None]) -> list[float]:
 def _slope(eps: Vector, steps: Matrix) -> Slope:
     if len(eps) < 2:
         return Slope(math.nan, math.nan, math.nan, math.nan, math.nan)
-    x, logs = np.log(1.0 / eps), np.log(steps)
+    x = np.log(1.0 / eps)
 
     def of(rows: Matrix) -> float:
-        middle = np.quantile(rows, 0.5, axis=0, method="inverted_cdf")
-        return float(np.polyfit(x, middle, 1)[0]) if np.isfinite(middle).all() else math.inf
+        middle = quantile(rows, 0.5)
+        return float(np.polyfit(x, np.log(middle), 1)[0]) if np.isfinite(middle).all() else math.inf
 
     rng = np.random.default_rng(0)
-    drawn = [of(logs[rng.integers(0, len(logs), len(logs))]) for _ in range(1000)]
-    low, high = np.quantile(drawn, [0.025, 0.975], method="inverted_cdf")
-    return Slope(float(eps[0]), float(eps[-1]), of(logs), float(low), float(high))
+    drawn = np.array([of(steps[rng.integers(0, len(steps), len(steps))]) for _ in range(1000)])
+    low, high = (float(quantile(drawn, share)) for share in (0.025, 0.975))
+    return Slope(float(eps[0]), float(eps[-1]), of(steps), low, high)

@@ -13,7 +13,7 @@ from auglag.bench import plots
 from auglag.bench.rendering import Cell, Table
 from auglag.bench.style import Look, looks
 from auglag.bench.summary import write_tables
-from auglag.paper.complexity import Fit, Slope
+from auglag.paper.complexity import Fit, Slope, quantile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -109,8 +109,8 @@ def _by_eps(fits: Mapping[str, Fit]) -> Table:
     for name, fit in fits.items():
         for j, eps in enumerate(fit.eps):
             reached = int(np.isfinite(fit.steps[:, j]).sum())
-            low, middle, high = np.quantile(fit.steps[:, j], [0.25, 0.5, 0.75], method="inverted_cdf")
-            full = np.quantile(fit.full[:, j], 0.5, method="inverted_cdf")
+            low, middle, high = (float(quantile(fit.steps[:, j], share)) for share in (0.25, 0.5, 0.75))
+            full = float(quantile(fit.full[:, j], 0.5))
             trials = f"{reached}/{len(fit.steps)}"
             lines.append((name, float(eps), trials, _whole(middle), f"[{_whole(low)}, {_whole(high)}]", _whole(full)))
     columns = ("method", "eps", "trials with R <= eps", "median work", "quartiles", "median full evaluations")
@@ -140,7 +140,7 @@ def _judged(s: Slope, bound: float) -> str:
 def above(fits: Mapping[str, Fit]) -> list[str]:
     """Where a slope over half a decade exceeds the bound, in words; nothing if nowhere."""
     return [
-        f"{name} from eps = {s.first:g} to {s.last:g} ({s.value:.1f} against {fit.way.bound:g}, {_interval(s)})"
+        f"{name} from eps = {s.first:g} to {s.last:g} ({s.value:.2f} against {fit.way.bound:g}, {_interval(s)})"
         for name, fit in fits.items()
         for s in fit.local
         if s.value > fit.way.bound
@@ -149,8 +149,9 @@ def above(fits: Mapping[str, Fit]) -> list[str]:
 
 _HOW = (
     'Every run has `preset="paper"`; Algorithm 2 restarts from x_k as printed, PStorm has the stepsize 1/sqrt(T), too. '
-    "Medians and quartiles over the trials. A slope is fitted over the levels of eps that at least half of the trials "
-    "reach, with a 95 % bootstrap interval over the trials.\n"
+    "Medians and quartiles over the trials; a trial that does not reach an eps counts as infinite work. A slope is "
+    "fitted over the levels of eps that more than half of the trials reach, with a 95 % bootstrap interval over the "
+    "trials.\n"
 )
 
 
@@ -164,8 +165,6 @@ def _text(fits: Mapping[str, Fit], limit: int) -> str:
         "    auglag paper complexity --output paper-output\n",
         f"{trials} trials, each with its own data, start and seed, of at most {limit:,} stochastic gradients. {_HOW}",
         f"Over the whole range {whole}. Over half-decades {local}.\n",
-        "Medians of an even number of trials are the lower of the two in the middle, so that trials which do not reach "
-        "an eps count as long as half of them do.\n",
         "![Gradients against eps](complexity.png)\n",
     ])  # fmt: skip
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, final
 
+from auglag.bench.export import export
 from auglag.bench.profiles import residual_below
 from auglag.bench.record import Record
 from auglag.bench.setting import PAPER_SETTINGS, VARIANTS, Setting
@@ -149,6 +151,16 @@ def variant_runs(names: Sequence[str], limits: Limits) -> dict[Reading, list[Run
 def succeeded(record: Record) -> bool:
     """Line 4 of Algorithm 1 and the certificate meet the tolerance of the run, within the limit on gradients."""
     return residual_below(record.run.options["tol"])(record)
+
+
+def certified(record: Record) -> bool:
+    """The whole certificate: R and the scale-free test, which the paper does not have."""
+    return record.claims_success is True
+
+
+def publish(records: Iterable[Record], path: Path) -> Path:
+    """One row for each run, with what counts as success: every count of the tables can be made from the file."""
+    return export(records, path, {"succeeded": succeeded})
 
 
 def all_runs(groups: Iterable[Sequence[Run]]) -> list[Run]:

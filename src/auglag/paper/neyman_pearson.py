@@ -141,6 +141,12 @@ class Reference:
         return _whole(record)
 
 
+def beyond(passes: float, traces: Iterable[Record]) -> str:
+    """What "so many passes" means, in words: a run is measured once more when they are used up, which is work, too."""
+    most = max((float(epochs) for trace in traces for epochs in trace["epochs"][-1:]), default=passes)
+    return f"{passes:g} passes over the data and the full-batch tests that end a run, {most:.2f} passes in all at most"
+
+
 def _whole(record: Record) -> bool:
     """Whether every column is there: records of an earlier version have no "c_norm"."""
     return "trace" not in record or record["trace"].keys() >= {*COLUMNS, "iterate"}

@@ -206,8 +206,9 @@ def table(records: Mapping[str, Record], *, quick: bool = False) -> Table:
     columns = ("stepsize and momentum", "Adaptive-Full: least median R", "least mean c(x, s)", "Algorithm 2 wins",
                "its median R", "calls with b = 1", "iterations with b = 1")  # fmt: skip
     notes = (
-        f"{trials} trials, {passes:g} passes. Panels (of {len(chats)}) in which Adaptive-Full is the best of the four "
-        "variants; trials in which Algorithm 2 ends with no larger R than the fixed strategy, both with Adaptive-Full.",
+        f"{trials} trials, {passes:g} passes and the last full-batch tests. Panels (of {len(chats)}) in which "
+        "Adaptive-Full is the best of the four variants; trials in which Algorithm 2 ends with no larger R than the "
+        "fixed strategy, both with Adaptive-Full.",
     )
     return Table("Candidates, and what the appendix says", columns, tuple(lines), notes)
 

@@ -13,7 +13,7 @@ from scipy import stats
 from auglag._typing import Vector
 from auglag.bench import plots
 from auglag.bench.style import Look, looks
-from auglag.paper.neyman_pearson import Config, Job, Reference
+from auglag.paper.neyman_pearson import Config, Job, Reference, beyond
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -154,11 +154,14 @@ def _band(axis: Any, grid: Vector, curves: Vector, floor: float, look: Look) -> 
 
 def write(study: Study, figures: Mapping[str, Sequence[Config]], output: Path) -> Path:
     """`stochastic.md`: medians, spreads and paired tests per panel, then the optima and the error rates."""
+    pairs = [(chat, trial) for chat in study.chats for trial in range(study.trials)]
+    jobs = (Job(config, *pair, study.passes) for configs in figures.values() for config in configs for pair in pairs)
+    traces = [study.records[job.key]["trace"] for job in jobs]
     lines = [
         "# Neyman-Pearson classification on Spambase",
         "",
-        f"{study.trials} trials, {study.passes:g} passes over the training data each (every row evaluation counted, "
-        "full-batch tests included); every number is taken at the last iterate x_k.",
+        f"{study.trials} trials of {beyond(study.passes, traces)}. Every row evaluation counts, those of full-batch "
+        "tests included; every number is taken at the last iterate x_k.",
         "",
         "c(x, s): the constraint violation |c(x) - chat + s| with the slack s of the run, the second term of R. "
         "(c - chat)_+: the violation of the inequality itself, without slack. Each, and R, as the mean over the trials "

@@ -9,6 +9,7 @@ problem of complexity are made here.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from auglag.bench.summary import write_tables
 from auglag.paper import complexity, neyman_pearson
 from auglag.paper.complexity import problem_of, start
 from auglag.paper.jobs import Record, Runnable, Watch, complete, load, unfinished
-from auglag.paper.neyman_pearson import CHATS, PASSES, Config
+from auglag.paper.neyman_pearson import CHATS, Config, beyond
 from auglag.paper.neyman_pearson import Job as NeymanPearson
 
 #: The accuracy asked for on the Hock-Schittkowski problems, that of the paper's Table 2.
@@ -33,10 +34,11 @@ HS_EVERY = 3
 FULL_EPS = (1e-1, 1e-2, 1e-3)
 SAMPLED_EPS = (0.317, 0.1, 0.0317)
 PASSES_EPS = (1e-1, 3e-2, 1e-2)
-#: Trials on the problem of complexity.
-TRIALS = 5
-#: Limits of one run: gradients of augmented Lagrangians, outer iterations, and stochastic gradients.
-GRADIENTS, OUTER, STOCHASTIC = 5_000, 5_000, 1_000_000
+#: Trials on the problem of complexity, as many as there.
+TRIALS = complexity.TRIALS
+#: Limits of one run: gradients of augmented Lagrangians on the Hock-Schittkowski problems, in full batch (the slowest
+#: trial of proximal gradient takes 18,572 to R <= 1e-2), and outer iterations.
+HS_GRADIENTS, FULL_GRADIENTS, OUTER = 5_000, 30_000, 20_000
 
 
 @final
@@ -62,6 +64,7 @@ DETERMINISTIC: dict[str, dict[str, Any]] = {
     "proposed, proximal gradient": {"preset": "paper", "inner": "proximal-gradient"},
     "proposed, L-BFGS-B": {"preset": "paper"},
     "auglag, default": {},
+    "auglag, no second-order check": {"restarts": 0},
 }
 _SGD, _PSTORM = (Config(method, "adaptive-full", "adaptive") for method in ("sgd", "pstorm"))
 _STOC = tuple(Config("pstorm", "always-short", name) for name in neyman_pearson.RIVALS)
@@ -110,7 +113,7 @@ class Known:
         rows = [NonlinearConstraint(row.fun, row.lower, row.upper, jac=row.jac) for row in known.rows]
         found = auglag.minimize(
             known.fun, known.x0, jac=known.grad, bounds=Bounds(known.lower, known.upper), constraints=rows, tol=HS_EPS,
-            budget=auglag.Budget(gradients=GRADIENTS, inner=None, outer=OUTER), **DETERMINISTIC[self.way],
+            budget=auglag.Budget(gradients=HS_GRADIENTS, inner=None, outer=OUTER), **DETERMINISTIC[self.way],
         )  # fmt: skip
         return {"key": self.key, "gradients": found.njev if found.success else None}
 
@@ -126,17 +129,18 @@ class FullBatch:
     way: str
     trial: int
     eps: float
+    limit: int
 
     @property
     def key(self) -> str:
-        return f"full/{self.way}/{self.trial}/{self.eps:g}"
+        return f"full/{self.way}/{self.trial}/{self.eps:g}/{self.limit}"
 
     def run(self) -> Record:
         import auglag
         from auglag.stochastic import FullBatchProblem
 
         problem = FullBatchProblem(problem_of(self.trial, noisy_constraint=False), start(self.trial))
-        budget = auglag.Budget(gradients=GRADIENTS, inner=None, outer=OUTER)
+        budget = auglag.Budget(gradients=self.limit, inner=None, outer=OUTER)
         found = auglag.minimize(problem, tol=self.eps, budget=budget, **DETERMINISTIC[self.way])
         return {"key": self.key, "gradients": found.njev if found.success else None}
 
@@ -179,10 +183,12 @@ class StocIALM:
 def _jobs(quick: bool) -> list[Runnable]:
     from auglag.problems.hock_schittkowski import PROBLEMS
 
-    trials, limit = (2, complexity.QUICK_LIMIT) if quick else (TRIALS, STOCHASTIC)
+    trials, limit, full = (
+        (2, complexity.QUICK_LIMIT, HS_GRADIENTS) if quick else (TRIALS, complexity.LIMIT, FULL_GRADIENTS)
+    )
     names = list(PROBLEMS)[:: 8 if quick else HS_EVERY]
     jobs: list[Runnable] = [Known(way, name) for way in DETERMINISTIC for name in names]
-    jobs += [FullBatch(way, t, eps) for way in DETERMINISTIC for t in range(trials) for eps in FULL_EPS]
+    jobs += [FullBatch(way, t, eps, full) for way in DETERMINISTIC for t in range(trials) for eps in FULL_EPS]
     return [*jobs, *(StocIALM(trial, limit) for trial in range(trials))]
 
 
@@ -217,10 +223,11 @@ A dash: not a method for this problem, or runs that were not made.
 def tables(records: Mapping[str, Record], output: Path, *, quick: bool = False) -> list[Table]:
     """Table 1 with one measured column for each kind of problem, and what is behind each column."""
     sampled = _sampled_work(records, output, quick)
-    data = _passes(output, quick)
+    traces = _traces(output, quick)
+    data, limit = _passes(traces), beyond(neyman_pearson.size(quick)[2], itertools.chain(*traces.values()))
     solved = _known(records, quick)
     return [_main(solved, _full(records, quick), sampled, data), _hs(solved), _full_table(records, quick),
-            _sampled_table(sampled), _passes_table(data)]  # fmt: skip
+            _sampled_table(sampled, quick), _passes_table(data, limit)]  # fmt: skip
 
 
 Solved = Mapping[str, Mapping[str, int]]
@@ -281,7 +288,7 @@ def _hs(solved: Solved) -> Table:
     columns = ("method", f"R <= {HS_EPS:g}", "median gradients", f"on the {len(common)} that all solve")
     note = (
         f"Every {HS_EVERY}rd of the {len(PROBLEMS)} problems of the package, {len(names)} in all; at most "
-        f"{GRADIENTS:,} gradients of augmented Lagrangians each."
+        f"{HS_GRADIENTS:,} gradients of augmented Lagrangians each."
     )
     return Table("Hock-Schittkowski problems", columns, tuple(lines), (note,))
 
@@ -297,7 +304,15 @@ def _full(records: Mapping[str, Record], quick: bool) -> Reached:
 def _full_table(records: Mapping[str, Record], quick: bool) -> Table:
     found = _full(records, quick)
     lines = [(way, *(_one(cell) for cell in cells)) for way, cells in found.items()]
-    return Table("The problem of complexity, full batch: gradients", ("method", *_to(FULL_EPS)), tuple(lines))
+    limit = max(job.limit for job in _jobs(quick) if isinstance(job, FullBatch))
+    notes = (
+        f"At most {limit:,} gradients of augmented Lagrangians each. A gradient is a pass over all rows, which gives "
+        "values and derivatives at once; the certificate's is counted.",
+        "The default looks for lower points along directions without curvature at every solution it finds. Curvature "
+        "up to tol counts as none, so that with a loose tol it tries more of them; values would do there, but a pass "
+        "is a pass. The last row is the same without (`restarts=0`).",
+    )
+    return Table("The problem of complexity, full batch: gradients", ("method", *_to(FULL_EPS)), tuple(lines), notes)
 
 
 def _sampled_work(records: Mapping[str, Record], output: Path, quick: bool) -> Reached:
@@ -315,24 +330,31 @@ def _sampled_work(records: Mapping[str, Record], output: Path, quick: bool) -> R
     return found
 
 
-def _sampled_table(found: Reached) -> Table:
+def _sampled_table(found: Reached, quick: bool) -> Table:
     lines = [(name, *(_one(cell) for cell in cells)) for name, cells in found.items()]
     columns = ("method", *_to(SAMPLED_EPS))
-    note = "Stoc-iALM is measured at the ends of its subproblems, with stochastic constraints."
+    note = (
+        "Stoc-iALM is measured at the ends of its subproblems, with stochastic constraints. At most "
+        f"{complexity.QUICK_LIMIT if quick else complexity.LIMIT:,} stochastic gradients each."
+    )
     return Table("The problem of complexity, sampled: stochastic gradients", columns, tuple(lines), (note,))
 
 
-def _passes(output: Path, quick: bool) -> Reached:
-    """Passes over the data until the first iterate with R <= eps, over all chats and trials."""
+def _traces(output: Path, quick: bool) -> dict[str, list[Record]]:
+    """The runs of Neyman-Pearson classification, of the curves that are whole."""
     records = load(output / "stochastic" / "runs.jsonl")
     chats, trials, passes = neyman_pearson.size(quick)
     found = {}
     for config in (*_STOC, _SGD, _PSTORM, *BESIDE):
         keys = [NeymanPearson(config, chat, trial, passes).key for chat in chats for trial in range(trials)]
         if all(key in records for key in keys):
-            traces = [records[key]["trace"] for key in keys]
-            found[config.key] = [_reached([_first(trace, eps) for trace in traces]) for eps in PASSES_EPS]
+            found[config.key] = [records[key]["trace"] for key in keys]
     return found
+
+
+def _passes(traces: Mapping[str, list[Record]]) -> Reached:
+    """Passes over the data until the first iterate with R <= eps, over all chats and trials."""
+    return {key: [_reached([_first(t, eps) for t in found]) for eps in PASSES_EPS] for key, found in traces.items()}
 
 
 def _first(trace: Record, eps: float) -> float | None:
@@ -340,12 +362,12 @@ def _first(trace: Record, eps: float) -> float | None:
     return next((epochs for epochs, residual, iterate in rows if iterate and residual <= eps), None)
 
 
-def _passes_table(found: Reached) -> Table:
+def _passes_table(found: Reached, limit: str) -> Table:
     names = {config.key: _name(config) for config in (*_STOC, _SGD, _PSTORM, *BESIDE)}
     lines = [(names[key], *(_one(cell) for cell in cells)) for key, cells in found.items()]
     note = (
-        f"chat = {', '.join(map(str, CHATS))}, at most {PASSES:g} passes. An iterate is measured when its subproblem "
-        "ends: with a fixed number of epochs that is every 158 passes with SGD, every 315 with PStorm."
+        f"chat = {', '.join(map(str, CHATS))}; {limit}. An iterate is measured when its subproblem ends: with a fixed "
+        "number of epochs that is every 158 passes with SGD, every 315 with PStorm."
     )
     return Table(
         "Neyman-Pearson classification: passes over the data", ("method", *_to(PASSES_EPS)), tuple(lines), (note,)

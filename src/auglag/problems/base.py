@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from auglag._norms import finite, norm
+from auglag._norms import finite, norm, some
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives.noise import Precision
 from auglag.errors import EvaluationError, note_point
@@ -455,6 +455,14 @@ class Point:
         twin._f, twin._grad, twin._c, twin._jac = self._f, self._grad, self._c, self._jac
         twin._grad_error, twin._jac_error = self._grad_error, self._jac_error
         return twin
+
+    def same_as(self, other: Point) -> bool:
+        """Whether values and derivatives are the same, bit by bit; of matrices that are no arrays it is not known."""
+        pairs = [(self.c, other.c), (self.grad, other.grad)]
+        pairs += [(self.jac, other.jac)] if self.problem.m else []
+        errors = self._grad_error is other._grad_error and self._jac_error is other._jac_error
+        same = all(isinstance(a, np.ndarray) and not some(a != b) for a, b in pairs)
+        return same and errors and self.f == other.f
 
     def filled(self, fill: Callable[[Point], None]) -> bool:
         """Whether `fill` found the values defined here."""

@@ -82,7 +82,7 @@ def transposed_product(jac: Jacobian, w: Vector) -> Vector:
         if jac.format == "csr" and jac.nnz <= TUNING.few_entries:  # SciPy spends most of its time on making J'
             weights = jac.data * np.repeat(w, np.diff(jac.indptr))
             return np.asarray(np.bincount(jac.indices, weights, minlength=jac.shape[1]))
-        return np.asarray(jac.T @ w)
+        return np.asarray((transpose(jac) if type(jac) is _Matrix else jac.T) @ w)
     return np.asarray(jac.rmatvec(w))
 
 
@@ -131,6 +131,11 @@ def columns_times(jac: Jacobian, factors: Vector | None) -> Jacobian:
     )
 
 
+def same(a: Any, b: Any) -> bool:
+    """Whether two arrays of indices are the same."""
+    return a is b or (a.size == b.size and bool((a == b).all()))
+
+
 @final
 class Selection:
     """Some rows and columns of sparse matrices: where their entries are is found once for each pattern."""
@@ -143,13 +148,13 @@ class Selection:
         """The part of this matrix, as csr."""
         csr = matrix if matrix.format == "csr" else _Matrix(matrix)
         pattern = (csr.indptr, csr.indices)
-        if not (self._known and all(a is b or np.array_equal(a, b) for a, b in zip(self._known, pattern, strict=True))):
+        if not (self._known and all(map(same, self._known, pattern))):
             numbered = _Matrix((np.arange(csr.data.size), csr.indices, csr.indptr), shape=csr.shape)
             numbered = numbered if self._rows is None else numbered[self._rows]
             self._part = numbered if self._columns is None else numbered[:, self._columns]
-            self._known = pattern
-        part = self._part
-        return _Matrix((csr.data[part.data], part.indices, part.indptr), shape=part.shape)
+            self._part.has_canonical_format  # noqa: B018  sets the flags that the copies inherit
+        self._known = pattern
+        return with_values(self._part, csr.data[self._part.data])
 
 
 def stack(parts: list[Jacobian], n: int) -> Jacobian:
@@ -189,6 +194,13 @@ def with_values(csr: Any, data: Vector) -> Any:
     """A csr array with the indices of another; SciPy's constructor would look through them again."""
     new = _Matrix.__new__(_Matrix)
     new.__dict__ = csr.__dict__ | {"data": data}
+    return new
+
+
+def transpose(csr: Any) -> Any:
+    """The transpose of a csr array as a csc array of the same memory; SciPy's would look through the indices again."""
+    new = sparse.csc_array.__new__(sparse.csc_array)
+    new.__dict__ = csr.__dict__ | {"_shape": csr.shape[::-1]}
     return new
 
 

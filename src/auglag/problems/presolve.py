@@ -138,7 +138,7 @@ class _Search:
         for position in np.flatnonzero((self.sizes == 1) & ~self.dropped[self.index]).tolist():
             i, start = int(self.index[position]), self.matrix.indptr[position]
             j, entry = int(self.matrix.indices[start]), float(self.matrix.data[start])
-            sides = _divided(self.rows.low[i], self.rows.high[i], entry)
+            sides = _divided(float(self.rows.low[i]), float(self.rows.high[i]), entry)
             if sides is None:
                 continue
             violation = self.bounds.narrow(j, *sides, i, entry)
@@ -159,8 +159,10 @@ class _Search:
             i = int(self.index[first])
             for position in others:
                 k, factor = int(self.index[position]), self._factor(first, position)
-                sides = None if factor is None else _divided(self.rows.low[k], self.rows.high[k], factor)
-                if factor is None or sides is None:
+                if factor is None:
+                    continue
+                sides = _divided(float(self.rows.low[k]), float(self.rows.high[k]), factor)
+                if sides is None:
                     continue
                 violation = self.rows.narrow(i, *sides, k, factor)
                 if violation > self.certain:
@@ -208,11 +210,10 @@ class _Search:
 
 def _divided(low: float, high: float, factor: float) -> tuple[float, float] | None:
     """[low, high] / factor; None where a finite side overflows."""
-    with np.errstate(over="ignore"):
-        sides = np.array([low, high]) / factor
-    if (np.isinf(sides) != np.isinf([low, high])).any():
+    sides = (low / factor, high / factor) if factor != 0.0 else (math.nan, math.nan)
+    if math.isinf(sides[0]) != math.isinf(low) or math.isinf(sides[1]) != math.isinf(high):
         return None
-    return (float(sides[0]), float(sides[1])) if factor > 0 else (float(sides[1]), float(sides[0]))
+    return sides if factor > 0 else (sides[1], sides[0])
 
 
 def _alike(matrix: Any) -> list[Indices]:
@@ -227,4 +228,6 @@ def _alike(matrix: Any) -> list[Indices]:
     with np.errstate(all="ignore"):
         near = np.diff(products[order]) <= TUNING.alike * sizes[order][1:]
     starts = np.flatnonzero(np.concatenate([[True], ~near]))
-    return [run for run in np.split(order, starts[1:]) if run.size > 1]
+    ends = np.append(starts[1:], order.size)
+    several = np.flatnonzero(ends - starts > 1)
+    return [order[starts[k] : ends[k]] for k in several]

@@ -321,7 +321,8 @@ class FormPoint:
         form, sf, x = self.form, self.form.scaling.sf, self.point.x
         y = form.scaling.sc * w
         if sf:
-            h = sf * form.problem.hess(x, y / sf)
+            h = form.problem.hess(x, y / sf)
+            h = with_values(h, sf * h.data) if type(h) is sparse.csr_array else sf * h
         else:
             with np.errstate(invalid="ignore"):
                 h = _finite(form.problem.hess(x, y) - form.problem.hess(x, 0.0 * y))
@@ -432,12 +433,10 @@ def _error(
     stationarity = largest(x - np.minimum(np.maximum(x - slope, lower), upper))
     if not math.isfinite(stationarity):  # `max` of Python would lose a NaN
         return math.inf
-    error, unequal = max(violation, stationarity), cl != cu
-    if some(unequal & (y != 0.0)):
-        gap = np.where(y > 0, -above, np.where(y < 0, -below, 0.0))
-        gap = np.maximum(np.where(unequal, gap, 0.0), 0.0)
-        weight = np.abs(y)
-        error = max(error, highest(np.minimum(weight / size, gap * np.maximum(1.0, weight))))
+    weight = np.abs(y) * (cl != cu)
+    gap = np.maximum(np.where(y > 0.0, -above, -below), 0.0)
+    missed = highest(np.minimum(weight / size, gap * np.maximum(1.0, weight)))
+    error = max(violation, stationarity, missed)
     return error if math.isfinite(error) and math.isfinite(point.f) else math.inf
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from auglag._norms import some
 from auglag._random import normal
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import checking
@@ -129,32 +130,30 @@ def _check_first(
         return
     for part in supplied:
         options = {"noise": problem.precision.noise[part.rows], "tolerance": tolerance, "least": _least(problem, x)}
-        for lower, upper in _boxes(problem, [part], x):
+        for lower, upper in _boxes(problem, _together(problem, [part], x), x):
             # The same seed for all, so that they try the same directions and share their points.
             part.check(part.fun, part.jac, x, lower, upper, **part.names, **options, rng=np.random.default_rng(0))
 
 
-def _boxes(problem: AbstractProblem, supplied: list[Supplied], x: Vector) -> Iterator[tuple[Vector, Vector]]:
+def _boxes(problem: AbstractProblem, derivatives: Jacobian | None, x: Vector) -> Iterator[tuple[Vector, Vector]]:
     """The bounds between which derivatives are checked; then, perhaps, with variables fixed that a bound holds at x.
 
     Large derivatives along these would hide errors of small ones along the others.
     """
     yield problem.lower, problem.upper
     held = (x <= problem.lower) | (x >= problem.upper)
-    matrices = _matrices(supplied, x)
-    if matrices is None or not held.any() or held.all():
+    if derivatives is None or not some(held) or held.all():
         return
-    together = stack(matrices, problem.n)
-    if (row_norms(together[:, held]) > TUNING.hides * row_norms(together[:, ~held])).any():
+    if some(row_norms(derivatives[:, held]) > TUNING.hides * row_norms(derivatives[:, ~held])):
         yield np.where(held, x, problem.lower), np.where(held, x, problem.upper)
 
 
-def _matrices(supplied: list[Supplied], x: Vector) -> list[Jacobian] | None:
-    """All derivatives at x as matrices; None if there are operators among them."""
+def _together(problem: AbstractProblem, supplied: list[Supplied], x: Vector) -> Jacobian | None:
+    """All derivatives at x as one matrix; None if there are operators among them."""
     found = [part.jac(x) for part in supplied]
     if any(isinstance(matrix, LinearOperator) for matrix in found):
         return None
-    return [m[None] if getattr(m, "ndim", 2) == 1 else m for m in found]
+    return stack([m[None] if getattr(m, "ndim", 2) == 1 else m for m in found], problem.n)
 
 
 def _check_second(problem: AbstractProblem, x: Vector) -> None:
@@ -179,19 +178,21 @@ def _all_agree(
     """A first look at all derivatives at once, if they are matrices: two points settle the usual case."""
     if not supplied:
         return True
-    matrices = _matrices(supplied, x)
-    if matrices is None:
+    together = _together(problem, supplied, x)
+    if together is None:
         return False
 
     def values(z: Vector) -> Vector:
         return np.concatenate([np.atleast_1d(part.fun(z)) for part in supplied])
 
-    known = problem.precision.noise
-    noise = np.concatenate([known[part.rows] for part in supplied]) if problem.coarse else 0.0
-    together, least = stack(matrices, problem.n), _least(problem, x)
+    noise: Vector | float = 0.0
+    if problem.coarse:
+        known = problem.precision.noise
+        noise = np.concatenate([known[part.rows] for part in supplied])
+    least = _least(problem, x)
     return all(
         checking.agrees(values, together, x, lower, upper, noise, tolerance, negligible, least)
-        for lower, upper in _boxes(problem, supplied, x)
+        for lower, upper in _boxes(problem, together, x)
     )
 
 

@@ -22,6 +22,7 @@ _CONDITIONS = {
     CODES[Status.STOPPED]: TerminationCondition.userInterrupt,
     CODES[Status.INTERRUPTED]: TerminationCondition.userInterrupt,
     CODES[Status.STUCK]: TerminationCondition.other,
+    CODES[Status.PENALTY_LIMIT]: TerminationCondition.other,
     CODES[Status.NON_FINITE]: TerminationCondition.invalidProblem,
 }
 #: Seconds beyond its time limit after which a run is killed.

@@ -50,6 +50,7 @@ _CONDITIONS = {
     Status.STOPPED: TerminationCondition.interrupted,
     Status.INTERRUPTED: TerminationCondition.interrupted,
     Status.STUCK: TerminationCondition.minStepLength,
+    Status.PENALTY_LIMIT: TerminationCondition.unknown,
     Status.NON_FINITE: TerminationCondition.error,
     Status.WRONG_DERIVATIVES: TerminationCondition.error,
 }

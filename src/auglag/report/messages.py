@@ -264,7 +264,7 @@ def advice(end: Ending) -> tuple[str, ...]:
             tips.append("functions that return more correct digits.")
     elif status is Status.WRONG_DERIVATIVES:
         tips.append("correct the entry that is named, or leave the derivatives out: jac=None means finite differences.")
-    if status in (Status.STUCK, Status.ITERATION_LIMIT, Status.NON_FINITE) and end.evidence is not None:
+    if (status.no_further or status in (Status.ITERATION_LIMIT, Status.NON_FINITE)) and end.evidence is not None:
         tips.append(
             f"bounds that keep fun from falling: the problem may be unbounded. f + g fell to {end.evidence[0]:.1e}; "
             "feasible points at which it falls without end were not found."
@@ -274,7 +274,7 @@ def advice(end: Ending) -> tuple[str, ...]:
         tips.append(
             f"bounds that keep x where the functions are defined: at {undefined} of the points tried one was not."
         )
-    if status in (Status.STUCK, Status.ITERATION_LIMIT):
+    if status.no_further or status is Status.ITERATION_LIMIT:
         tips += _when_stuck(end)
     return tuple(tips[:3])
 

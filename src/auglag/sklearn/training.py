@@ -10,7 +10,6 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.algorithm.rules import Adaptive
-from auglag.algorithm.status import Status
 from auglag.errors import InputError, require_positive
 from auglag.prox import L1
 from auglag.sklearn.arguments import require_count, require_nonnegative
@@ -80,7 +79,7 @@ class Training:
     def solve(self, problem: StochasticProblem, start: Start, seed: int, least: float = 0.0) -> StochasticResult:
         """Run it, with a tolerance of at least `least`."""
         result = self._run(problem, start, seed, least)
-        stuck = result.status is Status.STUCK and start.x is not None
+        stuck = result.status.no_further and start.x is not None
         return self._run(problem, Start(), seed, least) if stuck else result
 
     def _run(self, problem: StochasticProblem, start: Start, seed: int, least: float) -> StochasticResult:

@@ -91,7 +91,8 @@ def minimize(
         All randomness of the run follows from it.
     max_epochs : float
         The most passes over the data; every row evaluation counts, full-batch tests too; for samplers in units of
-        `test_rows`. At a limit the best certified point is returned.
+        `test_rows`. At a limit the best certified point is returned; the full-batch tests that end the run may lie a
+        pass or two beyond it.
     max_gradients : int
         The most stochastic gradients.
     max_seconds : float

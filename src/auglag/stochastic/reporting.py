@@ -107,7 +107,7 @@ def advice(end: Ending) -> tuple[str, ...]:
     method = end.settings.method
     if isinstance(method, Method) and end.finite_data:
         tips.append(f"method='auto': on data with an end it needs fewer passes than {method.name!r}.")
-    if end.status is Status.STUCK:
+    if end.status.no_further:
         tips.append("variables and constraints in units that make them of similar size, or a larger tol.")
     if end.check.violation > 10 * end.tol and end.history.iterations and end.history.last.beta > 1e8:
         tips.append("whether the constraints can be met at all: the violation did not fall as the penalty grew.")

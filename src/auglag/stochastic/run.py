@@ -102,7 +102,7 @@ class Run(Driver[StochasticLagrangian, FullTest]):
         if context.hooks.resume is None or state.sampled is not None:
             self._begin()
         status = self._algorithm1()
-        if status is Status.STUCK and context.rescue and not state.attempt:
+        if status.no_further and context.rescue and not state.attempt:
             state.attempt, state.start = 1, context.start
             self.inner = context.inner(state, self.meter)
             self._begin()

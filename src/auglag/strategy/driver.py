@@ -589,7 +589,10 @@ def feasible_point(task: Task, form: StandardForm, state: State, starts: list[Ve
     doubts, tuning = state.doubts, task.tuning
     effort = 0 if doubts.widened else max(tuning.wide_effort, sum(it.inner_iterations for it in state.iterations))
     inner, limit = task.settings.inner, task.budget.inner_limit
-    found = restoration.restore(form, inner, starts, partial(task.judge.excess, tol=tol), limit, tuning, effort=effort)
+    excess = partial(task.judge.excess, tol=tol)
+    found = restoration.restore(
+        form, inner, starts, excess, limit, tuning, effort=effort, known=doubts.from_start if starts[1:] else None
+    )
     doubts.widened |= found.wide
     if found.verdict in ("feasible", "elsewhere"):
         doubts.feasible = found.x
@@ -677,7 +680,7 @@ def watch(context: Context, state: State, y_hat: Vector) -> None:
         task.judge.offer(state.best, last.residual, form.user_x(state.x), form.user_y(y_hat))
     state.accuracy = accuracy(context, state, y_hat)
     # Near the solution, or where the inner solver fails, differences have to be central.
-    near = last.residual <= max(task.tuning.near_tol * task.tol, state.accuracy)
+    near = last.residual <= context.near(state)
     near |= last.inner_status == InnerStatus.STALLED.name
     state.refined_now = task.judge.refine(state.best, int(near))
     cut_short = last.inner_status in (InnerStatus.BUDGET.name, InnerStatus.INTERRUPTED.name)
@@ -702,7 +705,7 @@ def stop(context: Context, state: State, status: InnerStatus, limit: str = "") -
     spent = plan.effort_left(standing, context.task.tuning) <= 0 or context.rows_left(state) <= 0
     if verdict is None and spent:
         return Status.ITERATION_LIMIT
-    if verdict is Status.STUCK and (state.refined_now or judge.refine(best, 2)):
+    if verdict is not None and verdict.no_further and (state.refined_now or judge.refine(best, 2)):
         return None  # with better derivatives the iteration deserves another look
     if verdict is Status.SOLVED and (state.refined_now or judge.refine(best, 2)):
         judge.refine(best, 2)
@@ -717,6 +720,9 @@ def meets_tolerance(context: Context, state: State, z: Vector, y: Vector) -> boo
     """Whether the start already does: then it is the best point so far."""
     task, judge, best = context.task, context.task.judge, state.best
     x, y_user = context.form.user_x(z), context.form.user_y(y)
+    if context.newton_first and context.form.error(z, y) > context.near(state):
+        best.x, best.y = x.copy(), y_user  # it is measured with the other points that Newton's method sees
+        return False
     check = judge.measure(x, y_user)
     if task.start.y is not None and not judge.accepts(check) and task.problem.refine(2):
         check = judge.measure(x, y_user)  # an earlier result was certified with the best differences

@@ -88,7 +88,7 @@ class Watch:
         if not self.apart:
             self._follow(x, y, error)
         tuning, newtons, judge = task.tuning, state.newtons, task.judge
-        near = error <= max(tuning.near_tol * task.tol, state.accuracy)
+        near = error <= context.near(state)
         if near and judge.refine(state.best, 1):  # differences just became central: measure again first
             return False
         if not (near or error <= tuning.kept_error * newtons.kept):

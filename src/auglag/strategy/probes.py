@@ -16,6 +16,7 @@ from typing import Any, final
 import numpy as np
 from scipy import sparse
 
+from auglag._norms import norm
 from auglag._random import normal
 from auglag._typing import Vector
 from auglag.kkt import Hessian, Memory, Tangent
@@ -89,6 +90,7 @@ class _Space:
         self._free, self._tuning = sides.free, tuning
         self._rows = block(jacobian, sides.rows, sides.free)
         self._held: Vector | None = None  #: orthonormal rows that span the gradients of what holds the solution
+        self._known: tuple[int, Vector] | None = None  #: how many steps there were, and `_seen` of these
 
     def _too_large(self, steps: Sequence[Vector]) -> bool:
         """Whether matrices are too large to tell what is known."""
@@ -106,7 +108,7 @@ class _Space:
             return not steps
         seen = self._seen(steps)
         beyond = _off(np.array([_product(pair, y)[self._free] for pair in pairs]), seen)
-        sizes = np.array([float(np.linalg.norm(dg) + np.linalg.norm(dj.T @ y)) for _, dg, dj in pairs])
+        sizes = np.array([norm(dg) + norm(dj.T @ y) for _, dg, dj in pairs])
         return bool((np.linalg.norm(beyond, axis=1) <= self._tuning.rank_new * sizes).all())
 
     def beyond(
@@ -121,12 +123,12 @@ class _Space:
         direction = np.zeros(random.size)
         if self._too_large(steps):
             direction = tangent.onto(factor, random)
-            return direction / max(float(np.linalg.norm(direction)), 1e-300)
+            return direction / max(norm(direction), 1e-300)
         seen = self._seen(steps)
         if len(seen) >= self._free.size:
             return None
         v = _off(_unit((random if product is None else product)[None, self._free]), seen)[0]
-        length = float(np.linalg.norm(v))
+        length = norm(v)
         if not length > self._tuning.rank_new:
             return None
         direction[self._free] = v / length
@@ -134,11 +136,15 @@ class _Space:
 
     def _seen(self, steps: Sequence[Vector]) -> Vector:
         """Orthonormal rows that span the gradients of what holds the solution, and the steps."""
+        if self._known is not None and self._known[0] == len(steps):
+            return self._known[1]
         if self._held is None:
             rows = self._rows if isinstance(self._rows, np.ndarray) else self._rows.toarray()
             self._held = _span(_unit(rows), self._tuning.rank)
         seen = np.array([s[self._free] for s in steps]).reshape(len(steps), self._free.size)
-        return np.vstack([self._held, _span(_off(_unit(seen), self._held), self._tuning.rank_new)])
+        found = np.vstack([self._held, _span(_off(_unit(seen), self._held), self._tuning.rank_new)])
+        self._known = (len(steps), found)
+        return found
 
 
 def _unit(rows: Vector) -> Vector:
@@ -276,7 +282,7 @@ def _lowest(steps: Sequence[Vector], matrix: Vector) -> tuple[float, Vector]:
 
 def _long(at: Solution, least: float) -> list[Pair]:
     """What the run has learnt from steps as long as a probe; shorter ones show the errors of gradients as well."""
-    pairs = [pair for pair in at.memory.pairs if float(np.linalg.norm(pair[0])) >= least]
+    pairs = [pair for pair in at.memory.pairs if norm(pair[0]) >= least]
     known = at.point.known_curvature()
     return pairs if known is None else [(s, change + known @ s, bend) for s, change, bend in pairs]
 
@@ -302,7 +308,7 @@ def _along(pair: Pair, y: Vector) -> float:
 
 def _difference(at: Solution, s: Vector) -> Pair | None:
     """The pair of a step s from the solution; None where functions are not defined."""
-    if not float(np.linalg.norm(s)) > 0.0:
+    if not norm(s) > 0.0:
         return None
     here, there = at.point, at.form.at(at.z + s)
     before, slope = at.curvature.jacobian(here), here.grad
@@ -340,6 +346,6 @@ def _inside(at: Solution, s: Vector, probes: Sequence[Vector]) -> Vector:
 
     def new(way: Vector) -> float:
         rest = way - basis @ (basis.T @ way)
-        return float(np.linalg.norm(rest)) / max(float(np.linalg.norm(way)), 1e-300)
+        return norm(rest) / max(norm(way), 1e-300)
 
     return max(ways, key=new)

@@ -81,18 +81,20 @@ def _lower(
     there. Then those that leave weak sides.
     """
     if down is not None:
-        start = _lower_along(at, down, tuning.leave_trials, Tangent(hessian, jacobian, sides.free, sides.rows), tuning)
+        tangent = Tangent(hessian, jacobian, sides.free, sides.rows, at.memory.layout)
+        start = _lower_along(at, down, tuning.leave_trials, tangent, tuning)
         if start is not None:
             return start
     for held in [sides.all_held(), sides] if sides.any_weak else [sides]:
-        tangent = Tangent(hessian, jacobian, held.free, held.rows)
+        tangent = Tangent(hessian, jacobian, held.free, held.rows, at.memory.layout)
         flat = at.flat(tangent, tuning)
         if at.curvature.exact and not at.curvature.dense and tangent.positive(-flat):
             continue  # on large problems directions of no curvature are not followed: there are many, at a high price
         factor = None if tangent.positive(flat) else tangent.shifted(flat)
         if factor is None:
             continue
-        for seed in np.random.default_rng(at.seed).standard_normal((tuning.leave_directions, at.z.size)):
+        count = tuning.leave_directions if at.curvature.dense else 1  # each costs as much as many steps there
+        for seed in np.random.default_rng(at.seed).standard_normal((count, at.z.size)):
             values, vectors = tangent.lowest(factor, seed)
             some, trials = values < -flat, tuning.leave_trials
             if not some.any():

@@ -121,14 +121,13 @@ class SQP:
         step = self._solve(subproblem, model, radius, last_length, prox, tuning)
         if step is None:
             return None
-        length = largest(step.d)
         w = step.w.clip(-tuning.newton_multipliers, tuning.newton_multipliers)
         fraction = 1.0
         while fraction > tuning.newton_shortest:
             trial = landing(x, fraction, model, step, *form.bounds)
             point = form.at(trial)
             if point.finite():
-                return trial, w if fraction == 1.0 else y + fraction * (w - y), length
+                return trial, w if fraction == 1.0 else y + fraction * (w - y), largest(step.d)
             fraction *= tuning.newton_shorter
         return None
 
@@ -145,10 +144,11 @@ class SQP:
         memory, y = subproblem.memory, subproblem.y
         sets = memory.sets if memory.sets is not None else Sets.none(model.n, model.m)
         step = solve(model, sets, prox=prox, last=memory.shift)
-        if step is not None and prox and largest(step.d) > tuning.newton_leap * last_length:
+        leap = tuning.newton_leap * last_length
+        if step is not None and prox and leap < np.inf and largest(step.d) > leap:
             step = solve(model, sets, prox=tuning.newton_leap_prox) or step
-        known, penalty = max(1.0, largest(y)), self.penalty
-        while step is not None and largest(step.w) > tuning.newton_sudden * known and penalty > 1.0:
+        most, penalty = tuning.newton_sudden * max(1.0, largest(y)), self.penalty
+        while step is not None and largest(step.w) > most and penalty > 1.0:
             penalty *= tuning.newton_softer
             step = solve(subproblem.restated(model, penalty), step.sets)
         if step is not None:

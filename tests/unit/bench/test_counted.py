@@ -55,6 +55,17 @@ def test_after_the_limit_a_solver_may_look_at_its_best_point_but_not_go_on(probl
     assert (problem.last_x == x - 2 - (GRACE - 1)).all()
 
 
+def test_the_certificate_of_a_solver_that_keeps_the_limit_itself_is_counted_apart(problem):
+    problem.keeps_limit = True
+    for k in range(6):
+        problem.grad(problem.x0 + k)
+    assert (problem.gradients, problem.late, problem.exhausted) == (5, 1, "")
+    for k in range(GRACE - 1):
+        problem.grad(problem.x0 - 1 - k)
+    with pytest.raises(LimitReached):  # no more than that, whatever the solver says of itself
+        problem.grad(problem.x0 - 100)
+
+
 def test_cpu_seconds_are_a_limit_too():
     problem = CountedProblem(cutest.load("HS71"), Limits(seconds=1e-9))
     with pytest.raises(LimitReached, match="CPU seconds"):

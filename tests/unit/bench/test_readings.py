@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -61,6 +62,7 @@ def test_a_success_meets_line_4_and_the_certificate_within_the_limit():
 def test_the_cost_that_is_plotted_is_a_column_of_the_published_runs():
     found = record(run_of("BT4", "adaptive-full", TABLE, LIMITS), 10.0)
     assert flat(found)["subproblem_gradients"] == 12 == figure1.COST(found)
+    assert flat(found)["last_residual"] == found.history[-1]["residual"]
     assert with_test(found) == 14.0
 
 
@@ -80,6 +82,17 @@ def test_every_reading_has_a_line_and_a_profile(tmp_path):
         assert ("Adaptive" in line) == ("ftol" in reading.options)
     assert (tmp_path / "variants.svg").exists()
     assert any("variants-runs.csv.gz" in line for line in lines)
+
+
+def test_a_run_whose_budget_ends_in_the_first_subproblem_has_a_residual():
+    """As on NUFFIELD: every gradient is one of the problem, so that the certificate asks for one beyond the limit."""
+    from auglag.bench.worker import execute
+
+    found = execute(run_of("HS71", "always-full", TABLE, replace(QUICK_LIMITS, gradients=2)))
+    assert found.gradients == found.subproblem_gradients == 2
+    assert math.isfinite(found.residual)
+    assert found.ending == Ending.LIMIT
+    assert "EVALUATION_LIMIT" in found.message
 
 
 def test_a_stated_limit_on_gradients_holds():

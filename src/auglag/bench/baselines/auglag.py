@@ -75,6 +75,7 @@ class Auglag(Baseline):
         problem.hide_hessians = options["derivatives"] < 2
         variant = options["variant"]
         gradients = None if variant is None else problem.limits.gradients
+        problem.keeps_limit = gradients is not None
         result = minimize(
             problem,
             preset=options["preset"],

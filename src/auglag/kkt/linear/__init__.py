@@ -88,7 +88,7 @@ def system(h: Hessian, j: Any, analyses: Analyses | None = None) -> System:
 def part(h: Hessian, j: Any, free: Indices, active: Indices, analyses: Analyses) -> System:
     """The same on some variables and rows; `analyses` is that of the whole."""
     solver = chosen(h, analyses)
-    return solver.part(h, j, free, active, analyses.of(solver))
+    return solver.part(h, j, free, active, analyses.of(solver) if solver.is_sparse else None)
 
 
 __all__ = [

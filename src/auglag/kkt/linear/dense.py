@@ -12,7 +12,7 @@ from auglag._norms import finite, largest
 from auglag._typing import Vector
 from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
-from auglag.kkt.linear.base import Factor, LinearSolver, System
+from auglag.kkt.linear.base import Factor, Indices, LinearSolver, System, block
 
 
 @final
@@ -24,6 +24,12 @@ class Dense(LinearSolver):
 
     def system(self, h: Hessian, j: Any, analysis: Any) -> System:
         return DenseSystem(h.matrix, j)
+
+    def part(self, h: Hessian, j: Any, free: Indices, active: Indices, analysis: Any) -> System:
+        matrix = h.matrix
+        if free.size < matrix.shape[0]:
+            matrix = matrix.take(free, 0).take(free, 1)
+        return DenseSystem(matrix, block(j, active, free))
 
 
 @final
@@ -58,10 +64,10 @@ class DenseFactor(Factor):
         diagonal = self._ldl.diagonal()
         single = self._pivots > 0
         alone = np.count_nonzero(single)
-        ones = diagonal if alone == size else diagonal[single]
-        broken = info > 0 or np.count_nonzero(ones) < alone or not finite(diagonal)
-        # A 2 x 2 block has one eigenvalue of each sign.
-        self.negative = None if broken else int(np.count_nonzero(ones < 0)) + (size - alone) // 2
+        below = diagonal < 0.0
+        ones = np.count_nonzero(below if alone == size else below & single)
+        # A 2 x 2 block has one eigenvalue of each sign. A pivot that is 0 is reported by LAPACK.
+        self.negative = ones + (size - alone) // 2 if info == 0 and finite(diagonal) else None
 
     def trusted(self) -> bool:
         """Always: pivots are chosen."""

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from auglag.kkt.linear.base import Indices
+from auglag.problems.jacobians import same
 
 
 @final
@@ -64,11 +65,6 @@ class Layout:
         given = np.concatenate([h.data, j.data, j.data])
         entries = np.concatenate([given, np.zeros(self._source.size - given.size)])
         return sparse.csc_array((entries[self._source], self._indices, self._indptr), shape=(self.size, self.size))
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two arrays of indices are the same."""
-    return a is b or (a.size == b.size and bool((a == b).all()))
 
 
 def canonical(matrix: Any) -> Any:

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.kkt.linear.base import Indices
-from auglag.kkt.linear.layout import same
+from auglag.problems.jacobians import same
 
 
 @final
@@ -28,6 +28,7 @@ class Triangle:
         """Find the places for these patterns, in which no entry may occur twice, unless they are known."""
         parts = (h.indptr, h.indices, j.indptr, j.indices)
         if len(self._parts) == 4 and all(map(same, self._parts, parts)):
+            self._parts = parts  # the next ones are likely to be the same arrays
             return
         self._parts, self.known = parts, None
         m, n = j.shape

@@ -18,8 +18,7 @@ import numpy as np
 from auglag.algorithm.status import Status
 from auglag.errors import InputError
 from auglag.model.device.linear import Sparse, chosen
-from auglag.model.device.loop import inside
-from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Right, Step, gaps
+from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Right, Step, gaps, inside
 from auglag.model.device.tuning import TUNING
 from auglag.model.structure import Pattern
 
@@ -235,7 +234,7 @@ class Batch:
         lower = jnp.maximum(t.least_mu, t.lower_mu * s.mu)  # where only the residual in the user's units is too large
         before = jnp.where(s.extra > 0, lower, s.mu)
         least_mu = jnp.where(s.extra > 0, lower, s.least_mu)
-        control = (before, least_mu, s.shift, s.soft_factor)
+        control = (before, least_mu, s.shift, s.soft_factor, 0.0)
         it, at, values, right, numbers = self.program._advance(d, s.it, s.step, s.lengths, self._plain(), control)
         facts = Facts(*numbers)
         finite = jnp.isfinite(facts.f) & jnp.isfinite(facts.dual) & jnp.isfinite(facts.primal)
@@ -279,7 +278,7 @@ class Batch:
         larger = jnp.maximum(t.first_shift, t.shift_growth * s.shift)
         smaller = jnp.where(s.shift > t.standing_shift, s.shift / t.shift_fall, 0.0)
         shift = jnp.where(taken, smaller, jnp.where(running, larger, s.shift))
-        rough = new.accuracy > t.inaccurate
+        rough = new.accuracy > t.batch_accurate
         soft = jnp.where(rough, jnp.minimum(t.soft_factor_most, t.soft_growth * s.soft_factor), 1.0)
         status = jnp.where(running & (shift > t.batch_largest_shift), int(Status.STUCK), s.status)
         step = jax.tree_util.tree_map(lambda v: jnp.where(taken, v, 0.0), step)
@@ -302,7 +301,7 @@ class Batch:
         curvature = jnp.dot(along, self.program._product(d, values, along))
         curvature += jnp.sum((at.weights[n:] + s.shift) * step.w[n:] ** 2)
         enough = t.curvature_along_step * jnp.dot(step.w, step.w)
-        return (new.accuracy <= t.usable) & (curvature >= enough)
+        return (new.accuracy <= t.usable * t.accurate) & (curvature >= enough)
 
     def _search(self, d: Any, s: State, step: Iterate, new: Step, old: Facts, plain: Elastic) -> tuple[Any, Any]:
         """A length and why the filter takes it: 2 for its value, 1 for its violation, 0 if it does not."""

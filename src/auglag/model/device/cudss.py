@@ -129,6 +129,7 @@ class CuDSS:
         self._configure(REFINEMENTS, 0)  # the loop refines, and only where that is needed
         if batch > 1:
             self._configure(BATCH_SIZE, batch)
+        self._one_by_one = deterministic  # cuDSS 0.7 solves for several right sides only without that promise
         if deterministic:
             self._configure(DETERMINISTIC, 1)
         if self._library.threaded:
@@ -204,16 +205,18 @@ class CuDSS:
 
     def solve(self, right: Any) -> Any:
         """As in `Sparse`. The solution is written into a new array that nobody else holds yet."""
+        if self._one_by_one and right.ndim > 1:
+            return jnp.stack([self.solve(row) for row in right])
         right = right.block_until_ready()
         solution = self._spare.pop(right.shape, None)
         if solution is None:
-            solution = jnp.zeros_like(right)
+            solution = jnp.zeros_like(right, device=right.sharding)
         solution.block_until_ready()
         columns = 1 if self._batch > 1 or right.ndim == 1 else right.shape[0]
         for matrix, values in zip(self._columns_of(columns), (solution, right), strict=True):
             self._library.call("cudssMatrixSetValues", matrix, _pointer(values))
         self._execute(SOLVE, columns)
-        self._spare[right.shape] = jnp.zeros_like(right)  # for the next call, made meanwhile
+        self._spare[right.shape] = jnp.zeros_like(right, device=right.sharding)  # for the next call, made meanwhile
         return solution
 
     def close(self) -> None:

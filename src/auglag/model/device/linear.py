@@ -11,12 +11,12 @@ from importlib.util import find_spec
 from typing import Any, Protocol, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from auglag.errors import InputError
+from auglag.model.precision import host
 from auglag.model.structure import Pattern
 
 
@@ -63,7 +63,7 @@ class Qdldl:
             self._solver = None
             return None
         pivots = self._solver.factors()[1]
-        if not np.isfinite(pivots).all():
+        if not (np.isfinite(pivots).all() and pivots.all()):  # it stops at a pivot that is zero
             return None
         return int((pivots > 0).sum()), int((pivots < 0).sum())
 
@@ -107,7 +107,7 @@ class SuperLU:
 
 def _each(solve: Any, right: Any) -> Any:
     right = np.asarray(right)
-    return jnp.asarray(solve(right) if right.ndim == 1 else np.stack([solve(row) for row in right]))
+    return jax.device_put(solve(right) if right.ndim == 1 else np.stack([solve(row) for row in right]), host())
 
 
 def chosen(pattern: Pattern, device: str, name: str | None = None, *, deterministic: bool = False) -> Sparse:

@@ -11,14 +11,14 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from auglag.algorithm.status import Status
 from auglag.model.device.linear import Sparse
-from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Right, Step, gaps, soft_number
+from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Right, Step, soft_number
 from auglag.model.device.tuning import TUNING
 
 Watch = Callable[[int, Facts], bool]
@@ -54,6 +54,27 @@ class Ended:
     times: Times
 
 
+class System(NamedTuple):
+    """Newton's equations at an iterate, as they were factorised."""
+
+    it: Iterate
+    at: Local
+    values: Any
+    right: Right
+    shift: float
+    soft: float
+
+
+class Solved(NamedTuple):
+    """A solution of Newton's equations, the error that it leaves, and the step that it gives."""
+
+    solution: Any
+    error: Any
+    step: Iterate
+    rows: Any  #: at the longest step
+    facts: Step
+
+
 @final
 class _NoStep(Exception):
     """No shift gives a matrix of the right inertia, or the linear system cannot be solved."""
@@ -81,7 +102,11 @@ class Loop:
         self.least_mu = scaled_tol / TUNING.last_mu
         self.never_free, self.free, self.fraction = False, False, TUNING.to_sides
         self.free_points: list[tuple[float, float]] = []
-        self.mu, self.shift, self.last_shift, self.soft_factor = TUNING.first_mu, 0.0, 0.0, 1.0
+        self.mu, self.shift, self.last_shift = TUNING.first_mu, 0.0, 0.0
+        self.soft_factor = 1.0
+        self.prox = 0.0  #: on the diagonal of variables, where factorisations break down without it
+        self.refused: tuple[Iterate, tuple[float, float]] | None = None  #: a step that the filter did not take
+        self.soft_steps = 0  #: steps in a row that were taken in spite of the filter
         self.filter: list[tuple[float, float]] = []
         self.lengths: list[float] = []
         self.repairs, self.hopeless = 0, False
@@ -89,18 +114,12 @@ class Loop:
         self.entries, self.elastic_before = 0, math.inf
         self.met_at = self.sharpened_at = -1
         self.last_residual = math.inf
-        m = program.m
-        self.elastic, self.is_elastic = Elastic(jnp.zeros(()), jnp.zeros(m), jnp.ones(())), False
+        self.elastic, self.is_elastic = Elastic.off(program.m, program.device), False
         self.rho = TUNING.first_penalty
-        self.zero = self._still()
+        self.zero = program.still()
         self.count = 0
         self.now: tuple[Iterate, Any] = (self.zero, None)
         self.best: tuple[Iterate, Any] | None = None  #: of least residual among those that meet the scaled tolerance
-
-    def _still(self) -> Iterate:
-        size, m = self.program.n + self.program.rows.size, self.program.m
-        w, y = jnp.zeros(size), jnp.zeros(m)
-        return Iterate(w, y, w, w, y)
 
     # -------------------------------------------------------------------------------------------------- the start
 
@@ -108,30 +127,19 @@ class Loop:
         """The first iterate: inside the sides, with multipliers by least squares unless they are given."""
         t, d, p = TUNING, self.d, self.program
         warm = self.never_free = y is not None
-        push = t.warm_push if warm else t.push
-        x = jnp.asarray(x)
-        c = p.values(d, x)[1]
-        w = inside(d, jnp.concatenate([x, c[d["rows"]]]), push)
-        low, high, below, above = gaps(d, w)
         self.mu = t.warm_mu if warm else t.first_mu
-        first = (self.mu / below, self.mu / above) if warm else (jnp.ones_like(w), jnp.ones_like(w))
-        z, u = jnp.where(low, first[0], 0.0), jnp.where(high, first[1], 0.0)
-        it = Iterate(w, jnp.zeros(p.m), z, u, jnp.zeros(p.m))
-        if warm:
-            return it._replace(y=jnp.asarray(y) * d["scale_f"] / d["scale_c"])
-        return it._replace(y=self._fitted(it))
+        control = np.array([t.warm_push if warm else t.push, self.mu, float(warm)])
+        given = (np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64) if warm else np.zeros(p.m))
+        it: Iterate = p.begin(d, *jax.device_put(given, p.device), control)
+        return it if warm else it._replace(y=self._fitted(it))
 
     def _fitted(self, it: Iterate) -> Any:
         """Multipliers by least squares; zero where they are large or cannot be found."""
-        zero = jnp.zeros(self.program.m)
+        zero = self.zero.y
         if not self.program.m:
             return zero
         values, right = self.program.least_squares(self.d, it)
-        if self._factor(values) is None:
-            return zero
-        y = self._solve(right)[self.program.n :]
-        size = float(jnp.max(jnp.abs(y)))
-        return y if size <= TUNING.largest_first_multiplier else zero
+        return zero if self._factor(values) is None else self.program.fitted(self._solve(right))
 
     # -------------------------------------------------------------------------------------------------- the loop
 
@@ -170,6 +178,7 @@ class Loop:
             if found is None and self.free:
                 self._fix(facts.mean)
                 continue
+            found = found or self._softly(it, facts)
             other = None
             if found is None or self._jammed(found[1][0], facts):
                 other = self._repaired(it, facts)
@@ -181,6 +190,22 @@ class Loop:
                 return Status.INFEASIBLE if self._infeasible(facts) else Status.STUCK
             it = other
 
+    def _softly(self, it: Iterate, facts: Facts) -> tuple[Iterate, tuple[float, float]] | None:
+        """The step that the filter refused, where it makes the error of the barrier problem smaller; None if not.
+
+        IPOPT's soft restoration: near a solution a filter refuses good steps whose barrier value is rounding error.
+        """
+        t, refused, self.refused = TUNING, self.refused, None
+        if refused is None or self.soft_steps >= t.soft_steps:
+            return None
+        self.soft_steps += 1
+        after: Facts = self._advance(it, *refused)[-1]
+        if not after.barrier_error <= t.soft_step_leaves * facts.barrier_error:
+            return None
+        self._remember(facts)
+        self.times.log.append(f"taken, error {facts.barrier_error:.1e} to {after.barrier_error:.1e}")
+        return refused
+
     def _infeasible(self, facts: Facts) -> bool:
         """Whether the elastic form ended with a violation that no penalty made smaller."""
         return self.is_elastic and facts.elastic > math.sqrt(self.scaled_tol)
@@ -188,7 +213,7 @@ class Loop:
     def _advance(self, it: Iterate, step: Iterate, lengths: Any) -> Any:
         begun = time.perf_counter()
         least = self.mu if self.free else self.least_mu  # in the free mode the predictor chooses
-        control = np.array([self.mu, least, self.shift, self.soft_factor])
+        control = np.array([self.mu, least, self.shift, self.soft_factor, self.prox])
         *out, facts = self.program.advance(self.d, it, step, np.array(lengths), self.elastic, control)
         numbers = Facts(*np.asarray(facts).tolist())
         self.times.evaluation += time.perf_counter() - begun
@@ -258,7 +283,7 @@ class Loop:
             merit, _, most = np.asarray(numbers).tolist()
             if self._factor(values) is None:
                 return None
-            step, numbers = p.repair_step(d, self._solve(right.both[0]), right.slack[0], it, at, control)
+            step, numbers = p.repair_step(d, self._solve(right.both[0]), right, it, at, control)
             length, dual, slope, move = np.asarray(numbers).tolist()
             if not (math.isfinite(slope) and move > t.tiny):
                 return None
@@ -280,12 +305,8 @@ class Loop:
 
     def _fresh(self, it: Iterate) -> Iterate:
         """An iterate after restoration: multipliers of sides that are not too large, those of rows by least squares."""
-        t = TUNING
         self.lengths = []
-        most = max(float(jnp.max(it.z, initial=0.0)), float(jnp.max(it.u, initial=0.0)))
-        if most > t.repair_largest_multiplier:
-            z, u = (jnp.where(v > 0, jnp.ones_like(v), 0.0) for v in (it.z, it.u))
-            it = it._replace(z=z, u=u)
+        it = self.program.freshened(it)
         return it._replace(y=self._fitted(it))
 
     def _sharpened(self, facts: Facts) -> bool:
@@ -343,74 +364,110 @@ class Loop:
         self.times.solves += 1
         return solution
 
-    def _post(self, solution: Any, values: Any, right: Right, it: Iterate, at: Local, shift: float) -> Any:
+    def _post(self, solution: Any, system: System) -> Solved:
+        it, at, values, right, shift, _ = system
         control = np.array([self.mu, shift, self.fraction])  # one array: numbers would travel one by one
-        out = self.program.post(self.d, solution, values, right, it, at, self.elastic, control)
-        return (*out[:3], Step(*np.asarray(out[3]).tolist()))
+        step, error, rows, facts = self.program.post(self.d, solution, values, right, it, at, self.elastic, control)
+        return Solved(solution, error, step, rows, Step(*np.asarray(facts).tolist()))
 
-    def _predicted(self, values: Any, right: Right, it: Iterate, at: Local, shift: float, facts: Facts) -> Any:
-        """For the mu that the predictor allows: (first solution, right side, what `_post` makes of them)."""
-        t = TUNING
+    def _predicted(self, system: System, facts: Facts) -> tuple[Solved, System]:
+        """The solution for the mu that the predictor allows, and the system with its right side."""
+        t, (it, at, values, right, shift, _) = TUNING, system
         least = max(self.least_mu, min(facts.mean, t.free_guard * facts.primal))
         control = np.array([shift, max(facts.mean, t.least_mu), least, self.fraction])
         both = self._solve(right.both)
         solution, right, out = self.program.predicted(self.d, both, values, right, it, at, self.elastic, control)
-        made = (*out[:3], Step(*np.asarray(out[3]).tolist()))
-        self.mu, self.filter = made[3].mu, []
-        return solution, right, made
+        step, error, rows, numbers = out
+        found = Solved(solution, error, step, rows, Step(*np.asarray(numbers).tolist()))
+        self.mu, self.filter = found.facts.mu, []
+        return found, system._replace(right=right)
 
-    def _refined(self, values: Any, right: Right, it: Iterate, at: Local, shift: float, facts: Facts) -> Any:
-        """The step for a right side after iterative refinement: (step, rows, facts of the step)."""
+    def _refined(self, system: System, facts: Facts) -> Solved:
+        """The solution after iterative refinement."""
         t = TUNING
         self.fraction = max(t.to_sides, 1.0 - (facts.error if self.free else self.mu))
         if self.free:
-            solution, right, made = self._predicted(values, right, it, at, shift, facts)
+            found, system = self._predicted(system, facts)
         else:
-            solution = self._solve(right.both[0])
-            made = self._post(solution, values, right, it, at, shift)
-        best: Any = None
-        for count in range(t.refinements + 1):
-            if count:
-                made = self._post(solution, values, right, it, at, shift)
-            step, error, rows, new = made
-            accuracy = new.accuracy if math.isfinite(new.accuracy) else math.inf
-            before = best[2].accuracy if best is not None else math.inf
-            if best is None or accuracy < before:
-                best = (step, rows, new)
-            if accuracy <= t.accurate or accuracy > t.refinement_leaves * before or accuracy == math.inf:
+            found = self._post(self._solve(system.right.both[0]), system)
+        least, best = self._error(found), found
+        for _ in range(t.refinements):
+            if least <= 1.0 or not math.isfinite(least):
                 break
-            solution = solution + self._solve(error)
-        return best
+            found = self._post(found.solution + self._solve(found.error), system)
+            before, now = least, self._error(found)
+            if now < least:
+                least, best = now, found
+            if not now <= t.refinement_leaves * before:
+                break
+        return self._without_softness(best, system, facts)
 
-    def _newton(self, it: Iterate, at: Local, values: Any, right: Right, facts: Facts) -> Any:
-        """Factorise, with shifts until the inertia is that of a minimum: (step, rows, facts, values, shift)."""
+    @staticmethod
+    def _error(found: Solved) -> float:
+        """The error of a solution, relative to what is asked for."""
+        return max(found.facts.accuracy / TUNING.accurate, found.facts.row_error / TUNING.rows_accurate)
+
+    def _usable(self, found: Solved) -> bool:
+        """Whether a solution makes a step."""
+        return self._error(found) <= TUNING.usable
+
+    def _without_softness(self, found: Solved, system: System, facts: Facts) -> Solved:
+        """The solution of the system without regularisation, where that makes a difference.
+
+        A full step leaves the violation soft times the change of the multipliers. Where multipliers have a long way to
+        go, a run with it converges as slowly as a method of multipliers whose penalty is too small.
+        """
+        t, p, d, new, soft = TUNING, self.program, self.d, found.facts, system.soft
+        violation, dual = max(facts.primal, t.rows_matter), max(facts.dual, t.rows_matter)
+        much = soft * new.dual_move > t.rows_accurate * violation or self.prox * new.move > t.rows_accurate * dual
+        if self.is_elastic or not much or not self._usable(found):
+            return found
+        solution, basis, least = found.solution, p.no_basis(), math.inf
+        error = p.unregularised(d, found.error, solution, (soft, self.prox))
+        control = np.array([soft, self.prox, dual**-2, violation**-2])
+        for count in range(t.krylov):
+            solution, error, basis, left = p.minimal_residual(
+                d, system.values, solution, error, self._solve(error), basis, count, control
+            )
+            left = float(np.max(np.asarray(left) / (dual, violation)))
+            if not left < least or left <= t.rows_accurate:
+                break
+            least = left
+        self.times.log.append(f"regularisation taken out in {count + 1}, {left:.0e} is left")
+        sharp = self._post(solution, system)
+        return sharp._replace(facts=sharp.facts._replace(accuracy=new.accuracy, row_error=new.row_error))
+
+    def _newton(self, it: Iterate, at: Local, values: Any, right: Right, facts: Facts) -> tuple[Solved, System]:
+        """Factorise, with shifts until the inertia is that of a minimum, and solve."""
         t, p = TUNING, self.program
         shift, soft, factor = self.shift, soft_number(self.mu) * self.soft_factor, self.soft_factor
         softened = 0
         while True:
             inertia = self._factor(values)
             if inertia == (p.n, p.m):
-                step, rows, new = self._refined(values, right, it, at, shift, facts)
-                bad = not new.accuracy <= t.inaccurate
+                system = System(it, at, values, right, shift, soft)
+                found = self._refined(system, facts)
+                bad = not self._error(found) <= 1.0
                 self.soft_factor = (
                     min(t.soft_factor_most, factor * t.soft_growth) if bad else max(1.0, factor / t.soft_fall)
                 )
-                if new.accuracy <= t.usable:
+                if self._usable(found):
                     self.last_shift = shift or self.last_shift
                     self.shift = shift / t.shift_fall if shift > t.standing_shift else 0.0
-                    return step, rows, new, values, shift
-                if softened < 3:
-                    softened += 1
-                    soft *= t.soft_growth
-                    values = p.assemble(self.d, at, shift, soft, self.elastic)
-                    continue
+                    return found, system
+            if (inertia is None or inertia == (p.n, p.m)) and softened < t.softenings:
+                softened += 1
+                soft *= t.soft_growth
+                self.prox = max(t.first_prox, min(t.largest_prox, t.soft_growth * self.prox))
+                values = p.assemble(self.d, at, shift, soft, self.elastic, self.prox)
+                continue
             if shift == 0.0:
                 shift = max(t.least_shift, self.last_shift / t.shift_fall) if self.last_shift else t.first_shift
             else:
                 shift *= t.shift_growth if self.last_shift else t.shift_growth_first
             if shift > t.largest_shift:
                 raise _NoStep
-            values = p.assemble(self.d, at, shift, soft, self.elastic)
+            values = p.assemble(self.d, at, shift, soft, self.elastic, self.prox)
             rows = at.c + self.elastic.on * it.r
             right = p.right(self.d, it, at, rows, self.mu, shift, self.elastic)
 
@@ -421,17 +478,17 @@ class Loop:
     ) -> tuple[Iterate, tuple[float, float]] | None:
         """A step and its lengths that the filter takes; None if there is none."""
         t = TUNING
-        step, rows, new, values, shift = self._newton(it, at, values, right, facts)
+        found, system = self._newton(it, at, values, right, facts)
+        step, new, shift = found.step, found.facts, system.shift
         if self.mu != facts.mu:
             facts = facts._replace(phi=facts.value + self.mu / facts.mu * (facts.phi - facts.value), mu=self.mu)
         note = f"{'free' if self.free else 'fixed'} mu {self.mu:.0e} shift {shift:.0e} accuracy {new.accuracy:.0e}"
         length = new.longest
         kind = "tiny" if new.move < t.tiny else self._accepts(facts, new.phi, new.theta, new.slope, length)
         if not kind and new.theta >= facts.theta:
-            corrected = self._corrected(it, at, values, rows, new, shift, facts)
-            if corrected is not None:
-                step, new, kind = corrected
-                length = new.longest
+            corrected, kind = self._corrected(found, system, facts)
+            step, new = corrected.step, corrected.facts
+            length = new.longest
         trials = 0
         while not kind and trials < t.trials and length > t.least_length:
             length, trials = 0.5 * length, trials + 1
@@ -443,7 +500,15 @@ class Loop:
         self.times.log.append(f"{note} length {length:.1e} trials {trials} {kind or 'none'}")
         if kind == "violation":
             self._remember(facts)
-        return (step, (length, new.longest_dual)) if kind else None
+        if not kind:
+            change = (
+                f"theta {facts.theta:.1e} to {new.theta:.1e}, phi {new.phi - facts.phi:+.1e}, slope {new.slope:.1e}"
+            )
+            self.times.log.append(f"refused: {change}, error {facts.barrier_error:.1e}, dual move {new.dual_move:.1e}")
+            self.refused = (step, (new.longest, new.longest_dual))
+            return None
+        self.soft_steps = 0
+        return step, (length, new.longest_dual)
 
     def _accepts(self, old: Facts, phi: float, theta: float, slope: float, length: float) -> str:
         """Why the filter takes a point; "" if it does not."""
@@ -465,22 +530,22 @@ class Loop:
         self.filter = [known for known in self.filter if known[0] < pair[0] or known[1] < pair[1]]
         self.filter.append(pair)
 
-    def _corrected(self, it: Iterate, at: Local, values: Any, rows: Any, new: Step, shift: float, facts: Facts) -> Any:
-        """A second-order correction that the filter takes: (step, facts, kind); None if there is none."""
-        t, p = TUNING, self.program
-        total, theta, length = at.c + self.elastic.on * it.r, new.theta, new.longest
+    def _corrected(self, found: Solved, system: System, facts: Facts) -> tuple[Solved, str]:
+        """A second-order correction that the filter takes, and why; the step as it was and "" if there is none."""
+        t, p, (it, at, *_) = TUNING, self.program, system
+        total, last = at.c + self.elastic.on * it.r, found
         for _ in range(t.corrections):
-            total = length * total + rows
-            right = p.right(self.d, it, at, total, self.mu, shift, self.elastic)
-            step, _, rows, found = self._post(self._solve(right.both[0]), values, right, it, at, shift)
+            total = last.facts.longest * total + last.rows
+            right = p.right(self.d, it, at, total, self.mu, system.shift, self.elastic)
+            theta = last.facts.theta
+            last = self._post(self._solve(right.both[0]), system._replace(right=right))
             self.times.corrections += 1
-            kind = self._accepts(facts, found.phi, found.theta, new.slope, found.longest)
+            kind = self._accepts(facts, last.facts.phi, last.facts.theta, found.facts.slope, last.facts.longest)
             if kind:
-                return step, found, kind
-            if not found.theta <= t.correction_leaves * theta:
-                return None
-            theta, length = found.theta, found.longest
-        return None
+                return last, kind
+            if not last.facts.theta <= t.correction_leaves * theta:
+                break
+        return found, ""
 
     # ---------------------------------------------------------------------------------------------- the elastic form
 
@@ -491,16 +556,14 @@ class Loop:
             return False
         self.entries += 1
         self.times.elastic += 1
-        self.mu = max(self.mu, t.elastic_mu)
-        if self.entries > 1:
-            self.rho = min(t.largest_penalty, self.rho * t.penalty_growth)
-        r = -at.c
-        most = t.elastic_largest_multiplier
-        yk = jnp.clip(it.y, -most, most)
-        self.elastic, self.is_elastic = Elastic(jnp.ones(()), yk, jnp.asarray(self.rho)), True
-        self.elastic_before = float(jnp.max(jnp.abs(r)))
+        near = max(facts.violation, self.scaled_tol)
+        self.mu = max(self.mu, min(t.elastic_mu, near))
+        first = min(t.largest_first_penalty, max(t.first_penalty, 1.0 / near))
+        self.rho = first if self.entries == 1 else min(t.largest_penalty, max(first, self.rho * t.penalty_growth))
+        self.entered, yk, left = self.program.enter(it, at, self.rho)
+        self.elastic, self.is_elastic = Elastic(np.float64(1.0), yk, np.float64(self.rho)), True
+        self.elastic_before = float(left)
         self._restart()
-        self.entered = it._replace(y=yk - self.rho * r, r=r)
         self.times.log.append(f"elastic, penalty {self.rho:.0e}, violation {self.elastic_before:.1e}")
         return True
 
@@ -508,6 +571,7 @@ class Loop:
         self.filter, self.largest_theta, self.small_theta = [], math.inf, math.inf
         self.lengths = []
         self.shift, self.last_shift, self.soft_factor = 0.0, 0.0, 1.0
+        self.soft_steps = 0
 
     def _outer(self, facts: Facts, it: Iterate) -> bool:
         """Lines 4 to 6 of Algorithm 1 where a barrier problem of the elastic form is solved; True if it changed."""
@@ -516,7 +580,7 @@ class Loop:
             return False
         left = facts.elastic
         if left <= t.elastic_ends and self.entries < t.elastic_entries:
-            self.elastic, self.is_elastic = self.elastic._replace(on=jnp.zeros(())), False
+            self.elastic, self.is_elastic = self.elastic._replace(on=np.float64(0.0)), False
             self.mu = facts.mu
             self._restart()
             self.times.log.append(f"elastic ends, {left:.1e}")
@@ -538,18 +602,7 @@ class Loop:
         if self.rho >= t.largest_penalty:
             return False
         self.rho *= t.penalty_growth
-        self.elastic = self.elastic._replace(rho=jnp.asarray(self.rho))
+        self.elastic = self.elastic._replace(rho=np.float64(self.rho))
         self._restart()
         self.times.log.append(f"penalty {self.rho:.0e}")
         return True
-
-
-def inside(d: Any, w: Any, push: float) -> Any:
-    """w moved off its sides by `push` relative to max(1, |side|), or by that part of the width if it is less."""
-    low, high = jnp.isfinite(d["low"]), jnp.isfinite(d["high"])
-    below, above = jnp.where(low, d["low"], 0.0), jnp.where(high, d["high"], 0.0)
-    width = jnp.where(low & high, above - below, jnp.inf)
-    least = below + jnp.minimum(push * jnp.maximum(1.0, jnp.abs(below)), push * width)
-    most = above - jnp.minimum(push * jnp.maximum(1.0, jnp.abs(above)), push * width)
-    w = jnp.where(low, jnp.maximum(w, least), w)
-    return jnp.where(high, jnp.minimum(w, most), w)

@@ -12,6 +12,7 @@ gives c - s = (y - yk) / rho. In Newton's equations
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, final
 
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auglag.model.device.tuning import TUNING
+from auglag.model.precision import double
 from auglag.model.problem import ModelProblem
 from auglag.model.structure import Pattern, Structure
 
@@ -44,6 +46,11 @@ class Elastic(NamedTuple):
     on: Any
     yk: Any
     rho: Any
+
+    @classmethod
+    def off(cls, m: int, device: Any) -> Elastic:
+        """The form without elastic variables."""
+        return cls(np.float64(0.0), jax.device_put(np.zeros(m), device), np.float64(1.0))
 
 
 class Local(NamedTuple):
@@ -84,11 +91,12 @@ class Right(NamedTuple):
     mu: Any
     both: Any
     slack: Any  #: the slacks' part, which was eliminated
+    rows: Any  #: the residual of the rows
 
     def made_for(self, mu: Any) -> Right:
         """The same for another mu."""
         change = jnp.array([[mu - self.mu], [0.0]])
-        return Right(mu, self.both + change * self.both[1], self.slack + change * self.slack[1])
+        return Right(mu, self.both + change * self.both[1], self.slack + change * self.slack[1], self.rows)
 
 
 class Step(NamedTuple):
@@ -100,7 +108,9 @@ class Step(NamedTuple):
     phi: float  #: at the longest step
     theta: float
     move: float  #: largest relative change
+    dual_move: float  #: largest change of a multiplier of a row
     accuracy: float  #: residual of the linear system, relative to the right side
+    row_error: float  #: residual of its rows, relative to their violation
     mu: float  #: that it was made for
 
 
@@ -132,23 +142,74 @@ class Program:
         self.constant: dict[str, Any] = jax.device_put(constant, device)
         self.device, self._jac = device, (jac_row, jac_column)
         jit = self.jit = compiler(device, deterministic=deterministic)
+        self.begin, self.least_squares, self.fitted = jit(self._begin), jit(self._least_squares), jit(self._fitted)
         self.advance, self.assemble, self.right = jit(self._advance), jit(self._assemble), jit(self._right)
-        self.post, self.trial, self.values = jit(self._post), jit(self._trial), jit(self._values)
-        self.predicted = jit(self._predicted)
-        self.least_squares = jit(self._least_squares)
-        self._first = jit(structure.differentiate) if deterministic else structure.first
-        self.repair, self.repair_step = jit(self._repair), jit(self._repair_step)
-        self.repair_trial, self.moved, self.last = (
-            jax.jit(self._repair_trial),
-            jax.jit(self._moved),
-            jax.jit(self._last),
+        self.post, self.predicted, self.trial = jit(self._post), jit(self._predicted), jit(self._trial)
+        self.unregularised, self.minimal_residual = jit(self._unregularised), jit(self._minimal_residual)
+        self.enter, self.last = jit(self._enter), jit(self._last)
+        self.repair, self.repair_step, self.repair_trial = (
+            jit(self._repair),
+            jit(self._repair_step),
+            jit(self._repair_trial),
         )
+        self.moved, self.freshened = jit(self._moved), jit(self._freshened)
+        self._first = jit(structure.differentiate) if deterministic else structure.first
+
+    def still(self) -> Iterate:
+        """Zeros."""
+        w, y = np.zeros(self.n + self.rows.size), np.zeros(self.m)
+        return Iterate(*jax.device_put((w, y, w, w, y), self.device))
+
+    def no_basis(self) -> tuple[Any, Any]:
+        """For the first call of `minimal_residual`."""
+        empty = np.zeros((TUNING.krylov, self.n + self.m))
+        return tuple(jax.device_put((empty, empty), self.device))
+
+    def compile_all(self, d: dict[str, Any]) -> None:
+        """Compile every function now, side by side: XLA does it outside Python's lock.
+
+        A run then waits for the slowest, and restoration or the elastic form do not compile in the middle of it.
+        """
+        it, plain = self.still(), Elastic.off(self.m, self.device)
+        advance = (d, it, it, np.zeros(2), plain, np.zeros(5))
+        shapes = jax.eval_shape(self.advance, *advance)
+        _, at, values, right, _ = jax.device_put(
+            jax.tree_util.tree_map(lambda s: np.zeros(s.shape, s.dtype), shapes), self.device
+        )
+        both, newton = right.both, (values, right, it, at, plain)
+        near = (0.0, 0.0, 1.0)
+        calls: list[tuple[Any, ...]] = [
+            (self.advance, *advance),
+            (self.begin, d, it.w[: self.n], it.y, np.zeros(3)),
+            (self.least_squares, d, it),
+            (self.fitted, both[0]),
+            (self.post, d, both[0], *newton, np.zeros(3)),
+            (self.predicted, d, both, *newton, np.zeros(4)),
+            (self.assemble, d, at, 0.0, 0.0, plain, 0.0),
+            (self.unregularised, d, both[0], both[0], (0.0, 0.0)),
+            (self.minimal_residual, d, values, both[0], both[0], both[0], self.no_basis(), 0, np.zeros(4)),
+            (self.right, d, it, at, at.c, 0.0, 0.0, plain),
+            (self.trial, d, it, it, 0.0, 0.0, plain),
+            (self.enter, it, at, 0.0),
+            (self.repair, d, it, it.w, near),
+            (self.repair_step, d, both[0], right, it, at, near),
+            (self.repair_trial, d, it, it, 0.0, it.w, near, 0.0),
+            (self.moved, d, it, it, (0.0, 0.0), 0.0),
+            (self.freshened, it),
+            (self.last, d, it),
+        ]
+
+        def compiled(call: tuple[Any, ...]) -> None:
+            with double(), jax.default_device(self.device):  # these contexts are a thread's own
+                call[0](*call[1:])
+
+        with ThreadPoolExecutor(len(calls)) as pool:
+            list(pool.map(compiled, calls))
 
     def data(self, problem: ModelProblem) -> dict[str, Any]:
         """Parameters, sides and scaling of one problem, beside what is the same for all."""
         t = TUNING
-        par, x0 = jnp.asarray(problem.par), jnp.asarray(problem.x0)
-        _, gradient, _, entries = self._first(self.constant["model"], par, x0)
+        _, gradient, _, entries = self._first(self.constant["model"], problem.par, problem.x0)
         row, column = self._jac
         largest = np.zeros(self.m)
         entries = np.abs(np.asarray(entries)) * ~self.fixed[column]
@@ -161,7 +222,7 @@ class Program:
         one_sided = np.isfinite(low) * ~np.isfinite(high) * 1.0 - np.isfinite(high) * ~np.isfinite(low)
         sides = int(np.isfinite(low).sum() + np.isfinite(high).sum())
         own = {
-            "par": par,
+            "par": problem.par,
             "low": jnp.asarray(low),
             "high": jnp.asarray(high),
             "damping": jnp.asarray(t.damping * one_sided),
@@ -171,6 +232,22 @@ class Program:
             "sides": jnp.asarray(float(sides)),
         }
         return {**self.constant, **jax.device_put(own, self.device)}
+
+    # ------------------------------------------------------------------------------------------- the start
+
+    def _begin(self, d: Any, x: Any, y: Any, control: Any) -> Iterate:
+        """The first iterate, inside the sides; y in the user's units, control = (push, mu, 1.0 for a warm start)."""
+        push, mu, warm = control
+        w = inside(d, jnp.concatenate([x, self._values(d, x)[1][d["rows"]]]), push)
+        low, high, below, above = gaps(d, w)
+        z = jnp.where(low, jnp.where(warm > 0, mu / below, 1.0), 0.0)
+        u = jnp.where(high, jnp.where(warm > 0, mu / above, 1.0), 0.0)
+        return Iterate(w, y * d["scale_f"] / d["scale_c"], z, u, jnp.zeros(self.m))
+
+    def _fitted(self, solution: Any) -> Any:
+        """Multipliers from the solution of `least_squares`; zero where they are large or not finite."""
+        y = solution[self.n :]
+        return jnp.where(largest(y) <= TUNING.largest_first_multiplier, y, 0.0)
 
     # ------------------------------------------------------------------------------------------- functions and sides
 
@@ -208,10 +285,10 @@ class Program:
 
     # ---------------------------------------------------------------------------------------------- Newton's equations
 
-    def _assemble(self, d: Any, at: Local, shift: Any, soft: Any, elastic: Elastic) -> Any:
-        """The entries of the upper triangle of the KKT matrix."""
+    def _assemble(self, d: Any, at: Local, shift: Any, soft: Any, elastic: Elastic, prox: Any = 0.0) -> Any:
+        """The entries of the upper triangle of the KKT matrix, regularised by `soft` and `prox`."""
         n = self.n
-        first = jnp.where(d["free"] > 0, at.weights[:n] + shift, 1.0)
+        first = jnp.where(d["free"] > 0, at.weights[:n] + shift + prox, 1.0)
         second = jnp.full(self.m, -(soft + elastic.on / elastic.rho))
         second = second.at[d["rows"]].add(-1.0 / self._slack_weights(at, shift))
         contributions = jnp.concatenate([at.hess, at.jac, first, second])
@@ -236,7 +313,7 @@ class Program:
         second = second.at[d["rows"]].add(slack / weights)
         slope = jnp.zeros(self.m).at[d["rows"]].add(push[n:] / weights)
         both = (jnp.concatenate([first, second]), jnp.concatenate([push[:n] * d["free"], slope]))
-        return Right(mu, jnp.stack(both), jnp.stack([slack, push[n:]]))
+        return Right(jnp.asarray(mu, jnp.float64), jnp.stack(both), jnp.stack([slack, push[n:]]), rows)
 
     def _least_squares(self, d: Any, it: Iterate) -> tuple[Any, Any]:
         """Matrix and right side for multipliers by least squares at an iterate."""
@@ -254,12 +331,12 @@ class Program:
         self, d: Any, it: Iterate, step: Iterate, lengths: Any, elastic: Elastic, control: Any
     ) -> tuple[Iterate, Local, Any, Right, Any]:
         """Move, evaluate, lower mu, assemble: (iterate, derivatives, matrix, right side, facts)."""
-        mu, least_mu, shift, soft_factor = control
+        mu, least_mu, shift, soft_factor, prox = control
         it = self._moved(d, it, step, lengths, mu)
         f, at = self._slopes(d, it)
         facts, mu = self._facts(d, it, at, f, mu, least_mu, elastic)
         soft = soft_factor * soft_of(mu)
-        values = self._assemble(d, at, shift, soft, elastic)
+        values = self._assemble(d, at, shift, soft, elastic, prox)
         right = self._right(d, it, at, at.c + elastic.on * it.r, mu, shift, elastic)
         return it, at, values, right, facts
 
@@ -337,11 +414,9 @@ class Program:
         """From a solution of the linear system: the step, its residual, the rows at its longest length, and `Step`."""
         n, (mu, shift, fraction) = self.n, control
         error = right.both[0] - self._product(d, values, solution)
-        dw, dz, du = self._completed(d, solution, right.slack[0], it, at, mu, shift)
+        step = self._completed(d, solution, right, it, at, elastic, mu, shift)
+        dw, dy, dz, du, dr = step
         low, high, p, q = gaps(d, it.w)
-        dy = solution[n:]
-        dr = -elastic.on * (it.r + (it.y - elastic.yk + dy) / elastic.rho)
-        step = Iterate(dw, dy, dz, du, dr)
         longest = jnp.minimum(reach(p, dw, low, fraction), reach(q, -dw, high, fraction))
         dual = jnp.minimum(reach(it.z, dz, low, fraction), reach(it.u, du, high, fraction))
         slope = jnp.dot(at.gradient + self._central(d, it.w, mu), dw) + elastic.on * jnp.dot(
@@ -350,20 +425,29 @@ class Program:
         phi, theta, rows = self._trial(d, it, step, longest, mu, elastic)
         move = largest(dw / jnp.maximum(1.0, jnp.abs(it.w)))
         accuracy = largest(error) / jnp.maximum(largest(right.both[0]), 1e-300)
-        facts = Step(longest, dual, slope, phi, theta, move, accuracy, mu)
+        row_error = largest(error[n:]) / jnp.maximum(largest(at.c + elastic.on * it.r), TUNING.rows_matter)
+        facts = Step(longest, dual, slope, phi, theta, move, largest(dy), accuracy, row_error, mu)
         return step, error, rows, jnp.stack([jnp.asarray(v, jnp.float64) for v in facts])
 
     def _completed(
-        self, d: Any, solution: Any, slack: Any, it: Iterate, at: Local, mu: Any, shift: Any
-    ) -> tuple[Any, Any, Any]:
-        """The steps of w and of both multipliers of sides that belong to a solution of the linear system."""
-        n = self.n
+        self, d: Any, solution: Any, right: Right, it: Iterate, at: Local, elastic: Elastic, mu: Any, shift: Any
+    ) -> Iterate:
+        """The step that belongs to a solution of the linear system.
+
+        A slack's step is that of its multiplier over its weight, or what its row needs. These are the same but for
+        rounding: far from its sides a slack has a weight near zero, and the first is wrong; close to them it has a
+        large one, and the second is.
+        """
+        n, weights = self.n, self._slack_weights(at, shift)
         dx, dy = solution[:n] * d["free"], solution[n:]
-        dw = jnp.concatenate([dx, (dy[d["rows"]] + slack) / self._slack_weights(at, shift)])
+        dr = -elastic.on * (it.r + (it.y - elastic.yk + dy) / elastic.rho)
+        needed = (right.rows + dr).at[d["jac_row"]].add(at.jac * dx[d["jac_column"]])[d["rows"]]
+        ds = jnp.where(weights < 1.0, needed, (dy[d["rows"]] + right.slack[0]) / weights)
+        dw = jnp.concatenate([dx, ds])
         low, high, p, q = gaps(d, it.w)
         dz = jnp.where(low, mu / p - it.z - it.z / p * dw, 0.0)
         du = jnp.where(high, mu / q - it.u + it.u / q * dw, 0.0)
-        return dw, dz, du
+        return Iterate(dw, dy, dz, du, dr)
 
     def _predicted(
         self, d: Any, solutions: Any, values: Any, right: Right, it: Iterate, at: Local, elastic: Elastic, control: Any
@@ -375,7 +459,7 @@ class Program:
         """
         t, (shift, mean, least, fraction) = TUNING, control
         affine = solutions[0] - right.mu * solutions[1]
-        dw, dz, du = self._completed(d, affine, right.made_for(0.0).slack[0], it, at, 0.0, shift)
+        dw, _, dz, du, _ = self._completed(d, affine, right.made_for(0.0), it, at, elastic, 0.0, shift)
         low, high, p, q = gaps(d, it.w)
         a = jnp.minimum(reach(p, dw, low, 1.0), reach(q, -dw, high, 1.0))
         b = jnp.minimum(reach(it.z, dz, low, 1.0), reach(it.u, du, high, 1.0))
@@ -391,6 +475,38 @@ class Program:
         """The symmetric matrix times a vector."""
         above = jnp.zeros(self.n + self.m).at[d["row"]].add(values * v[d["column"]])
         return above.at[d["column"]].add(jnp.where(d["off"], values, 0.0) * v[d["row"]])
+
+    def _regularisation(self, d: Any, soft: Any, prox: Any) -> Any:
+        """What was added to the diagonal."""
+        return jnp.concatenate([prox * d["free"], jnp.full(self.m, -soft)])
+
+    def _unregularised(self, d: Any, error: Any, solution: Any, control: Any) -> Any:
+        """The residual in the system without regularisation; control = (soft, prox)."""
+        return error + self._regularisation(d, *control) * solution
+
+    def _minimal_residual(
+        self, d: Any, values: Any, solution: Any, error: Any, direction: Any, basis: Any, count: Any, control: Any
+    ) -> tuple[Any, Any, Any, Any]:
+        """One step of the method of conjugate residuals on the system without regularisation.
+
+        `direction` is what the factors make of the error, `basis` has the directions before and their images, made
+        orthogonal: (solution, error, basis, largest errors of dual and rows). control = (soft, prox, weights of dual
+        and of rows in the norm).
+        """
+        soft, prox, first, second = control
+        weights = jnp.concatenate([jnp.full(self.n, first), jnp.full(self.m, second)])
+        image = self._product(d, values, direction) - self._regularisation(d, soft, prox) * direction
+        directions, images = basis
+        for _ in range(2):  # twice is enough
+            parts = images @ (weights * image)
+            image, direction = image - parts @ images, direction - parts @ directions
+        size = jnp.sqrt(jnp.dot(weights * image, image))
+        inverse = jnp.where(size > 0, 1.0 / size, 0.0)
+        image, direction = inverse * image, inverse * direction
+        length = jnp.dot(weights * image, error)
+        solution, error = solution + length * direction, error - length * image
+        basis = directions.at[count].set(direction), images.at[count].set(image)
+        return solution, error, basis, jnp.stack([largest(error[: self.n]), largest(error[self.n :])])
 
     def _trial(
         self, d: Any, it: Iterate, step: Iterate, length: Any, mu: Any, elastic: Elastic
@@ -427,11 +543,12 @@ class Program:
         return 0.5 * rho * jnp.dot(rows, rows) + away + self._barrier(d, w, 0.0, mu, jnp.zeros(self.m), plain)
 
     def _repair_step(
-        self, d: Any, solution: Any, slack: Any, it: Iterate, at: Local, control: Any
+        self, d: Any, solution: Any, right: Right, it: Iterate, at: Local, control: Any
     ) -> tuple[Iterate, Any]:
         """The step, and (longest primal, longest dual, slope of the merit, largest move)."""
         y, (mu, _, rho) = solution[self.n :], control
-        dw, dz, du = self._completed(d, solution, slack, it, at, mu, 0.0)
+        plain = Elastic(jnp.ones(()), jnp.zeros(self.m), rho)
+        dw, _, dz, du, _ = self._completed(d, solution, right, it._replace(y=0.0 * y, r=0.0 * y), at, plain, mu, 0.0)
         low, high, p, q = gaps(d, it.w)
         fraction = TUNING.to_sides
         longest = jnp.minimum(reach(p, dw, low, fraction), reach(q, -dw, high, fraction))
@@ -448,6 +565,18 @@ class Program:
         plain = Elastic(jnp.zeros(()), jnp.zeros(self.m), jnp.ones(()))
         phi = self._barrier(d, w, f, mu, jnp.zeros(self.m), plain)
         return jnp.stack([self._merit(d, w, rows, ref, control), jnp.sum(jnp.abs(rows)), phi])
+
+    def _freshened(self, it: Iterate) -> Iterate:
+        """After restoration: multipliers of sides begin anew where one is too large."""
+        over = jnp.maximum(largest(it.z), largest(it.u)) > TUNING.repair_largest_multiplier
+        z, u = (jnp.where(over, jnp.where(v > 0, 1.0, 0.0), v) for v in (it.z, it.u))
+        return it._replace(z=z, u=u)
+
+    def _enter(self, it: Iterate, at: Local, rho: Any) -> tuple[Iterate, Any, Any]:
+        """The elastic form, from rows that are satisfied by r: (iterate, multipliers yk, largest of r)."""
+        most, r = TUNING.elastic_largest_multiplier, -at.c
+        yk = jnp.clip(it.y, -most, most)
+        return it._replace(y=yk - rho * r, r=r), yk, largest(r)
 
     def _last(self, d: Any, it: Iterate) -> tuple[Any, Any, Any]:
         """x and the multipliers of rows and bounds, in the user's units."""
@@ -471,6 +600,17 @@ def gaps(d: Any, w: Any) -> tuple[Any, Any, Any, Any]:
     below = jnp.maximum(w - d["low"], EPS * jnp.maximum(1.0, jnp.abs(d["low"])))
     above = jnp.maximum(d["high"] - w, EPS * jnp.maximum(1.0, jnp.abs(d["high"])))
     return low, high, jnp.where(low, below, 1.0), jnp.where(high, above, 1.0)
+
+
+def inside(d: Any, w: Any, push: float) -> Any:
+    """w moved off its sides by `push` relative to max(1, |side|), or by that part of the width if it is less."""
+    low, high = jnp.isfinite(d["low"]), jnp.isfinite(d["high"])
+    below, above = jnp.where(low, d["low"], 0.0), jnp.where(high, d["high"], 0.0)
+    width = jnp.where(low & high, above - below, jnp.inf)
+    least = below + jnp.minimum(push * jnp.maximum(1.0, jnp.abs(below)), push * width)
+    most = above - jnp.minimum(push * jnp.maximum(1.0, jnp.abs(above)), push * width)
+    w = jnp.where(low, jnp.maximum(w, least), w)
+    return jnp.where(high, jnp.minimum(w, most), w)
 
 
 def reach(gap: Any, change: Any, has: Any, fraction: Any) -> Any:

@@ -87,6 +87,8 @@ def solve(
         ready = prepared(problem, before, place, linear_solver, deterministic=deterministic)
         problem.data = ready.program.constant["model"]  # so that the certificate is evaluated there, too
         data = ready.program.data(problem)
+        if ready is not before and place.platform == "gpu":
+            ready.program.compile_all(data)
         made = time.perf_counter() - begun
         loop = Loop(
             ready.program,
@@ -101,8 +103,8 @@ def solve(
         x, y = (problem.x0, None) if warm_start is None else warm_start
         ended = loop.run(loop.start(x, y))
         x, y, _ = (np.asarray(part) for part in ready.program.last(data, ended.it))
-    x = np.clip(np.where(ready.program.fixed, problem.lower, x), problem.lower, problem.upper)
-    check = certificate(problem, x, y)
+        x = np.clip(np.where(ready.program.fixed, problem.lower, x), problem.lower, problem.upper)
+        check = certificate(problem, x, y)
     status = ended.status.certified(check.meets(tolerance), limited=check.limited(tolerance))
     times = ended.times
     details = {
