@@ -711,7 +711,7 @@ def warm_penalty(rule: PenaltyRule, beta: float) -> PenaltyRule:
     return replace(rule, initial=min(beta, usual)) if isinstance(usual, float) else replace(rule, initial=beta)
 
 
-def _wrap(callback: Callable[..., Any] | None) -> Callable[[Sight], None] | None:
+def _wrap(callback: Callable[..., Any] | None) -> Callable[[Sight], Any] | None:
     """SciPy's callback signatures. Where only x is asked for, an outer iteration is not shown if its x just was."""
     if callback is None:
         return None
@@ -728,7 +728,7 @@ def _wrap(callback: Callable[..., Any] | None) -> Callable[[Sight], None] | None
 
     last: list[Vector] = []
 
-    def call(seen: Sight) -> None:
+    def call(seen: Sight) -> Any:
         if names == ["intermediate_result"]:
             answer = callback(intermediate_result=seen.result())
         elif len(names) == 2:  # trust-constr's (xk, state)
@@ -736,10 +736,9 @@ def _wrap(callback: Callable[..., Any] | None) -> Callable[[Sight], None] | None
         else:
             x = seen.x()
             if seen.kind == OUTER and last and np.array_equal(last[0], x):
-                return
+                return None
             last[:] = [x.copy()]
             answer = callback(x)
-        if answer is True:
-            raise StopIteration
+        return answer
 
     return call

@@ -20,6 +20,7 @@ from scipy.optimize import Bounds, LinearConstraint
 from scipy.sparse.linalg import LinearOperator, onenormest, splu
 
 from auglag._typing import Matrix, Vector
+from auglag.certificate import certificate
 from auglag.derivatives.differences import hessian_from_gradient
 from auglag.derivatives.extrapolation import extrapolated
 from auglag.errors import InputError
@@ -45,6 +46,9 @@ class Tuning:
     sweeps: int = 4
     #: Tolerance of the quadratic problem behind a one-sided derivative: below the errors of its data.
     quadratic: float = 1e-9
+    #: A result belongs to p if the residual of problem(p) there is at most this many times its own (or its `tol`):
+    #: derivatives by differences are not the same digit by digit, and ten leaves them the last one.
+    residual: float = 10.0
 
 
 TUNING = Tuning()
@@ -119,6 +123,17 @@ def _require(problem: AbstractProblem, result: Result) -> None:
         )
     if problem.g is not None:
         raise InputError(f"sensitivities need a smooth problem, got g={type(problem.g).__name__}")
+    with problem.running():
+        if problem.differenced:
+            problem.learn_precision(result.x)
+        problem.refine(2)
+        residual = certificate(problem, result.x, result.y).residual
+    allowed = TUNING.residual * max(result.tol, result.certificate.residual)
+    if not residual <= allowed:
+        raise InputError(
+            f"result must solve problem(p) for the p that is given, got a KKT residual of {residual:.2g} there, above "
+            f"{allowed:.2g}: pass the parameters that it was found for"
+        )
 
 
 def _by_differences(at: Callable[[Vector], AbstractProblem], here: AbstractProblem, result: Result, p: Vector) -> Parts:

@@ -82,6 +82,19 @@ def test_optimagic_takes_auglag_for_an_algorithm():
     assert [found.params["a"], found.params["b"]] == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("sides", [{}, {"lower": np.full(3, 0.5)}, {"upper": np.full(3, 0.8)}])
+def test_optimagic_without_bounds_or_with_one_side(sides):
+    (om,) = packages("optimagic", reason="needs optimagic: pip install optimagic")
+    from auglag.optimagic import Auglag
+
+    bounds = om.Bounds(**sides) if sides else None
+    found = om.minimize(lambda x: x @ x, np.ones(3), algorithm=Auglag(), algo_options={"tol": 1e-8}, bounds=bounds)
+    assert found.params == pytest.approx(np.full(3, 0.5 if "lower" in sides else 0.0), abs=1e-6)
+    row = om.NonlinearConstraint(func=lambda x: x.sum(), lower_bound=3.0)
+    found = om.maximize(lambda x: -x @ x, 2 * np.ones(3), algorithm=Auglag(), constraints=row)
+    assert found.params == pytest.approx(np.ones(3), abs=1e-5)
+
+
 def library_code(x0):
     """As other people write it: the method is theirs to choose, not ours."""
     rows = {"type": "ineq", "fun": lambda x: 2 - x @ x}

@@ -148,6 +148,8 @@ def test_what_cannot_be_done_is_said():
         auglag.sensitivity(hs71, [np.nan, 1, 1, 1], result)
     with pytest.raises(InputError, match="p must have 4 entries, got 1"):
         auglag.sensitivity(hs71, HERE, result).predict(1.0)
+    with pytest.raises(InputError, match=r"result must solve problem\(p\) for the p that is given, got a KKT residual"):
+        auglag.sensitivity(hs71, HERE + [0, 0, 0.01, 0], result)
     rough = auglag.Problem(lambda x: x @ x, [1, 1], g=L1(0.1))
     with pytest.raises(InputError, match="need a smooth problem, got g=L1"):
         auglag.sensitivity(lambda p: rough, 1.0, auglag.minimize(rough))
