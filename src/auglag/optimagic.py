@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import Bounds
 
+from auglag._names import suggesting
 from auglag.budget import Budget
 from auglag.minimize import minimize
 
@@ -34,6 +35,7 @@ except ImportError as error:  # pragma: no cover - seen only without the package
     supports_nonlinear_constraints=True,
     disable_history=False,
 )
+@suggesting
 @dataclass(frozen=True)
 class Auglag(Algorithm):
     """The adaptive augmented Lagrangian method; options as in `auglag.minimize`."""

@@ -105,8 +105,17 @@ def sensitivity(problem: Callable[[Any], AbstractProblem], p: Any, result: Resul
         raise InputError(f"p must be a finite number or vector, got {p!r:.80}")
     scalar = np.ndim(p) == 0
 
+    if not callable(problem):
+        raise InputError(
+            f"problem must be a function of the parameters that returns the problem for them, got "
+            f"{type(problem).__name__}: pass problem, not problem(p)"
+        )
+
     def at(q: Vector) -> AbstractProblem:
-        return problem(float(q[0]) if scalar else q.copy())
+        made = problem(float(q[0]) if scalar else q.copy())
+        if not isinstance(made, AbstractProblem):
+            raise InputError(f"problem(p) must return a problem object, such as auglag.Problem, got {made!r:.80}")
+        return made
 
     here = at(point)
     _require(here, result)
@@ -190,6 +199,12 @@ class Sensitivity:
             self._j = sparse.csr_array(point.jac) if problem.m else sparse.csr_array((0, problem.n))
         self.reasons: tuple[str, ...] = self._weak()
         self._solve()
+
+    def __repr__(self) -> str:
+        state = "differentiable" if self.differentiable else "; ".join(self.reasons)
+        with np.printoptions(precision=6, threshold=8, edgeitems=2):
+            parts = [f"{name} = {getattr(self, name)!r}" for name in ("dx", "dy", "dfun")]
+        return "\n".join([f"Sensitivity of {self.x.size} variables by {self.p.size} parameters: {state}", *parts])
 
     @property
     def differentiable(self) -> bool:
