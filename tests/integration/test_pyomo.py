@@ -240,10 +240,24 @@ def test_a_model_written_for_warm_starts_of_ipopt_starts_at_its_solution():
 
 
 @pytest.mark.usefixtures("_in_this_process")
-def test_options_of_ipopt_make_one_warning_through_files_too():
+def test_options_of_ipopt_make_one_warning_through_files_too(capfd):
     with pytest.warns(UserWarning, match="passed over: mu_init=0.1, linear_solver=ma27") as caught:
         pyo.SolverFactory("auglag").solve(hs71(), options={"mu_init": 0.1, "linear_solver": "ma27", "max_iter": 100})
     assert len(caught) == 1
+    told = capfd.readouterr()
+    assert "passed over" not in told.out + told.err  # in the log of the other process
+
+
+@pytest.mark.usefixtures("_in_this_process")
+@pytest.mark.parametrize("interface", ["auglag", "auglag_v2"])
+def test_no_solution_is_told_alike_behind_both_interfaces(interface, caplog):
+    model = hs71()
+    model.no = pyo.Constraint(expr=model.x[1] ** 2 + model.x[2] ** 2 <= 1)
+    results = pyo.SolverFactory(interface).solve(model)
+    assert "Locally infeasible" in results.solver.message
+    assert str(results.solver.status) == "warning"
+    assert str(results.solver.termination_condition) == "infeasible"
+    assert "Locally infeasible" in caplog.text
 
 
 def test_the_direct_solver_shows_what_it_does_and_raises_where_there_is_no_solution():

@@ -117,7 +117,7 @@ IPOPT_FAMILIES = (
 
 def passed_over(words: Sequence[str]) -> str:
     """One sentence on those options that are IPOPT's alone; empty if none is."""
-    found = [word for word in words if _of_ipopt_alone(word)]
+    found = dict.fromkeys(word for word in words if of_ipopt_alone(word))
     return f"options of IPOPT without a meaning for auglag are passed over: {', '.join(found)}" if found else ""
 
 
@@ -125,7 +125,7 @@ def parsed(words: Sequence[str]) -> dict[str, Any]:
     """Options written key=value, by auglag's names."""
     values: dict[str, Any] = {}
     for word in words:
-        if _of_ipopt_alone(word):
+        if of_ipopt_alone(word):
             continue
         key, equals, value = word.partition("=")
         name = ALIASES.get(key, key)
@@ -149,7 +149,8 @@ def keywords(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _of_ipopt_alone(word: str) -> bool:
+def of_ipopt_alone(word: str) -> bool:
+    """Whether an option key=value is one of IPOPT's that means nothing here."""
     key, _, value = word.partition("=")
     if key in OPTIONS or key in ALIASES:
         return key == "linear_solver" and value not in (AUTO, *LINEAR_SOLVERS)

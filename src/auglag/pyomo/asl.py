@@ -12,7 +12,7 @@ from pyomo.solvers.plugins.solvers.ASL import ASL
 from auglag._version import __version__
 from auglag.algorithm.status import Status
 from auglag.ampl import CODES
-from auglag.ampl.options import passed_over
+from auglag.ampl.options import of_ipopt_alone, passed_over
 from auglag.errors import InputError
 
 #: What Pyomo's reader of `.sol` files cannot tell from the range of a code alone.
@@ -59,8 +59,13 @@ class AuglagSolver(ASL):
             if not self._timelimit > 0:
                 raise InputError(f"timelimit must be positive, got {self._timelimit!r}")
             command.cmd.append(f"max_seconds={self._timelimit}")
-        if warning := passed_over(command.cmd[command.cmd.index("-AMPL") + 1 :]):
+        first_option = command.cmd.index("-AMPL") + 1
+        given = command.cmd[first_option:]
+        if warning := passed_over(given):
             warnings.warn(warning, stacklevel=2)
+        # Who was told here is not told again by the other process; Pyomo states all options in the environment, too.
+        command.cmd[first_option:] = [word for word in given if not of_ipopt_alone(word)]
+        command.env["auglag_options"] = ""
         return command
 
     def _execute_command(self, command: Any) -> Any:

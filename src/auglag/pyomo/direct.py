@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import io
+import logging
 import time
 import warnings
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from typing import Any, TextIO, cast, final
 import numpy as np
 from pyomo.common.errors import InfeasibleConstraintException
 from pyomo.common.timing import HierarchicalTimer
-from pyomo.contrib.solver.common.base import Availability, SolverBase
+from pyomo.contrib.solver.common.base import Availability, LegacySolverWrapper, SolverBase
 from pyomo.contrib.solver.common.config import SolverConfig
 from pyomo.contrib.solver.common.factory import SolverFactory
 from pyomo.contrib.solver.common.results import Results, SolutionStatus, TerminationCondition
@@ -27,6 +28,7 @@ from pyomo.core.base.objective import maximize
 from pyomo.core.expr import value
 from pyomo.core.expr.visitor import replace_expressions
 from pyomo.core.staleflag import StaleFlagManager
+from pyomo.opt import SolverStatus
 from pyomo.repn.plugins.nl_writer import NLWriter, NLWriterInfo
 
 from auglag._version import __version__
@@ -38,6 +40,7 @@ from auglag.problems.nl.reader import parse
 from auglag.problems.nl.solution import Solution
 from auglag.result import Result
 
+_LOGGER = logging.getLogger("pyomo.contrib.solver")
 _CONDITIONS = {
     Status.SOLVED: TerminationCondition.convergenceCriteriaSatisfied,
     Status.UNCERTIFIED: TerminationCondition.unknown,
@@ -86,7 +89,6 @@ class _Streams(io.TextIOBase):
             stream.flush()
 
 
-@SolverFactory.register("auglag", legacy_name="auglag_v2", doc="The adaptive augmented Lagrangian method")
 class Auglag(SolverBase):
     """`Auglag().solve(model, tee=True, time_limit=60, solver_options={"tol": 1e-8})`.
 
@@ -118,6 +120,31 @@ class Auglag(SolverBase):
         _finish(results, config, info)
         results.timing_info.wall_time = time.perf_counter() - begin
         return results
+
+
+class AuglagLegacy(LegacySolverWrapper, Auglag):
+    """`Auglag` behind Pyomo's old interface: message, warning and status are those of `SolverFactory("auglag")`."""
+
+    def _map_results(self, model: Any, results: Any) -> Any:
+        legacy, solution = super()._map_results(model, results)
+        solver, message = legacy.solver, results.extra_info.solver_message
+        solver.message = message
+        if results.solution_status == SolutionStatus.optimal:
+            return legacy, solution
+        if solver.status == SolverStatus.error:  # an answer, though not the one that was hoped for
+            solver.status = SolverStatus.warning
+        if self.config.load_solutions:
+            _LOGGER.warning(
+                "Loading a result without a solution into %s: termination condition %s; message from solver: %s",
+                model.name,
+                solver.termination_condition,
+                message,
+            )
+        return legacy, solution
+
+
+_REGISTER = SolverFactory.register("auglag", legacy_name="auglag_v2", doc="The adaptive augmented Lagrangian method")
+_REGISTER(Auglag, AuglagLegacy)
 
 
 def _run(model: Any, config: Any, timer: Any, results: Any) -> Any:
