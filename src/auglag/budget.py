@@ -9,10 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
+from auglag._names import suggesting
 from auglag.errors import InputError, OutOfBudget
 from auglag.problems.base import Counts
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class Budget:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import Bounds, OptimizeResult
 
+from auglag._names import nearest, suggesting
 from auglag._typing import Vector
 from auglag.algorithm.algencan import AlgencanPenalty
 from auglag.algorithm.rules import Adaptive, Always, DualRule, FromScale, PenaltyRule, ToleranceRule
@@ -33,7 +34,6 @@ from auglag.multistart import Found, Kept, places, require_picklable, solve_all
 from auglag.persist.checkpoint import usable_path
 from auglag.problems.arguments import check_x0, parse_bounds
 from auglag.problems.base import AbstractProblem, Counts
-from auglag.problems.constraints import nearest
 from auglag.problems.functions import Problem
 from auglag.problems.jacobians import real_array
 from auglag.problems.units import power_of_two
@@ -223,10 +223,7 @@ def minimize(
     """
     runs: list[driver.Run] = []
     try:
-        if unknown:
-            name = next(iter(unknown))
-            hint = f": {TRANSLATIONS[name]}" if name in TRANSLATIONS else nearest(name, _ARGUMENTS)
-            raise OptionError(f"minimize() has no argument {name!r}{hint}")
+        require_options(unknown, "minimize()")
         if starts is not None:
             return multistart(**{name: value for name, value in locals().items() if name in _ARGUMENTS})
         tolerance_pair = Tolerance.of(tol)
@@ -425,6 +422,7 @@ def _require_starts_allow(options: Mapping[str, Any], workers: Any, engine: Any)
         raise InputError(f"engine must be 'threads', 'processes' or a Dask scheduler's address, got {engine!r}")
 
 
+@suggesting
 def certify(
     fun: Callable[..., Any] | AbstractProblem | None,
     x: Any,
@@ -488,7 +486,7 @@ def certify(
         warnings.warn(
             "the multipliers look like those of L = f - y'c, the sign of SciPy's SLSQP; here L = f + y'c: pass "
             "-multipliers, or leave them out",
-            stacklevel=2,
+            stacklevel=3,
         )
     return check
 
@@ -541,10 +539,7 @@ def scipy_method(
     (True, [0.7864, 0.6177])
     """
     options = {name: value for name, value in options.items() if value is not None}
-    for name in options:
-        if name not in _ARGUMENTS:
-            hint = f": {TRANSLATIONS[name]}" if name in TRANSLATIONS else nearest(name, _OPTIONS)
-            raise OptionError(f"auglag.scipy_method has no option {name!r}{hint}")
+    require_options(options, "auglag.scipy_method", what="option")
     if maxiter is not None or maxfev is not None:
         if "budget" in options:
             raise InputError("options['budget'] already limits the run; leave out maxiter and maxfev")
@@ -582,6 +577,15 @@ TRANSLATIONS = {
     "gamma": "write penalty=Adaptive(gamma=...)",
     "beta": "write penalty=Adaptive(initial=...)",
 }
+
+
+def require_options(names: Iterable[str], where: str, others: Iterable[str] = (), *, what: str = "argument") -> None:
+    """Raise if a name is none of the arguments of `minimize` nor of `others`; say what to write instead."""
+    known = {*(_OPTIONS if what == "option" else _ARGUMENTS), *others}
+    for name in names:
+        if name not in known and name not in _ARGUMENTS:  # SciPy passes those on that are no options
+            hint = f": {TRANSLATIONS[name]}" if name in TRANSLATIONS else nearest(name, known)
+            raise OptionError(f"{where} has no {what} {name!r}{hint}")
 
 
 def _as_problem(
@@ -711,7 +715,7 @@ def warm_penalty(rule: PenaltyRule, beta: float) -> PenaltyRule:
     return replace(rule, initial=min(beta, usual)) if isinstance(usual, float) else replace(rule, initial=beta)
 
 
-def _wrap(callback: Callable[..., Any] | None) -> Callable[[Sight], None] | None:
+def _wrap(callback: Callable[..., Any] | None) -> Callable[[Sight], Any] | None:
     """SciPy's callback signatures. Where only x is asked for, an outer iteration is not shown if its x just was."""
     if callback is None:
         return None
@@ -728,7 +732,7 @@ def _wrap(callback: Callable[..., Any] | None) -> Callable[[Sight], None] | None
 
     last: list[Vector] = []
 
-    def call(seen: Sight) -> None:
+    def call(seen: Sight) -> Any:
         if names == ["intermediate_result"]:
             answer = callback(intermediate_result=seen.result())
         elif len(names) == 2:  # trust-constr's (xk, state)
@@ -736,10 +740,9 @@ def _wrap(callback: Callable[..., Any] | None) -> Callable[[Sight], None] | None
         else:
             x = seen.x()
             if seen.kind == OUTER and last and np.array_equal(last[0], x):
-                return
+                return None
             last[:] = [x.copy()]
             answer = callback(x)
-        if answer is True:
-            raise StopIteration
+        return answer
 
     return call

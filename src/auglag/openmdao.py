@@ -60,6 +60,8 @@ class AuglagDriver(Driver):
         self._check_for_invalid_desvar_values()
         if len(self._objs) > 1:
             raise InputError(f"the model must have one objective, got {', '.join(self._objs)}")
+        if not self._designvars:
+            raise InputError("the model must have design variables (add_design_var), got none")
         self.iter_count, self._total_jac, self._total_jac_linear = 0, None, None
         model = _Model(self)
         settings = {"tol": self.options["tol"], "progress": self.options["disp"]} | self.opt_settings
@@ -102,8 +104,6 @@ class _Model:
         self._totals: Any = None
         start = driver.get_design_var_values()
         self.start = np.concatenate([np.ravel(start[name]) for name in self._variables]).astype(float)
-        if not self.start.size:
-            raise InputError("the model must have design variables, got none")
         limits = driver.autoscaler.get_bounds_scaling("design_var")
         sides = [_sides(limits[name], np.size(start[name])) for name in self._variables]
         self.lower, self.upper = (np.concatenate(side) for side in zip(*sides, strict=True))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from scipy.optimize import Bounds
 
+from auglag._names import suggesting
 from auglag.budget import Budget
 from auglag.minimize import minimize
 
@@ -33,6 +35,7 @@ except ImportError as error:  # pragma: no cover - seen only without the package
     supports_nonlinear_constraints=True,
     disable_history=False,
 )
+@suggesting
 @dataclass(frozen=True)
 class Auglag(Algorithm):
     """The adaptive augmented Lagrangian method; options as in `auglag.minimize`."""
@@ -43,12 +46,11 @@ class Auglag(Algorithm):
 
     def _solve_internal_problem(self, problem: Any, x0: Any) -> Any:
         rows = [{key: row[key] for key in ("type", "fun", "jac")} for row in problem.nonlinear_constraints or ()]
-        bounds = None if problem.bounds is None else Bounds(problem.bounds.lower, problem.bounds.upper)
         result = minimize(
             problem.fun_and_jac,
             x0,
             jac=True,
-            bounds=bounds,
+            bounds=_bounds(problem.bounds),
             constraints=rows,
             tol=self.tol,
             restarts=self.restarts,
@@ -64,3 +66,12 @@ class Auglag(Algorithm):
             n_iterations=result.nit,
             status=int(result.status),
         )
+
+
+def _bounds(given: Any) -> Bounds | None:
+    """optimagic's bounds, of which either side may be missing, as SciPy's."""
+    if given is None:
+        return None
+    lower = -np.inf if given.lower is None else given.lower
+    upper = np.inf if given.upper is None else given.upper
+    return Bounds(lower, upper)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 from scipy.optimize import OptimizeResult
 
+from auglag._names import nearest
 from auglag._typing import Vector
 from auglag.algorithm.rules import Iteration
 from auglag.certificate import Certificate
@@ -54,6 +55,13 @@ SCHEMA: dict[str, str] = {
 }
 
 
+#: What is looked for in results, and where it is.
+_ELSEWHERE = {
+    "sensitivity": "a result does not know how its problem depends on parameters; write auglag.sensitivity(problem, p, "
+    "result), where problem(p) returns the problem for the parameters p"
+}
+
+
 class DocumentedResult(OptimizeResult):
     """A SciPy `OptimizeResult` with exactly the fields of a schema, which its documentation lists."""
 
@@ -68,6 +76,14 @@ class DocumentedResult(OptimizeResult):
             name = type(self).__name__
             raise InputError(f"{name} takes exactly its schema: missing {sorted(missing)}, unknown {sorted(extra)}")
         super().__init__(**values)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self:
+            return self[name]
+        if name.startswith("_"):
+            raise AttributeError(name)
+        hint = f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else nearest(name, dir(self))
+        raise AttributeError(f"{type(self).__name__} has no {name!r}{hint}")
 
 
 @final

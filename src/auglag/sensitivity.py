@@ -20,6 +20,7 @@ from scipy.optimize import Bounds, LinearConstraint
 from scipy.sparse.linalg import LinearOperator, onenormest, splu
 
 from auglag._typing import Matrix, Vector
+from auglag.certificate import certificate
 from auglag.derivatives.differences import hessian_from_gradient
 from auglag.derivatives.extrapolation import extrapolated
 from auglag.errors import InputError
@@ -45,6 +46,9 @@ class Tuning:
     sweeps: int = 4
     #: Tolerance of the quadratic problem behind a one-sided derivative: below the errors of its data.
     quadratic: float = 1e-9
+    #: A result belongs to p if the residual of problem(p) there is at most this many times its own (or its `tol`):
+    #: derivatives by differences are not the same digit by digit, and ten leaves them the last one.
+    residual: float = 10.0
 
 
 TUNING = Tuning()
@@ -101,8 +105,17 @@ def sensitivity(problem: Callable[[Any], AbstractProblem], p: Any, result: Resul
         raise InputError(f"p must be a finite number or vector, got {p!r:.80}")
     scalar = np.ndim(p) == 0
 
+    if not callable(problem):
+        raise InputError(
+            f"problem must be a function of the parameters that returns the problem for them, got "
+            f"{type(problem).__name__}: pass problem, not problem(p)"
+        )
+
     def at(q: Vector) -> AbstractProblem:
-        return problem(float(q[0]) if scalar else q.copy())
+        made = problem(float(q[0]) if scalar else q.copy())
+        if not isinstance(made, AbstractProblem):
+            raise InputError(f"problem(p) must return a problem object, such as auglag.Problem, got {made!r:.80}")
+        return made
 
     here = at(point)
     _require(here, result)
@@ -119,6 +132,17 @@ def _require(problem: AbstractProblem, result: Result) -> None:
         )
     if problem.g is not None:
         raise InputError(f"sensitivities need a smooth problem, got g={type(problem.g).__name__}")
+    with problem.running():
+        if problem.differenced:
+            problem.learn_precision(result.x)
+        problem.refine(2)
+        residual = certificate(problem, result.x, result.y).residual
+    allowed = TUNING.residual * max(result.tol, result.certificate.residual)
+    if not residual <= allowed:
+        raise InputError(
+            f"result must solve problem(p) for the p that is given, got a KKT residual of {residual:.2g} there, above "
+            f"{allowed:.2g}: pass the parameters that it was found for"
+        )
 
 
 def _by_differences(at: Callable[[Vector], AbstractProblem], here: AbstractProblem, result: Result, p: Vector) -> Parts:
@@ -175,6 +199,12 @@ class Sensitivity:
             self._j = sparse.csr_array(point.jac) if problem.m else sparse.csr_array((0, problem.n))
         self.reasons: tuple[str, ...] = self._weak()
         self._solve()
+
+    def __repr__(self) -> str:
+        state = "differentiable" if self.differentiable else "; ".join(self.reasons)
+        with np.printoptions(precision=6, threshold=8, edgeitems=2):
+            parts = [f"{name} = {getattr(self, name)!r}" for name in ("dx", "dy", "dfun")]
+        return "\n".join([f"Sensitivity of {self.x.size} variables by {self.p.size} parameters: {state}", *parts])
 
     @property
     def differentiable(self) -> bool:

@@ -35,6 +35,23 @@ def test_an_unknown_argument_gets_the_nearest_name_as_a_hint(name, hint):
     refused(rf"minimize\(\) has no argument '{name}'; did you mean '{hint}'\?", error=OptionError, **{name: 1})
 
 
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: auglag.Problem(square, X0, constrants=()),
+            "Problem() has no argument 'constrants'; did you mean 'constraints'?",
+        ),
+        (lambda: auglag.certify(square, X0, bound=None), "certify() has no argument 'bound'; did you mean 'bounds'?"),
+        (lambda: Budget(second=1.0), "Budget() has no argument 'second'; did you mean 'seconds'?"),
+        (lambda: auglag.JsonLog("log", apend=True), "JsonLog() has no argument 'apend'; did you mean 'append'?"),
+    ],
+)
+def test_everything_public_with_keywords_names_the_nearest(make, message):
+    with pytest.raises(OptionError, match=re.escape(message)):
+        make()
+
+
 def test_an_unknown_argument_with_no_near_name_gets_the_list():
     refused(r"minimize\(\) has no argument 'zzzzzz'; known: .*bounds.*warm_start", error=OptionError, zzzzzz=1)
 

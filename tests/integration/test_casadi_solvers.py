@@ -120,6 +120,48 @@ def test_opti_is_solved_again_from_its_solution_and_after_changes():
     assert not auglag.casadi.solve(opti, error_on_fail=False).result.success
 
 
+def test_both_of_optis_solves_are_taken_over_and_only_limits_are_forgiven():
+    opti, x, *_ = an_opti()
+    with auglag.casadi.opti_solver(budget=auglag.Budget(evaluations=2)):
+        cut = opti.solve_limited()
+        with pytest.raises(RuntimeError, match="found no solution of the Opti problem"):
+            opti.solve()
+    assert cut.stats()["unified_return_status"] == "SOLVER_RET_LIMITED"
+    assert "EVALUATION_LIMIT" in repr(cut)
+    opti.subject_to(x[0] >= 1)
+    with auglag.casadi.opti_solver(), pytest.raises(RuntimeError, match="Infeasible"):
+        opti.solve_limited()
+    with pytest.raises(TypeError, match=r"opti_solver\(\) has no argument 'toll'; did you mean 'tol'"):
+        auglag.casadi.opti_solver(toll=1)
+
+
+def test_a_callback_of_opti_is_not_passed_over_in_silence():
+    opti, *_ = an_opti()
+    opti.callback(lambda i: None)
+    with pytest.warns(UserWarning, match=r"function of opti\.callback is not called"):
+        auglag.casadi.solve(opti)
+
+
+def test_a_solver_is_made_called_and_asked_as_casadis_is():
+    ours = auglag.casadi.nlpsol("S", rosenbrock(), {"tol": 1e-8})
+    theirs = casadi.nlpsol("S", "ipopt", rosenbrock(), QUIET)
+    assert "not called yet" in repr(ours)
+    everything = [[-1, 1], 0.5, -np.inf, np.inf, -np.inf, 1.5, 0, 0]
+    for mine, found in zip(ours.call(everything), theirs.call(everything), strict=True):
+        np.testing.assert_allclose(mine.full(), found.full(), atol=1e-6)
+    assert "SOLVED" in repr(ours)
+    assert (ours.n_in(), ours.n_out()) == (theirs.n_in(), theirs.n_out())
+    assert (ours.name_in(), ours.name_out()) == (theirs.name_in(), theirs.name_out())
+    for i, name in enumerate(ours.name_in()):
+        assert ours.size_in(i) == ours.size_in(name) == theirs.size_in(name)
+    for i, name in enumerate(ours.name_out()):
+        assert ours.size_out(i) == ours.size_out(name) == theirs.size_out(name)
+    with pytest.raises(InputError, match="there is no plugin, got 'ipopt'"):
+        auglag.casadi.nlpsol("S", "ipopt", rosenbrock(), {})
+    with pytest.raises(TypeError, match="no argument 'toll'; did you mean 'tol'"):
+        auglag.casadi.nlpsol("S", rosenbrock(), {"toll": 1e-8})
+
+
 def test_a_parameter_without_value_is_named():
     opti = casadi.Opti()
     x, p = opti.variable(), opti.parameter()
@@ -133,7 +175,9 @@ def test_rockit_with_one_line_more():
     ocp, place = parcel()
     with auglag.casadi.opti_solver(tol=1e-8):
         ours = ocp.solve()
+        limited = ocp.solve_limited()
     assert ours.value(ocp.T) == pytest.approx(2.0, abs=1e-6)  # bang, then bang
+    assert limited.stats["return_status"] == "SOLVED"
     theirs = ocp.solve()
     assert ours.stats["return_status"] == "SOLVED"
     assert theirs.stats["return_status"] == "Solve_Succeeded"

@@ -100,6 +100,26 @@ def test_the_covariance_is_that_of_curve_fit_and_respects_constraints():
 def test_what_the_residuals_do_not_tell_has_an_infinite_covariance():
     result = auglag.least_squares(lambda x: np.array([x[0] + x[1] - 1.0, 2 * (x[0] + x[1]) - 2.0]), [0.0, 0.0])
     assert np.isinf(result.covariance()).all()
+    line = 2.0 * T + np.sin(T)
+    alone = auglag.least_squares(lambda q: q[0] * T - line, [0.0]).covariance()
+    unused = auglag.least_squares(lambda q: q[0] * T - line, [0.0, 0.0, 0.0]).covariance()
+    np.testing.assert_allclose(unused, np.diag([alone[0, 0], np.inf, np.inf]), rtol=1e-6)
+    exact = auglag.least_squares(lambda q: q - 1, [0.0, 0.0])  # nothing is left to estimate errors from
+    np.testing.assert_array_equal(exact.covariance(), np.diag([np.inf, np.inf]))
+    np.testing.assert_allclose(exact.covariance(absolute=True), np.eye(2), atol=1e-12)
+
+
+def test_a_fit_is_shown_explained_and_saved_as_other_results(tmp_path):
+    result = fit(constraints={"type": "ineq", "fun": lambda p: 3.9 - p[0] - p[2], "name": "sum"})
+    text = str(result)
+    assert len(text.splitlines()) <= 15
+    assert "SOLVED (0)" in text
+    assert "sum" in text
+    assert "SOLVED" in result._repr_html_()
+    assert result.explain() == result.result.explain()
+    result.save(tmp_path / "fit.json")
+    np.testing.assert_array_equal(auglag.load_result(tmp_path / "fit.json").x, result.x)
+    assert {"covariance", "explain", "x"} <= set(dir(result))
 
 
 @pytest.mark.parametrize("given", [True, False])

@@ -109,3 +109,13 @@ def test_the_brachistochrone_of_dymos():
     problem = brachistochrone(auglag.openmdao.AuglagDriver())
     assert problem.run_driver().success
     assert problem.get_val("traj.phase0.timeseries.time")[-1, 0] == pytest.approx(1.8016, abs=1e-3)
+
+
+def test_a_model_without_design_variables_is_told():
+    problem = om.Problem(reports=False)
+    problem.model.add_subsystem("f", om.ExecComp("f = (x - 3)**2"), promotes=["*"])
+    problem.model.add_objective("f")
+    problem.driver = auglag.openmdao.AuglagDriver()
+    problem.setup()
+    with pytest.raises(auglag.InputError, match=r"must have design variables \(add_design_var\), got none"):
+        problem.run_driver()

@@ -82,6 +82,19 @@ def test_optimagic_takes_auglag_for_an_algorithm():
     assert [found.params["a"], found.params["b"]] == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("sides", [{}, {"lower": np.full(3, 0.5)}, {"upper": np.full(3, 0.8)}])
+def test_optimagic_without_bounds_or_with_one_side(sides):
+    (om,) = packages("optimagic", reason="needs optimagic: pip install optimagic")
+    from auglag.optimagic import Auglag
+
+    bounds = om.Bounds(**sides) if sides else None
+    found = om.minimize(lambda x: x @ x, np.ones(3), algorithm=Auglag(), algo_options={"tol": 1e-8}, bounds=bounds)
+    assert found.params == pytest.approx(np.full(3, 0.5 if "lower" in sides else 0.0), abs=1e-6)
+    row = om.NonlinearConstraint(func=lambda x: x.sum(), lower_bound=3.0)
+    found = om.maximize(lambda x: -x @ x, 2 * np.ones(3), algorithm=Auglag(), constraints=row)
+    assert found.params == pytest.approx(np.ones(3), abs=1e-5)
+
+
 def library_code(x0):
     """As other people write it: the method is theirs to choose, not ours."""
     rows = {"type": "ineq", "fun": lambda x: 2 - x @ x}
@@ -92,9 +105,57 @@ def test_code_that_calls_slsqp_gets_auglag_within_a_block():
     before = library_code([1.0, 1.0])
     with auglag.instead_of_slsqp(tol=1e-8):
         found = library_code([1.0, 1.0])
-    assert isinstance(found, auglag.Result)
+    assert isinstance(found.result, auglag.Result)
     assert found.fun == pytest.approx(before.fun, abs=1e-5)
-    assert not isinstance(library_code([1.0, 1.0]), auglag.Result)
+    assert "result" not in library_code([1.0, 1.0])
+
+
+def two_kinds(**options):
+    """An equation after an inequality of two rows: SLSQP lists its multiplier first."""
+    rows = [
+        {"type": "ineq", "fun": lambda x: np.array([2 - x @ x, x[1] + 5])},
+        {"type": "eq", "fun": lambda x: x[0] + x[2] - 1},
+    ]
+    return scipy.optimize.minimize(
+        lambda x: (x[0] - 3) ** 2 + (x[1] - 1) ** 2 + x[2] ** 2,
+        [1.0, 0.5, 0.0],
+        method="SLSQP",
+        constraints=rows,
+        **options,
+    )
+
+
+def test_slsqp_is_stood_for_in_its_own_terms():
+    theirs = two_kinds(options={"ftol": 1e-12})
+    short = two_kinds(options={"maxiter": 1})
+    with auglag.instead_of_slsqp(tol=1e-8):
+        ours, cut = two_kinds(), two_kinds(options={"maxiter": 1})
+        stopped = two_kinds(callback=lambda intermediate_result: np.True_)
+    assert isinstance(ours.multipliers, np.ndarray)
+    np.testing.assert_allclose(ours.multipliers, theirs.multipliers, atol=1e-4)
+    assert (ours.status, ours.success) == (theirs.status, True)
+    assert cut.success or cut.status == short.status == 9
+    assert stopped.status == 99
+
+
+def test_fmin_slsqp_and_wrong_options():
+    def solve():
+        return scipy.optimize.fmin_slsqp(
+            lambda x: (x[0] - 3) ** 2 + x[1] ** 2,
+            [1.0, 1.0],
+            eqcons=[lambda x: x[0] + x[1] - 1],
+            iprint=0,
+            full_output=1,
+        )
+
+    theirs = solve()
+    with auglag.instead_of_slsqp(tol=1e-8):
+        ours = solve()
+    np.testing.assert_allclose(ours[0], theirs[0], atol=1e-3)
+    assert ours[3] == theirs[3] == 0
+    assert ours[4] != theirs[4]  # the message tells who solved it
+    with pytest.raises(TypeError, match=r"instead_of_slsqp\(\) has no option 'toll'; did you mean 'tol'\?"):
+        auglag.instead_of_slsqp(toll=1)
 
 
 @pytest.mark.filterwarnings("ignore")

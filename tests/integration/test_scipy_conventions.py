@@ -265,3 +265,10 @@ def test_whole_numbers_of_any_type_limit_the_run(maxiter):
 def test_other_limits_are_refused(maxiter):
     with pytest.raises(auglag.InputError, match=r"options\['maxiter'\] must be a positive integer"):
         through_scipy(fun, START, options={"maxiter": maxiter})
+
+
+@pytest.mark.parametrize("truth", [bool, np.bool_, lambda near: np.array(near)])
+def test_true_in_any_form_ends_a_run_and_a_count_does_not(truth):
+    start, rosen = [-1.2, 1.0], scipy.optimize.rosen
+    assert minimize(rosen, start, callback=lambda x: truth(np.linalg.norm(x - 1) < 1)).status is Status.STOPPED
+    assert minimize(rosen, start, callback=lambda x: 1).success

@@ -133,6 +133,7 @@ def test_a_valley_of_solutions_is_told():
 
     found = auglag.sensitivity(problem, 1.0, auglag.minimize(problem(1.0)))
     assert "not isolated" in found.reasons[0]
+    assert "2 variables by 1 parameters: the curvature is zero" in repr(found)
     assert np.isnan(found.dx).all()
     np.testing.assert_allclose(found.dfun, 0.0, atol=1e-6)
 
@@ -148,6 +149,16 @@ def test_what_cannot_be_done_is_said():
         auglag.sensitivity(hs71, [np.nan, 1, 1, 1], result)
     with pytest.raises(InputError, match="p must have 4 entries, got 1"):
         auglag.sensitivity(hs71, HERE, result).predict(1.0)
+    with pytest.raises(InputError, match=r"result must solve problem\(p\) for the p that is given, got a KKT residual"):
+        auglag.sensitivity(hs71, HERE + [0, 0, 0.01, 0], result)
+    with pytest.raises(InputError, match=r"got Problem: pass problem, not problem\(p\)"):
+        auglag.sensitivity(hs71(HERE), HERE, result)
+    with pytest.raises(
+        InputError, match=r"problem\(p\) must return a problem object, such as auglag.Problem, got None"
+    ):
+        auglag.sensitivity(lambda p: None, HERE, result)
+    with pytest.raises(AttributeError, match=r"write auglag\.sensitivity\(problem, p, result\)"):
+        result.sensitivity(HERE)
     rough = auglag.Problem(lambda x: x @ x, [1, 1], g=L1(0.1))
     with pytest.raises(InputError, match="need a smooth problem, got g=L1"):
         auglag.sensitivity(lambda p: rough, 1.0, auglag.minimize(rough))

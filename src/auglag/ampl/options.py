@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+from auglag._names import nearest
 from auglag.budget import Budget
 from auglag.errors import InputError, OptionError
 from auglag.inner import SOLVERS
 from auglag.kkt.linear import AUTO
 from auglag.kkt.linear import SOLVERS as LINEAR_SOLVERS
 from auglag.log import JsonLog
-from auglag.problems.constraints import nearest
 from auglag.strategy.settings import PRESETS, VARIANTS
 
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from auglag._names import nearest
 from auglag.bench.record import Record
 from auglag.bench.store import Store
 from auglag.errors import InputError
-from auglag.problems.constraints import nearest
 
 
 def find_store(path: Path) -> Path:

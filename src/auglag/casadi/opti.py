@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, final
 
 import casadi
 import numpy as np
 
-from auglag.casadi.solver import NlpSolver
+from auglag.casadi.solver import LIMITED, NlpSolver
 from auglag.errors import InputError
+from auglag.minimize import require_options
 
 #: Attribute of an Opti object that keeps its solver as long as its expressions stay the same.
 _KEPT = "_auglag_solver"
@@ -61,12 +63,47 @@ class OptiSolution:
         numbers = casadi.Function("parts", list(self._symbols), parts).call(list(self._numbers)) if parts else []
         return [casadi.MX(number) == part for part, number in zip(parts, numbers, strict=True)]
 
+    def __repr__(self) -> str:
+        result = self.result
+        return (
+            f"OptiSolution({result.status.name}, f = {result.fun:.6g}, {result.x.size} variables, {result.y.size} rows)"
+        )
+
 
 def solve_opti(opti: Any, *, error_on_fail: bool = True, **options: Any) -> OptiSolution:
     """Solve from the initial values and multipliers that the Opti object holds.
 
     As `opti.solve()` does, raises `RuntimeError` where no solution is found, unless `error_on_fail` is False.
     """
+    solution = _found(opti, options)
+    if error_on_fail:
+        _require(solution, limits=False)
+    return solution
+
+
+def solve_opti_limited(opti: Any, **options: Any) -> OptiSolution:
+    """As `opti.solve_limited()`: an iteration, evaluation or time limit is no failure."""
+    solution = _found(opti, options)
+    _require(solution, limits=True)
+    return solution
+
+
+def _require(solution: OptiSolution, *, limits: bool) -> None:
+    """Raise where no solution was found, unless `limits` may end a run and one did."""
+    if solution.result.success or (limits and solution.stats()["unified_return_status"] == LIMITED):
+        return
+    raise RuntimeError(
+        f"auglag found no solution of the Opti problem: {solution.result.message} error_on_fail=False returns the point"
+    )
+
+
+def _found(opti: Any, options: dict[str, Any]) -> OptiSolution:
+    if getattr(opti, "_fh", None) is not None:  # where CasADi keeps it
+        warnings.warn(
+            "the function of opti.callback is not called: inside it opti.debug knows CasADi's own solvers only. Pass "
+            "callback=, as in auglag.minimize, to auglag.casadi.solve or opti_solver",
+            stacklevel=4,
+        )
     solver, p = _solver(opti, options), _values(opti, opti.p)
     start = opti.initial()
     found = solver(
@@ -76,34 +113,33 @@ def solve_opti(opti: Any, *, error_on_fail: bool = True, **options: Any) -> Opti
         ubg=_values(opti, opti.ubg),
         lam_g0=_values(opti, opti.lam_g, start),
     )
-    solution = OptiSolution(opti, found, p, solver)
-    if error_on_fail and not solution.result.success:
-        raise RuntimeError(
-            f"auglag found no solution of the Opti problem: {solution.result.message} error_on_fail=False returns the "
-            f"point"
-        )
-    return solution
+    return OptiSolution(opti, found, p, solver)
 
 
 @final
 class opti_solver:
-    """In a `with` block, `opti.solve()` of any Opti object is auglag's: for packages that call it themselves.
+    """In a `with` block, `solve()` and `solve_limited()` of any Opti object are auglag's: for packages that call them.
 
         with auglag.casadi.opti_solver(tol=1e-8):
             solution = ocp.solve()  # of rockit
 
-    It changes the class `casadi.Opti` for that time, so other threads see it, too.
+    `options` are keywords of `auglag.minimize`. It changes the class `casadi.Opti` for that time, so other threads see
+    it, too.
     """
 
     def __init__(self, **options: Any) -> None:
+        require_options(options, "opti_solver()", ("error_on_fail",))
         self._options = options
 
     def __enter__(self) -> None:
-        self._theirs, options = _OPTI.solve, self._options
+        self._theirs = _OPTI.solve, _OPTI.solve_limited
+        options = self._options
+        limited = {name: value for name, value in options.items() if name != "error_on_fail"}
         _OPTI.solve = lambda opti: solve_opti(opti, **options)
+        _OPTI.solve_limited = lambda opti: solve_opti_limited(opti, **limited)
 
     def __exit__(self, *error: object) -> None:
-        _OPTI.solve = self._theirs
+        _OPTI.solve, _OPTI.solve_limited = self._theirs
 
 
 def _solver(opti: Any, options: dict[str, Any]) -> NlpSolver:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import casadi
@@ -13,30 +13,37 @@ import numpy as np
 from auglag.algorithm.status import Status
 from auglag.casadi.problem import CasadiProblem, Compiled, column
 from auglag.errors import InputError
-from auglag.minimize import minimize
+from auglag.minimize import minimize, require_options
 from auglag.result import Result
 from auglag.sensitivity import Sensitivity
 
+LIMITED = "SOLVER_RET_LIMITED"
 #: CasADi's words for the ends of all its solvers; others are SOLVER_RET_UNKNOWN.
 _UNIFIED = {
     Status.SOLVED: "SOLVER_RET_SUCCESS",
     Status.INFEASIBLE: "SOLVER_RET_INFEASIBLE",
     Status.NON_FINITE: "SOLVER_RET_NAN",
-    Status.ITERATION_LIMIT: "SOLVER_RET_LIMITED",
-    Status.EVALUATION_LIMIT: "SOLVER_RET_LIMITED",
-    Status.TIME_LIMIT: "SOLVER_RET_LIMITED",
+    Status.ITERATION_LIMIT: LIMITED,
+    Status.EVALUATION_LIMIT: LIMITED,
+    Status.TIME_LIMIT: LIMITED,
 }
 INPUTS = ("x0", "p", "lbx", "ubx", "lbg", "ubg", "lam_x0", "lam_g0")
 OUTPUTS = ("x", "f", "g", "lam_x", "lam_g", "lam_p")
 
 
-def nlpsol(name: str, nlp: Mapping[str, Any], **options: Any) -> NlpSolver:
+def nlpsol(name: str, nlp: Any, /, *more: Any, **options: Any) -> NlpSolver:
     """A solver for an NLP of CasADi: `solver = nlpsol("solver", {"x": x, "f": f, "g": g, "p": p}, tol=1e-8)`.
 
     It stands for `casadi.nlpsol("solver", "ipopt", nlp, ...)`: derivatives are made once, here. `options` are keywords
-    of `auglag.minimize`: tol, budget, inner, ...
+    of `auglag.minimize`: tol, budget, inner, ... They may stand in a dictionary after the NLP, as CasADi has it.
     """
-    return NlpSolver(name, nlp, **options)
+    if isinstance(nlp, str):
+        raise InputError(
+            f'nlp must follow the name, as in nlpsol("{name}", nlp, tol=1e-8): there is no plugin, got {nlp!r}'
+        )
+    if len(more) > 1 or not all(isinstance(given, Mapping) for given in more):
+        raise InputError(f"after the NLP there may be one dictionary of options, got {more!r:.80}")
+    return NlpSolver(name, nlp, **(dict(*more) | options))
 
 
 @final
@@ -49,6 +56,7 @@ class NlpSolver:
     """
 
     def __init__(self, name: str, nlp: Mapping[str, Any], **options: Any) -> None:
+        require_options(options, "nlpsol()")
         self._name, self._options = name, options
         self._compiled = Compiled(nlp)
         self._problem: CasadiProblem | None = None
@@ -63,9 +71,48 @@ class NlpSolver:
         found = self.solve(**(named or dict(zip(INPUTS, values, strict=False))))
         return tuple(found[name] for name in OUTPUTS) if values else found
 
-    def call(self, named: Mapping[str, Any]) -> dict[str, Any]:
-        """The same with a dictionary of arguments."""
-        return self(**named)  # type: ignore[no-any-return]
+    def __repr__(self) -> str:
+        last = "not called yet" if self.result is None else f"last call {self.result.status.name}"
+        n, p, m = (self._sizes[name] for name in ("x", "p", "g"))
+        return f"NlpSolver({self._name!r}, {n} variables, {m} rows, {p} parameters, {last})"
+
+    def call(self, given: Mapping[str, Any] | Sequence[Any]) -> Any:
+        """The same with a dictionary of arguments, or with a list of them in CasADi's order, which returns a list."""
+        return self(**given) if isinstance(given, Mapping) else list(self(*given))
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        return {"x": self._compiled.n, "f": 1, "g": self._compiled.m, "p": self._compiled.parameters}
+
+    def n_in(self) -> int:
+        """How many arguments there are."""
+        return len(INPUTS)
+
+    def n_out(self) -> int:
+        """How many outputs there are."""
+        return len(OUTPUTS)
+
+    def name_in(self, i: int | None = None) -> Any:
+        """The name of an argument, or all of them."""
+        return list(INPUTS) if i is None else INPUTS[i]
+
+    def name_out(self, i: int | None = None) -> Any:
+        """The name of an output, or all of them."""
+        return list(OUTPUTS) if i is None else OUTPUTS[i]
+
+    def size_in(self, which: int | str) -> tuple[int, int]:
+        """Rows and columns of an argument, by its place or its name."""
+        return self._size(which, INPUTS, "an argument")
+
+    def size_out(self, which: int | str) -> tuple[int, int]:
+        """Rows and columns of an output, by its place or its name."""
+        return self._size(which, OUTPUTS, "an output")
+
+    def _size(self, which: int | str, names: tuple[str, ...], what: str) -> tuple[int, int]:
+        name = which if isinstance(which, str) else names[which]
+        if name not in names:
+            raise InputError(f"{what} must be one of {', '.join(names)}, got {name!r}")
+        return self._sizes[name.removesuffix("0")[-1]], 1  # lam_x0, lbx and x0 are as long as x
 
     def solve(
         self,

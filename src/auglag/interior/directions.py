@@ -107,9 +107,13 @@ class Equations:
         self.factorisations += 1
         return Newton(sides, factor, first[sides.n :], shift) if factor.negative == sides.m else None
 
-    def unshifted(self, h: Hessian, j: Any, weights: Vector, soft: Vector | float) -> Newton | None:
-        """The system as it is, for these curvatures of sides; None if the inertia is not that of a minimum."""
-        return self._factorised(linear.system(h, j, self._analyses), weights + tuning.TUNING.standing_prox, soft)
+    def on_sides(self, h: Hessian, j: Any, weights: Vector, soft: Vector | float) -> Newton | None:
+        """The system for these curvatures of sides, with the last shift or none; None if neither is enough."""
+        system, diagonal = linear.system(h, j, self._analyses), weights + tuning.TUNING.standing_prox
+        found = self._factorised(system, diagonal, soft)
+        if found is None and self.last:
+            return self._factorised(system, diagonal + self.last, soft, self.last)
+        return found
 
     def without_hessian(self, j: Any, first: Vector, soft: float) -> Newton | None:
         """The system with `first` on the diagonal in place of a Hessian: for least squares in v."""

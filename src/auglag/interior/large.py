@@ -411,8 +411,8 @@ class Large:
         nearest = self.next_fall / self.t.slow_factor
         if nearest <= self.t.close and self.count - self.fallen_at > self.t.slow_steps_large:
             return True  # no longer Newton's method: there are no multipliers, as it seems
-        if errors.worst > self.t.worth_a_look * self.target:
-            return False
+        if max(errors.rows, errors.sides) > self.t.worth_a_look * self.target:
+            return False  # the dual residual has the multipliers of sides in it, which the caller does not see
         error = self.form.error(self.x, self.y)
         if error < self.best[2]:
             self.best = (self.x.copy(), self.y, error, self.sides.sets(self.at.v, self.z, self.u))

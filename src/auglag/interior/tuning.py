@@ -164,7 +164,8 @@ class Tuning:
     #: factors are not those of the matrix. On grids.
     enough_refined: float = 1e-7
     poorly_refined: float = 1e-4
-    #: The KKT error as the caller measures it is looked at where the scaled one is at most this multiple of the target.
+    #: The KKT error as the caller measures it is looked at where violation and complementarity, scaled, are at most
+    #: this multiple of the target.
     worth_a_look: float = 1e3
     #: Then up to `steps_on_sides` Newton steps on the sides that seem to be active are tried as well, each to leave at
     #: most `slow_factor` of the error; again where the guess changed or the error fell by that. Sides are springs of

@@ -8,13 +8,13 @@ from typing import Any, final
 
 import numpy as np
 
+from auglag._names import nearest
 from auglag.errors import InputError, OptionError
 from auglag.jax.program import Program
 from auglag.jax.rules import Rules
 from auglag.jax.state import Options, Sides
 from auglag.jax.statement import Statement
 from auglag.jax.tuning import TUNING
-from auglag.problems.constraints import nearest
 from auglag.strategy.settings import resolve
 
 INNER = ("auto", "newton", "lbfgs")

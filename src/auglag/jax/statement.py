@@ -13,11 +13,11 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
 
+from auglag._names import nearest
 from auglag.errors import InputError, OptionError
 from auglag.jax.evaluation import Functions
 from auglag.jax.structure import Shape
 from auglag.problems.arguments import parse_bounds
-from auglag.problems.constraints import nearest
 
 _DICT_KEYS = ("type", "fun", "name")
 

@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from auglag._names import nearest
 from auglag.errors import InputError, OptionError
 from auglag.jax.tuning import TUNING
-from auglag.problems.constraints import nearest
 
 
 def arrays_of(args: Any) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 import scipy
 
+from auglag._names import suggesting
 from auglag._typing import Vector
 from auglag._version import __version__
 from auglag.algorithm.rules import Iteration
@@ -28,6 +29,7 @@ PAUSE = 0.1
 R = TypeVar("R")
 
 
+@suggesting
 @final
 class JsonLog:
     """A log of runs in the file `path`: pass it as `callback=`, or call `start`, `iteration`, `end` in your own loop.

@@ -7,6 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
+from auglag._names import nearest
 from auglag._typing import Vector
 from auglag.errors import InputError, OptionError
 from auglag.minimize import minimize
@@ -22,7 +23,6 @@ from auglag.model.problem import ModelProblem
 from auglag.model.solution import Solution
 from auglag.model.structure import Structure
 from auglag.problems.base import Group
-from auglag.problems.constraints import nearest
 from auglag.result import Result
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from scipy import sparse
 from scipy.optimize import Bounds, HessianUpdateStrategy, LinearConstraint, NonlinearConstraint
 from scipy.sparse.linalg import LinearOperator
 
+from auglag._names import nearest
 from auglag._norms import some
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import differences
@@ -380,15 +380,3 @@ def _no_keep_feasible(constraint: Any, i: int) -> None:
             f"constraints[{i}].keep_feasible must be False: an augmented Lagrangian visits infeasible points. "
             "Bounds are always kept; state simple limits as bounds"
         )
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint for a misspelt name: '; did you mean ...?' or the list of what there is."""
-    known = sorted(known)
-    plain = {"".join(filter(str.isalnum, other.lower())): other for other in known}
-    key = "".join(filter(str.isalnum, name.lower()))
-    close = [
-        other for short, other in plain.items() if len(short) > 2 and (key.startswith(short) or short.startswith(key))
-    ]
-    close = close or [plain[match] for match in difflib.get_close_matches(key, plain, n=1, cutoff=0.6)]
-    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"

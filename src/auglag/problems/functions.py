@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
+from auglag._names import suggesting
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import checking, differences
 from auglag.derivatives.noise import Noise, dtype_error
@@ -34,6 +35,7 @@ from auglag.prox import Custom, as_term
 from auglag.prox.custom import check_prox
 
 
+@suggesting
 @final
 class Problem(PointwiseProblem):
     """min f(x) + g(x) subject to bounds and constraints, from plain functions.

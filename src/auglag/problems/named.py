@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from auglag._names import nearest
 from auglag.errors import InputError, MissingExtra
 from auglag.problems.base import AbstractProblem
-from auglag.problems.constraints import nearest
 
 
 def is_file(name: str) -> bool:

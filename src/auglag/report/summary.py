@@ -35,6 +35,11 @@ def summary(result: Mapping[str, Any], multipliers: Mapping[str, Any]) -> str:
         "starts": f"{len(result['starts'])} different points" if result["starts"] else "",
         "more": "history (a row per outer iteration), jac, maxcv, penalty, ...; explain(), plot(), save(path)",
     }
+    return lines(fields)
+
+
+def lines(fields: Mapping[str, Any]) -> str:
+    """A line for each field that has something to say."""
     return "\n".join(f"{name:>12}: {value}" for name, value in fields.items() if value != "")
 
 

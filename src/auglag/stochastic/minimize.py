@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from auglag._names import nearest
 from auglag._typing import Vector
 from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.errors import InputError, OptionError, require_positive
 from auglag.log import JsonLog
 from auglag.persist.checkpoint import usable_path
-from auglag.problems.constraints import nearest
 from auglag.prox import SquaredL2, Zero
 from auglag.report import logger
 from auglag.stochastic.context import Context, structured

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, final
 
+import numpy as np
+
 from auglag.algorithm.status import Status
 from auglag.errors import OutOfBudget, StoppedByCallback
 from auglag.log import JsonLog
@@ -44,7 +46,7 @@ class Hooks:
             stop = self.callback(*seen)
         except StopIteration:
             stop = True
-        if stop is True:
+        if says_stop(stop):
             raise StoppedByCallback
 
     def save(self, kind: str, fingerprint: Mapping[str, Any], state: Any) -> None:
@@ -62,6 +64,17 @@ class Hooks:
                 self.failed.append(error)
                 text = f"the checkpoint {self.checkpoint} could not be written, and the run goes on: {error.strerror}"
                 logger.warn(text)
+
+
+def says_stop(answer: Any) -> bool:
+    """Whether what a callback returned is True: Python's, or that of an array library (NumPy, JAX, torch).
+
+    Nothing else ends a run: what a callback returns by the way, such as a count, is no answer.
+    """
+    if isinstance(answer, bool | np.bool_):
+        return bool(answer)
+    truth = str(getattr(answer, "dtype", "")).rpartition(".")[2] == "bool" and getattr(answer, "shape", None) == ()
+    return truth and bool(answer)
 
 
 _interruptions = [0]

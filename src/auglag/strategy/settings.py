@@ -7,12 +7,12 @@ from typing import Any, final
 
 import numpy as np
 
+from auglag._names import nearest
 from auglag.algorithm.algencan import AlgencanPenalty, AlgencanTolerance
 from auglag.algorithm.formulas import LARGEST_GRADIENT, LARGEST_PENALTY
 from auglag.algorithm.rules import Adaptive, Always, DualRule, Full, PenaltyRule, PowerLaw, Short, ToleranceRule
 from auglag.errors import InputError, OptionError
 from auglag.inner import LBFGSB, SOLVERS, FirstOf, InnerSolver, NewtonCG, Panoc
-from auglag.problems.constraints import nearest
 from auglag.problems.standard_form import require_slacks
 from auglag.strategy.sqp import SQP
 

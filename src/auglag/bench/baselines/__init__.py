@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from auglag._names import nearest
 from auglag.bench.baselines.alpaqa import Alpaqa
 from auglag.bench.baselines.auglag import Auglag
 from auglag.bench.baselines.base import Answer, Baseline
@@ -20,7 +21,6 @@ from auglag.bench.baselines.scipy_slsqp import Slsqp
 from auglag.bench.baselines.trust_constr import TrustConstr, TrustConstrBarrier
 from auglag.bench.baselines.uno import Uno
 from auglag.errors import InputError, OptionError
-from auglag.problems.constraints import nearest
 
 __all__ = ["BASELINES", "Answer", "Baseline", "available", "complete", "get"]
 

@@ -1,0 +1,47 @@
+"""Misspelt names: what is near them, and callables that say so."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from auglag.errors import OptionError
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint for a misspelt name: '; did you mean ...?' or the list of what there is."""
+    known = sorted(known)
+    plain = {"".join(filter(str.isalnum, other.lower())): other for other in known}
+    key = "".join(filter(str.isalnum, name.lower()))
+    close = [
+        other for short, other in plain.items() if len(short) > 2 and (key.startswith(short) or short.startswith(key))
+    ]
+    close = close or [plain[match] for match in difflib.get_close_matches(key, plain, n=1, cutoff=0.6)]
+    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
+
+
+def suggesting(target: C) -> C:
+    """A function, or a class with this decorator, names the nearest argument where a keyword is misspelt."""
+    made: Any = target
+    if not isinstance(target, type):
+        return cast(C, _checked(made, made.__name__))
+    made.__init__ = _checked(made.__init__, made.__name__)
+    return target
+
+
+def _checked(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    known = [parameter for parameter in inspect.signature(function).parameters if parameter != "self"]
+
+    @wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        for key in named:
+            if key not in known:
+                raise OptionError(f"{name}() has no argument {key!r}{nearest(key, known)}")
+        return function(*arguments, **named)
+
+    return call
