@@ -52,6 +52,16 @@ def test_ends_in_the_words_of_cvxpy(cp, rows, status):
     assert problem.status == status
 
 
+def test_cvxpy_is_told_of_a_saddle_point(cp):
+    x = cp.Variable(2)
+    x.value = np.array([1.0, 1.0])
+    problem = cp.Problem(cp.Minimize(x[0] * x[1]), [cp.power(x[0], 3) <= 9, cp.power(x[1], 3) <= 9])
+    with pytest.warns(UserWarning, match="may be inaccurate"):
+        problem.solve(nlp=True, solver="AUGLAG")
+    assert problem.status == cp.OPTIMAL_INACCURATE
+    assert problem.solver_stats.extra_stats["result"].second_order == "saddle"
+
+
 def cp_norm(x):
     import cvxpy
 
