@@ -227,12 +227,12 @@ def table(path: str) -> str:
         f"Shifted geometric mean of the seconds to 1e-8, shift 10 s, of these: "
         f"{shifted_mean([line['to scaled_tol'] for line in near]):.2f} s.",
         "",
-        "| grid | status | steps | seconds to 1e-8 | of the loop | analysis | objective, relative | R | version |",
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|",
+        "| grid | status | steps | seconds to 1e-8 | of the loop | analysis | objective, relative | R |",
+        "|---|---|--:|--:|--:|--:|--:|--:|",
     ]
     rows += [
         f"| {name} | {line['status']} | {line['steps']} | {line['to scaled_tol']:.2f} | {line['loop']:.2f} "
-        f"| {line['analysis']:.2f} | {line['gap']:+.1e} | {line['residual']:.0e} | {line.get('version', '')} |"
+        f"| {line['analysis']:.2f} | {line['gap']:+.1e} | {line['residual']:.0e} |"
         for name, line in grids.items()
     ]
     rows += ["", "| scenarios of | flows | start | solved | a second | largest number of steps |"]

@@ -212,7 +212,7 @@ def record(names, solvers):
 
 
 def table():
-    """benchmarks/results/power_flow_cpu.md from all that is recorded."""
+    """benchmarks/results/power_flow_cpu.md from all that is recorded; its notes stay."""
     rows = {}
     for line in (RESULTS / "power_flow_cpu.jsonl").read_text().splitlines():
         row = json.loads(line)
@@ -245,7 +245,9 @@ def table():
         f"Solved: auglag {solved['auglag']}, IPOPT {solved['ipopt']} of {len(both)}. Geometric mean of the seconds"
         f" where both solve, shifted by {SHIFT}: auglag {means['auglag']:.2f}, IPOPT {means['ipopt']:.2f}.",
     ]
-    (RESULTS / "power_flow_cpu.md").write_text("\n".join(text) + "\n")
+    path = RESULTS / "power_flow_cpu.md"
+    _, heading, notes = path.read_text().partition("\n## Notes\n") if path.exists() else ("", "", "")
+    path.write_text("\n".join(text) + "\n" + heading + notes)
 
 
 def _shifted(seconds):

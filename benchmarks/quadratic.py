@@ -6,7 +6,7 @@
 Problems are CUTEst's (LISWET, CVXQP1, YAO, through S2MPJ) and families of our own in the spirit of the tests of QP
 solvers: control on two and three dimensional grids (as AUG2D and AUG3D), boundary control (as CONT), portfolios, lasso,
 a chain of masses. The rivals get the matrices, auglag the functions and no word on what kind of problem it is. Each has
-60 seconds of CPU a problem. `pip install piqp proxsuite osqp` for the rivals; those that are missing are left out.
+10 seconds of CPU a problem. `pip install piqp proxsuite osqp` for the rivals; those that are missing are left out.
 
 Points are judged alike, with the solver's own multipliers of the rows: R of `auglag.certify` (stationarity, violation
 and complementarity in absolute terms). Solved means that R is at most ten times the tolerance that was asked for.
@@ -38,7 +38,7 @@ from scipy.optimize import Bounds, LinearConstraint
 import auglag
 
 TOLERANCES = (1e-6, 1e-9)
-SECONDS = 60
+SECONDS = 10
 
 
 class QP:
@@ -249,7 +249,7 @@ def judged(qp, x, y):
 
 
 def one(name, solver, tol, pipe):
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS + 30, SECONDS + 30))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS + 10, SECONDS + 10))
     warnings.simplefilter("ignore")
     qp = problem_of(name)
     start = time.process_time()

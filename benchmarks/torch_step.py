@@ -8,7 +8,7 @@ the task is classification with a bound on the loss of one class. Measured in tu
     bare          zero_grad, forward, cross-entropy, backward, torch.optim.SGD.step
     own loop      the same with AugmentedLagrangian: constraint from the same logits, weights from the step before
     two batches   the same with the weights from a second, independent batch (one more forward pass, no gradients)
-    single loop   SingleLoop with 1, 10 or 100 constraints on groups of rows (a Jacobian every fifth step)
+    single loop   SingleLoop with 1, 10 or 100 constraints on groups of rows (a row of the Jacobian every tenth step)
     fit           one D(x, y, z) and step of method="sgd" inside fit, which draws two batches for every step
 
 and a full-batch test beside a pass of the bare loop over the same rows. Ratios are medians over the rounds.
@@ -140,15 +140,17 @@ def in_fit(case: Case) -> Callable[[], None]:
 
 
 def timed(step: Callable[[], None], steps: int, device: torch.device) -> float:
-    """Seconds per step."""
+    """Seconds per step: of the processor's time, or of the clock on the wall for a GPU."""
+    clock = time.process_time
     if device.type == "cuda":
+        clock = time.perf_counter
         torch.cuda.synchronize(device)
-    started = time.perf_counter()
+    started = clock()
     for _ in range(steps):
         step()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    return (time.perf_counter() - started) / steps
+    return (clock() - started) / steps
 
 
 def measure(device: torch.device, width: int, batch: int, rows: int, steps: int, rounds: int) -> dict[str, Any]:

@@ -35,12 +35,20 @@ from auglag.single_loop.steps import ScaledSteps
 OURS, TUNING_SEED = "single loop", 1000
 LEVELS = (1, 2, 5, 10, 20, 50, 100)
 NOTHING = {"residual": math.inf, "violation": math.inf, "objective": math.inf}
+moved = Engine.moved
+
+
+def without_drift(engine: Engine, change: Any, fall: float) -> None:
+    """Values stay where they were measured."""
+    moved(engine, 0.0 * change, fall)
+
+
 #: Parts of the single loop, and what takes the place of each where it is left out.
 PARTS: dict[str, tuple[type, str, Any]] = {
     "the rate's adaptation": (ScaledSteps, "_adapt", lambda steps, gradient: None),
     "the limit of weights": (Engine, "limit", lambda engine, longest: None),
-    "rescaled averages": (Engine, "rescale", lambda engine, factor: None),
-    "the lead": (Engine, "lead", lambda engine: 0.0 * engine.state.y),
+    "trust": (Engine, "_trust", lambda engine, cbar, gap: 1.0),
+    "the drift": (Engine, "moved", without_drift),
     "the paper's rule": (Engine, "pass_ended", False),
 }
 

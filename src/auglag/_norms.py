@@ -29,8 +29,8 @@ def highest(v: Any) -> float:
 
 
 def finite(v: Any) -> bool:
-    """Whether all entries are finite."""
-    return bool(np.count_nonzero(np.isfinite(v)) == v.size)
+    """Whether all entries are finite; the sum of their squares usually tells, unless that is too large."""
+    return math.isfinite(np.vdot(v, v)) or bool(np.count_nonzero(np.isfinite(v)) == v.size)
 
 
 def some(mask: Any) -> bool:

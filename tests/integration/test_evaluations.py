@@ -139,6 +139,19 @@ def test_counts_of_several_blocks_add_up():
     assert (res.nfev, res.constr_nfev, res.constr_njev) == (f.calls, eq.calls + ineq.calls, eq_jac.calls)
 
 
+def test_a_jacobian_is_evaluated_once_at_every_point_and_once_more_at_the_solution():
+    seen = Counter()
+
+    def jac(x):
+        seen[x.tobytes()] += 1
+        return disc_jac(x)
+
+    res = minimize(fun, START, jac=grad, constraints=[EQ, {**INEQ, "jac": jac}])
+    assert_hs14(res)
+    assert seen.pop(res.x.tobytes()) == 2  # success is claimed for values that were computed twice
+    assert set(seen.values()) == {1}
+
+
 def test_counts_of_hessians_are_the_calls_that_were_made():
     h, ch = Counted(hess), Counted(lambda x, v: np.zeros((2, 2)))
     con = NonlinearConstraint(line, 0, 0, jac=line_jac, hess=ch)

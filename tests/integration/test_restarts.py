@@ -161,7 +161,8 @@ def test_the_order_of_starts():
     assert following(0, 0, far) is None
     assert TUNING.starts[0].near
     assert TUNING.starts[1].units
-    assert [following(k, most, far) for k in range(most + 1)] == [3, 3, *range(3, most + 1), None]
+    assert [following(k, most, far) for k in range(most + 1)] == [3, 3, *range(3, most), None, None]
+    assert following(most - 1, most, replace(far, residual=1e-4)) == most  # the best point again, if it is near now
     assert following(0, most, replace(far, unusual=True)) == 2  # unusual sizes: other units come first
     assert following(0, most, replace(far, residual=1e-4)) == 1  # near a solution it goes on from there
     nearly = replace(far, residual=5e-8, nearly=True)  # then nothing but the best point is tried

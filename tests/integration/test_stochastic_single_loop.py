@@ -55,7 +55,8 @@ def test_functions_equalities_prox_terms_and_exact_blocks() -> None:
     boxed = StochasticProblem([mean, line], lower=[1.0], upper=[1.0], g=prox.Box(np.zeros(2), np.full(2, 0.2)))
     problem = StochasticProblem([mean, line], lower=[1.0], upper=[1.0])
     few = minimize(problem, method=SingleLoop(batch=20), max_epochs=10, tol=1e-3)
-    assert few.certificate.violation < 1e-3
+    assert few.certificate.violation < 1e-2
+    assert few.certificate.residual < 0.05
     assert minimize(problem, method="single-loop", tol=1e-6).success
     sparse = StochasticProblem([mean, line], lower=[1.0], upper=[1.0], g=prox.L1(0.1))
     assert minimize(sparse, method="single-loop", tol=1e-5).success
@@ -108,3 +109,21 @@ def test_bad_input_is_named() -> None:
     )  # fmt: skip
     with pytest.raises(InputError, match=r"must be finite on every batch, got NaN or inf at step"):
         minimize(StochasticProblem([broken]), method="single-loop", x0=[1.0], check_derivatives=False)
+
+
+def test_rows_that_most_batches_lack_are_not_called_constant() -> None:
+    # 40 groups of 10 rows, batches of 4: most of them have no row of a group.
+    group = np.arange(400) % 40
+
+    def shares(x: np.ndarray, batch: np.ndarray) -> np.ndarray:
+        return np.bincount(batch[:, 2].astype(int), minlength=40) / len(batch)
+
+    rows = np.column_stack([RNG.standard_normal((400, 2)), group])
+    block = FunctionBlock(
+        2, 40, objective=lambda x, b: 0.5 * float(((x - b[:, :2]) ** 2).sum(1).mean()),
+        gradient=lambda x, b: x - b[:, :2].mean(0), constraints=lambda x, b: x.sum() * shares(x, b),
+        jacobian=lambda x, b: np.outer(shares(x, b), np.ones(2)), data=rows,
+    )  # fmt: skip
+    problem = StochasticProblem([block], lower=[-np.inf] * 40, upper=[1.0] * 40)
+    result = minimize(problem, method=SingleLoop(batch=4), max_epochs=1.2)
+    assert result.certificate.violation < 0.1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,9 @@ def test_without_constraints_it_minimises() -> None:
     assert torch.allclose(model.x, POINTS.mean(0), atol=1e-5)
 
 
-def test_more_constraints_than_rows_of_a_jacobian_take_turns() -> None:
-    n = 3 * at.single_loop.TUNING.jacobian_rows
+def test_more_constraints_than_rows_of_a_jacobian_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    n = 96
+    monkeypatch.setattr(at.single_loop, "TUNING", dataclasses.replace(at.single_loop.TUNING, jacobian_numbers=32 * n))
     model = Vector([0.0] * n)
     data = torch.randn(600, n, generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 1.0
     result = fit(

@@ -351,8 +351,9 @@ class _Check:
     def _sweep(self, jac: _Operator, box: _Box, direction: Vector) -> _Sweep:
         """Forward and backward differences for all step sizes that fit."""
         m = int(jac.shape[0])
-        both = box.room_both_ways(direction) >= TUNING.two_sided_room * TUNING.smallest_step
-        largest = min(TUNING.largest_step, box.room(direction), box.room(-direction) if both else np.inf)
+        room = box.room_both_ways(direction)
+        both = room >= TUNING.two_sided_room * TUNING.smallest_step
+        largest = min(TUNING.largest_step, room if both else box.room(direction))
         h = largest * 10.0 ** -np.arange(1 + np.floor(np.log10(largest / TUNING.smallest_step) + 1e-6))[:, None]
         f0 = self._value(box.x, m)
         sides = []

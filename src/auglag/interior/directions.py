@@ -61,7 +61,7 @@ class Equations:
         self._last_h: Hessian | None = None
 
     def newton(
-        self, h: Hessian, j: Any, weights: Vector, soft: float, residuals: tuple[Vector, Vector]
+        self, h: Hessian, j: Any, weights: Vector, soft: Vector | float, residuals: tuple[Vector, Vector]
     ) -> tuple[Newton, tuple[Vector, Vector]] | None:
         """The system with H + shift I of the inertia of a minimum and its step for the residuals; None if there is no
         such shift.
@@ -70,6 +70,7 @@ class Equations:
         shifts are those of Waechter and Biegler (2006), Algorithm IC.
         """
         t, shift = tuning.TUNING, 0.0
+        softened = np.min(soft, initial=t.soft_largest) >= t.soft_largest
         system = linear.system(h, j, self._analyses)
         self.remember(h)
         while True:
@@ -79,7 +80,9 @@ class Equations:
                 if found.error <= t.poorly_refined:
                     self.last = shift if shift else self.last
                     return found, step
-            if shift == 0.0:
+            if not softened:  # pivots may have lost the inertia
+                soft, softened = np.maximum(soft, t.soft_largest * self.sides.row_units), True
+            elif shift == 0.0:
                 shift = t.first_shift if self.last == 0.0 else max(t.least_shift, self.last / t.shift_fall)
             else:
                 shift *= t.shift_growth_first if self.last == 0.0 else t.shift_growth
@@ -98,18 +101,22 @@ class Equations:
         matrix = last.matrix
         return Hessian(sparse.csc_array((0.0 * matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape))
 
-    def _factorised(self, system: System, first: Vector, soft: float, shift: float = 0.0) -> Newton | None:
+    def _factorised(self, system: System, first: Vector, soft: Vector | float, shift: float = 0.0) -> Newton | None:
         """The system with `first` on the diagonal of v; None if the inertia is not that of a minimum."""
         sides = self.sides
-        second = np.full(sides.m, soft)
+        second = np.array(np.broadcast_to(soft, sides.m))
         second[sides.rows] += 1.0 / first[sides.n :]
         factor = system.factor(first[: sides.n], second, 0.0)
         self.factorisations += 1
         return Newton(sides, factor, first[sides.n :], shift) if factor.negative == sides.m else None
 
-    def unshifted(self, h: Hessian, j: Any, weights: Vector, soft: float) -> Newton | None:
-        """The system as it is, for these curvatures of sides; None if the inertia is not that of a minimum."""
-        return self._factorised(linear.system(h, j, self._analyses), weights + tuning.TUNING.standing_prox, soft)
+    def on_sides(self, h: Hessian, j: Any, weights: Vector, soft: Vector | float) -> Newton | None:
+        """The system for these curvatures of sides, with the last shift or none; None if neither is enough."""
+        system, diagonal = linear.system(h, j, self._analyses), weights + tuning.TUNING.standing_prox
+        found = self._factorised(system, diagonal, soft)
+        if found is None and self.last:
+            return self._factorised(system, diagonal + self.last, soft, self.last)
+        return found
 
     def without_hessian(self, j: Any, first: Vector, soft: float) -> Newton | None:
         """The system with `first` on the diagonal in place of a Hessian: for least squares in v."""

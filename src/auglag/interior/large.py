@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -86,7 +87,7 @@ class Large:
         self.before: tuple[Hessian, Any, Vector]  #: H, J and the gradient of the step before
         self.free_points: list[tuple[float, float]] = []
         self.filter = Filter(t.largest_violation * max(1.0, self.at.theta))
-        self.fallen = (self.at.theta, 0)  #: the violation when it last fell clearly, and when that was
+        self.lengths: deque[float] = deque(maxlen=t.jammed_steps)  #: of the last steps
         self.before_step: Gaps | None = None  #: of the iterate before
         self.tried: tuple[OntoSides, float] | None = None  #: the last steps on sides, and the error before them
         self.small = t.small_violation * max(1.0, self.at.theta)
@@ -143,7 +144,7 @@ class Large:
             return False
         self._choose_mode(errors, lagrangian)
         self.count += 1
-        if self._slow() and self._restore():
+        if self._jammed() and self._restore():
             return True
         h = self._hessian()
         if not h.finite():
@@ -152,7 +153,7 @@ class Large:
             return True
         self.before = (h, self.j, self.gradient)
         weights = sides.spread(self.z / at.p, self.u / at.q)
-        soft = min(max(t.soft_of_mu * (self.mu if self.fixed else errors.mean), t.soft_least), t.soft_largest)
+        soft = self._soft(self.mu if self.fixed else errors.mean)
         central = lagrangian + sides.slope(at.p, at.q, 0.0 if not self.fixed else self.mu)
         made = self.equations.newton(h, self.j, weights, soft, (central, at.rows))
         if made is None:
@@ -173,6 +174,12 @@ class Large:
             if self._search(newton, lagrangian, direction, fraction, corrections=direction is directions[-1]):
                 return True
         return self._stuck(errors)
+
+    def _soft(self, mu: float) -> Vector | float:
+        """The diagonal of the rows, in units of their own once they are nearly satisfied."""
+        t = self.t
+        soft = min(max(t.soft_of_mu * mu, t.soft_least), t.soft_largest)
+        return soft * self.sides.row_units if self.at.theta <= self.small else soft
 
     def _constant(self, h: Hessian) -> bool:
         """Whether derivatives are what they were at the step before: the problem is quadratic, as it seems.
@@ -345,6 +352,7 @@ class Large:
         self.z = np.clip(z, mu / (factor * values.p), factor * mu / values.p)
         self.u = np.clip(u, mu / (factor * values.q), factor * mu / values.q)
         self.tiny = 0
+        self.lengths.append(length)
         gradient, j = self.gradient, self.j
         self._derive()
         if self.learnt is not None:
@@ -365,14 +373,11 @@ class Large:
             return True
         return self._restore()
 
-    def _slow(self) -> bool:
-        """Whether the violation has not fallen for long, although it is not small: steps are short then."""
-        if self.at.theta <= self.t.restoration_leaves * self.fallen[0] or self.at.theta <= self.small:
-            self.fallen = (self.at.theta, self.count)
-        if self.count - self.fallen[1] <= self.t.slow_rows:
-            return False
-        self.fallen = (self.at.theta, self.count)
-        return self.sides.m > 0
+    def _jammed(self) -> bool:
+        """Whether the last steps were all short, although rows are violated: the way to them leads along sides."""
+        t, lengths = self.t, self.lengths
+        short = len(lengths) == t.jammed_steps and max(lengths) < t.jammed_length
+        return short and self.restorations < t.most_restorations and self.at.theta > self.target
 
     def _restore(self) -> bool:
         """On from a point that is less violated; False if there is none."""
@@ -384,12 +389,12 @@ class Large:
             self.sides, self.equations, self.curvature, self.at, self.z, self.u, self.filter, self.mu
         )
         self.restorations += 1
-        self.fallen = (self.at.theta, self.count)
+        self.lengths.clear()
         if found is None:
             return False
-        self.at, z, u = found
-        largest_allowed = t.largest_side_multiplier
-        self.z, self.u = np.minimum(z, largest_allowed), np.minimum(u, largest_allowed)
+        self.at, self.z, self.u = found
+        if max(largest(self.z), largest(self.u)) > t.largest_side_multiplier:
+            self.z, self.u = np.ones_like(self.z), np.ones_like(self.u)
         self._derive()
         self.y = self.equations.least_squares(self.gradient, self.j, self.z, self.u)
         return True
@@ -406,8 +411,8 @@ class Large:
         nearest = self.next_fall / self.t.slow_factor
         if nearest <= self.t.close and self.count - self.fallen_at > self.t.slow_steps_large:
             return True  # no longer Newton's method: there are no multipliers, as it seems
-        if errors.worst > self.t.worth_a_look * self.target:
-            return False
+        if max(errors.rows, errors.sides) > self.t.worth_a_look * self.target:
+            return False  # the dual residual has the multipliers of sides in it, which the caller does not see
         error = self.form.error(self.x, self.y)
         if error < self.best[2]:
             self.best = (self.x.copy(), self.y, error, self.sides.sets(self.at.v, self.z, self.u))

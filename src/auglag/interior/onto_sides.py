@@ -60,7 +60,7 @@ class OntoSides:
         sides, t, n = self.sides, tuning.TUNING, self.sides.n
         h, j = curvature.hessian(at.point, at.v[:n], y, memory), curvature.jacobian(at.point)
         stiff = sides.spread(t.stiff_side * self.low, t.stiff_side * self.high)
-        newton = self._equations.unshifted(h, j, stiff, t.soft_largest) if h.finite() else None
+        newton = self._equations.on_sides(h, j, stiff, t.soft_largest * sides.row_units) if h.finite() else None
         if newton is None:
             return None
         first = self._placed(at.v) - at.v

@@ -15,7 +15,7 @@ from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.interior import tuning
 from auglag.kkt.model import Sets
-from auglag.kkt.sides import QUIET, active_sets
+from auglag.kkt.sides import QUIET, active_sets, largest
 from auglag.problems.standard_form import StandardForm
 
 
@@ -44,6 +44,9 @@ class Sides:
         alone = has_low.astype(float) - has_high.astype(float)
         self.damping = tuning.TUNING.damping * alone
         self._target = np.where(form.equal, form.cl, 0.0)
+        factors = form.scaling.sc
+        #: How much less than others rows were scaled by: a penalty on them is to be larger by that.
+        self.row_units = np.maximum(factors / max(largest(factors), 1e-300), tuning.TUNING.least_row_unit)
 
     def inside(self, v: Vector, push: float) -> Vector:
         """v moved off its sides by `push` relative to max(1, |side|), or by that part of the width if it is less."""

@@ -67,8 +67,8 @@ class Tuning:
     #: Least distance from the sides at the start, relative to max(1, |side|) and to the width (WB, section 3.6: kappa_1
     #: and kappa_2, both 1e-2).
     push: float = 1e-2
-    #: Largest multipliers of sides at the start and after a restoration. (WB, section 3.3.1, sets them to 1 after a
-    #: restoration if one is above 1000.)
+    #: Largest multipliers of sides at the start and after a restoration; on large problems all begin anew with 1 where
+    #: one is larger after a restoration (WB, section 3.3.1).
     largest_side_multiplier: float = 1e3
     #: First multipliers of sides are this over the distance where the start is not near a solution. By trial (WB,
     #: section 3.6: z = 1).
@@ -151,8 +151,12 @@ class Tuning:
     #: factorisation of a Hessian with flat directions needs a shift. On grids.
     standing_prox: float = 1e-7
     #: The diagonal of the rows, the inverse of a penalty: `soft_of_mu` mu, between the other two. The largest is what
-    #: IPOPT adds to singular matrices (WB, section 3.1: bar delta_c); a smaller one makes pivots lose the inertia.
-    soft_of_mu: float = 1e3
+    #: IPOPT adds to singular matrices (WB, section 3.1: bar delta_c); a smaller one makes pivots lose the inertia, a
+    #: larger one than mu lets rows that are stiff by sides nearby lag behind. On grids.
+    soft_of_mu: float = 1.0
+    #: Rows that were scaled down have a diagonal that is smaller in proportion, by at most this: a violation of theirs
+    #: weighs more in the user's units. Not far from the rows, where it makes steps short. On grids.
+    least_row_unit: float = 1e-3
     soft_least: float = 1e-10
     soft_largest: float = 1e-8
     #: Solutions are refined until their residual, relative to the right side, is `enough_refined`: it is what Newton's
@@ -160,7 +164,8 @@ class Tuning:
     #: factors are not those of the matrix. On grids.
     enough_refined: float = 1e-7
     poorly_refined: float = 1e-4
-    #: The KKT error as the caller measures it is looked at where the scaled one is at most this multiple of the target.
+    #: The KKT error as the caller measures it is looked at where violation and complementarity, scaled, are at most
+    #: this multiple of the target.
     worth_a_look: float = 1e3
     #: Then up to `steps_on_sides` Newton steps on the sides that seem to be active are tried as well, each to leave at
     #: most `slow_factor` of the error; again where the guess changed or the error fell by that. Sides are springs of
@@ -191,9 +196,11 @@ class Tuning:
     less_value_large: float = 1e-8
     #: Step lengths below this part of what theory asks for end the line search (WB (23): gamma_alpha).
     shortest_part: float = 0.05
-    #: So many steps without a violation below `restoration_leaves` of what it was, while it is not small, call for a
-    #: restoration before the line search fails: steps are short then, and multipliers grow. On grids.
-    slow_rows: int = 12
+    #: So many steps that are all shorter than `jammed_length` call for a restoration before the line search fails:
+    #: sides or curved rows are in the way, and multipliers grow. Most restorations of this kind in a run. On grids.
+    jammed_steps: int = 6
+    jammed_length: float = 0.05
+    most_restorations: int = 12
 
     # Convex quadratic programmes (`quadratic`)
 

@@ -87,9 +87,10 @@ def _rank_one_terms(pairs: list[tuple[Vector, Vector]], first: float, n: int) ->
     """(V, c): V diag(c) V' is what symmetric rank-one updates by the pairs (s, r) add to `first` I."""
     t = tuning.TUNING
     vectors, signs = np.zeros((len(pairs), n)), np.zeros(len(pairs))
+    steps = np.array([s for s, _ in pairs]).reshape(len(pairs), n)
+    rest = np.array([r for _, r in pairs]).reshape(len(pairs), n) - first * steps
     used = 0
-    for s, r in pairs:
-        u = r - first * s
+    for s, u in zip(steps, rest, strict=True):
         if used:
             known = vectors[:used]
             u -= known.T.dot(signs[:used] * known.dot(s))

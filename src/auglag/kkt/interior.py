@@ -28,6 +28,7 @@ class _Interior:
         self.low = np.concatenate([model.lower, model.cl[self.rows]])
         self.high = np.concatenate([model.upper, model.cu[self.rows]])
         self.has_low, self.has_high = np.isfinite(self.low), np.isfinite(self.high)
+        self.has_sides = np.concatenate((self.has_low, self.has_high, self.has_low, self.has_high))
         self.low, self.high = np.where(self.has_low, self.low, 0.0), np.where(self.has_high, self.high, 0.0)
         self.v = self._inside(np.concatenate([np.zeros(model.n), model.t[self.rows]]))
         t, slope = tuning.TUNING, largest(model.gradient)
@@ -136,9 +137,10 @@ def _advance(it: _Interior, p: Vector, q: Vector, mu: float, dual: Vector, prima
         step = np.concatenate((x[:n], (dw[it.rows] + r[n:]) * inverse))
         return step, dw, a - by_low * step, b + by_high * step
 
+    positive = np.concatenate((p, q, it.z, it.u))
+
     def length(step: Vector, dz: Vector, du: Vector) -> float:
-        primal = min(reach(p, step, it.has_low), reach(q, -step, it.has_high))
-        return min(primal, reach(it.z, dz, it.has_low), reach(it.u, du, it.has_high))
+        return reach(positive, np.concatenate((step, -step, dz, du)), it.has_sides)
 
     step, _, dz, du = direction(0.0, 0.0)
     a = length(step, dz, du)

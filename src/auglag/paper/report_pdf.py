@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT, MARGIN, LINE = 11.69, 8.27, 0.6, 145
 #: The type of words; of tables: at most, at least, and the part of it that a character is wide. Points.
 SIZE, LARGEST, SMALLEST, PITCH = 10.0, 7.0, 3.6, 0.602
-WORDS, TYPEWRITER = "STIXGeneral", "DejaVu Sans Mono"
+WORDS, TYPEWRITER = ("STIXGeneral", "DejaVu Serif"), ("DejaVu Sans Mono",)  # STIX has no superscript minus
 #: Columns wider than this are broken into several lines.
 COLUMN = 46
 
@@ -51,7 +51,7 @@ def write(
                 pages.savefig(figure)
 
 
-Line = tuple[str, float, str]  #: the text, its size and its face
+Line = tuple[str, float, tuple[str, ...]]  #: the text, its size and its faces
 
 
 def _pages(title: str, lines: Sequence[Line]) -> Iterator[Figure]:
@@ -63,8 +63,8 @@ def _pages(title: str, lines: Sequence[Line]) -> Iterator[Figure]:
         page.text(MARGIN / WIDTH, 1.0 - MARGIN / HEIGHT, title, fontsize=13.0, va="top")
         y = HEIGHT - MARGIN - 0.42
         while left and y > MARGIN:
-            text, size, face = left.pop(0)
-            page.text(MARGIN / WIDTH, y / HEIGHT, text, fontsize=size, family=face, va="top", parse_math=False)
+            text, size, faces = left.pop(0)
+            page.text(MARGIN / WIDTH, y / HEIGHT, text, fontsize=size, family=list(faces), va="top", parse_math=False)
             y -= 1.32 * size / 72.0
         yield page
         if not left:

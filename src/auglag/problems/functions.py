@@ -178,12 +178,14 @@ class Problem(PointwiseProblem):
             raise InputError(f"fun_and_con(x)[1] must have {self.m} entries as at x0, got {point._c.size}")
 
     def _vector(self, value: Any, what: str) -> Vector:
+        if type(value) is np.ndarray and value.dtype == np.float64 and value.shape == self.x0.shape:
+            return value.copy()  # users reuse their arrays
         vector = real_array(value.toarray() if sparse.issparse(value) else value, what)
         if vector.shape != (self.n,):
             if vector.size != self.n or vector.ndim > 2:
                 raise InputError(f"{what} must have shape ({self.n},), got {vector.shape}")
             vector = vector.reshape(self.n)
-        return vector.copy() if vector is value or vector.base is not None else vector  # users reuse their arrays
+        return vector.copy() if vector is value or vector.base is not None else vector
 
     def fill_grad(self, point: Point) -> None:
         """The gradient of f, by the user's jac or by differences inside the bounds."""
@@ -266,31 +268,30 @@ class Problem(PointwiseProblem):
         if self._joint is not None:
             self._fill_joint_jac(point)
             return
-        if len(self.blocks) == 1:
-            block = self.blocks[0]
-            value = point.c if isinstance(block.jac, str) else point.x
-            noise = self._noise(1, 1 + self.m) if isinstance(block.jac, str) else None
-            point._jac, error = block.jacobian(point.x, value, self.lower, self.upper, noise)
-            errors = [error]
+        parts, errors = self._jacobians(point)
+        if len(parts) == 1:
+            point._jac = parts[0]
+        elif parts and not isinstance(parts[0], np.ndarray) and all(sparse.issparse(part) for part in parts):
+            point._jac = self._stacked.of([as_csr(part) for part in parts])
         else:
-            found = self._jacobians(point)
-            errors = [error for _, error in found]
-            parts = [jac for jac, _ in found]
-            sparse_only = bool(parts) and all(sparse.issparse(part) for part in parts)
-            point._jac = self._stacked.of([as_csr(part) for part in parts]) if sparse_only else stack(parts, self.n)
+            point._jac = stack(parts, self.n)
         if self.workspace.level >= 2 or any(error is not None for error in errors):
             known = zip(self.blocks, errors, strict=True)
             filled = [error if error is not None else sparse.csr_array((b.size, self.n)) for b, error in known]
             point._jac_error = stack(filled, self.n)
 
-    def _jacobians(self, point: Point) -> list[tuple[Jacobian, Jacobian | None]]:
-        parts = []
+    def _jacobians(self, point: Point) -> tuple[list[Jacobian], list[Jacobian | None]]:
+        """The Jacobian of every constraint, and its error, if any."""
+        parts, errors = [], []
         for block, group in zip(self.blocks, self.groups, strict=True):
-            differenced = isinstance(block.jac, str)
-            value = point.c[group.start : group.stop] if differenced else np.zeros(0)
-            noise = self._noise(1 + group.start, 1 + group.stop) if differenced else None
-            parts.append(block.jacobian(point.x, value, self.lower, self.upper, noise))
-        return parts
+            value, noise = point.x, None
+            if isinstance(block.jac, str):
+                value = point.c[group.start : group.stop]
+                noise = self._noise(1 + group.start, 1 + group.stop)
+            jac, error = block.jacobian(point.x, value, self.lower, self.upper, noise)
+            parts.append(jac)
+            errors.append(error)
+        return parts, errors
 
     def _fill_joint_jac(self, point: Point) -> None:
         """(grad f, J) by the user's function or by differencing (f, c) together."""

@@ -2,22 +2,24 @@
 
     min f(x) + g(x)  subject to  lower <= c(x) = E C(x; xi) <= upper
 
-One batch xi_t per step, no inner loop, no dual rate. With x_{t+1} = x_t - A d_t, A the (diagonal) step matrix:
+One batch xi_t per step, no inner loop, no dual rate. With x_{t+1} = x_t - A d_t, A the (diagonal) step matrix, d_t the
+optimiser's average of the gradients grad f + J'w, and J an average of the Jacobians of batches:
 
     cbar = D_t + mean of c(x_tau; xi_tau) - D_tau over the last steps,    D_{t+1} = D_t + J (x_{t+1} - x_t)      (track)
-    w    = y + beta (cbar - s),   s = clip(cbar + y / beta, lower, upper)                                    (weights)
-    d    = momentum of (grad f + J'w) + J'(w - momentum of w)                                                   (lead)
+    w    = y + trust beta (cbar - s),   s = clip(cbar + y / beta, lower, upper)                              (weights)
     beta_j = factor kappa / (G_jj lambda_max(corr G)),   G = J A J'                                         (calibrate)
     y   <- y + theta kappa fall (w - y)                                                                         (moved)
 
-beta is such that one step is a Newton step on c: what the primal step can follow, whatever the units of f and c. Once a
-pass, which is a virtual outer iteration, the paper's rule raises `factor` unless the tracked violation has fallen; it
-never exceeds 1 / fall, by which the steps have become shorter. No bound of the paper is known to hold for this loop.
+beta is such that one step removes the share kappa of the error of c: what the primal step can follow, whatever the
+units of f and c. `trust` in (0, 1] says how much of cbar - s can be more than sampling error. Once a pass, which is a
+virtual outer iteration, the paper's rule raises `factor` unless the tracked violation has fallen; it never exceeds
+1 / fall, by which the steps have become shorter. No bound of the paper is known to hold for this loop.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -44,12 +46,12 @@ class EngineState:
     ring: Array  #: these, one row per slot
     part: Array  #: sum of the newest ones that do not fill a slot yet
     last: Array  #: the newest c - D
-    w_mean: Array  #: moving average of the weights, as the momentum of gradients has it
+    variance: Array  #: of c - D from batch to batch
     step_vector: Array  #: where the power iteration stands
-    gram: Array = None  #: average of J A J', or of its diagonal where m is large
+    diagonal: Array = None  #: of J A J'
     beta: Array = None  #: None before the first Jacobian
     reach: Array = None  #: the most that a step can change c by; None: no limit
-    w_decay: float = 1.0  #: share of the start in w_mean
+    batches: int = 0  #: whose values the variance knows
     kept: int = 0  #: slots of the window in use
     head: int = 0
     parts: int = 0  #: steps in `part`
@@ -75,12 +77,13 @@ class Engine:
     ) -> None:
         self.xp, self.lower, self.upper, self.exact = xp, lower, upper, exact
         self.penalty = default_rule() if penalty is None else penalty
+        self.endless = pass_steps is None
         self.pass_steps = TUNING.stream_window if pass_steps is None else max(1, pass_steps)
         self.stride = -(-self.pass_steps // TUNING.slots)  #: steps of a slot
         zero = xp.zeros_like(y)
         slots = -(-self.pass_steps // self.stride)
         self.state = EngineState(
-            y=y, drift=zero, total=zero, ring=xp.stack([zero] * (slots + 1)), part=zero, last=zero, w_mean=zero,
+            y=y, drift=zero, total=zero, ring=xp.stack([zero] * (slots + 1)), part=zero, last=zero, variance=zero,
             step_vector=zero + 1.0,
         )  # fmt: skip
 
@@ -89,12 +92,15 @@ class Engine:
     @property
     def tracked(self) -> Array:
         """cbar: the values of the constraints at the present x, from all batches of the window."""
-        s = self.state
-        count = s.kept * self.stride + s.parts
-        mean = (s.total + s.part) / max(count, 1)
+        s, mean = self.state, self._mean_so_far()
         if self.exact is not None:
             mean = self.xp.where(self.exact, s.last, mean)
         return s.drift + mean
+
+    @property
+    def window(self) -> int:
+        """Steps whose values are averaged at present."""
+        return max(self.state.kept * self.stride + self.state.parts, 1)
 
     def weights(self) -> Array:
         """w for the next batch, from batches before it."""
@@ -105,67 +111,65 @@ class Engine:
         gap = cbar - formulas.slack(self.xp, cbar, self.lower, self.upper, s.y, s.beta)
         if s.reach is not None:
             gap = self.xp.clip(gap, -s.reach, s.reach)
-        return formulas.shifted(s.y, s.beta, gap)
+        return formulas.shifted(s.y, s.beta, self._trust(cbar, gap) * gap)
 
-    @property
-    def wants_jacobian(self) -> bool:
-        """Whether the step to come should bring a Jacobian."""
-        return self.state.steps < TUNING.dense_start or self.state.steps % TUNING.every == 0
+    def _trust(self, cbar: Array, gap: Array) -> Array:
+        """How much of the errors `gap` of c to act on: signal / (signal + noise), as in Wiener's filter.
+
+        Both are sums over the constraints in units that beta makes alike: noise in all of them moves x, and errors that
+        go together are seen together. A multiplier may come down by what its own constraint says, too: there the signal
+        is the distance to the side that it pulls to.
+        """
+        s, error, tiny = self.state, self._error(), TUNING.no_penalty
+        noise, signal = (s.beta * error).sum() + tiny, (s.beta * gap * gap).sum() + tiny
+        common = signal / (signal + noise)
+        room = cbar - self.xp.where(s.y > 0.0, self.upper, self.lower)
+        own = 1.0 / (1.0 + error / (room * room + tiny))
+        return self.xp.where((gap * s.y < 0.0) & (own > common), own, common)
+
+    def _error(self) -> Array:
+        """What counts as noise in the tracked values, squared.
+
+        The variance of a mean over part of a pass is smaller than that of independent rows: rows do not repeat. Where
+        the window is a whole pass, which has a share q of one order of rows and 1 - q of the next, 2 q (1 - q) of it is
+        left, a third in the mean.
+        """
+        repeated = 0.0 if self.endless else (2.0 / 3.0) * min(self.window / self.pass_steps, 1.0)
+        error = self.state.variance * (TUNING.doubt * (1.0 - repeated) / self.window)
+        return error if self.exact is None else self.xp.where(self.exact, 0.0, error)
+
+    def wants_jacobian(self, pause: int = 1) -> bool:
+        """Whether the step to come should bring a Jacobian; `pause`: so many times less often than usual."""
+        return self.state.steps < TUNING.dense_start or self.state.steps % (pause * TUNING.every) == 0
 
     # ----------------------------------------------------------------------------------------------- after the gradient
 
-    def used(self, w: Array, momentum: float) -> None:
-        """These weights went into the gradient, which joined a moving average of this decay."""
-        s = self.state
-        s.w_mean = momentum * s.w_mean + (1.0 - momentum) * w
-        s.w_decay *= momentum
-
-    def share(self, least: float) -> float:
-        """The weight of the newest in an average: that of a mean at first, then `least`."""
-        return max(least, 1.0 / (self.state.steps + 2))
-
-    @property
-    def jacobian_share(self) -> float:
-        """The weight of a new Jacobian in their average."""
-        return self.share(TUNING.jacobian_share)
+    @staticmethod
+    def newest(visits: int) -> float:
+        """The weight of a new row of a Jacobian in the average of those before: that of a mean at first."""
+        return max(TUNING.jacobian_share, 1.0 / (visits + 1))
 
     def limit(self, longest: Array) -> None:
         """No step changes c by more than `longest`: weights that ask for much more only grow with the noise."""
         self.state.reach = TUNING.reach * longest
 
-    def rescale(self, factor: Array) -> None:
-        """A has changed since the last Jacobian, and the diagonal of J A J' by these factors: so does the average."""
-        s = self.state
-        root = self.xp.sqrt(factor)
-        s.gram = s.gram * factor if len(s.gram.shape) == 1 else root[:, None] * s.gram * root
+    def calibrate(self, diagonal: Array, product: Callable[[Array], Array]) -> None:
+        """Penalties from G = J A J', A the steps at their full rate: its diagonal, and `product(u)` = G u."""
+        s, xp = self.state, self.xp
+        seen = diagonal > 0.0
+        size = xp.sqrt(xp.where(seen, diagonal, 1.0))
+        top = self._top(lambda u: product(u / size) / size)
+        s.diagonal = diagonal
+        s.beta = s.factor * xp.where(seen, TUNING.kappa / (size * size * top), TUNING.no_penalty)
 
-    def calibrate(self, gram: Array) -> None:
-        """Penalties from J A J' on a batch, A the steps at their full rate."""
-        s = self.state
-        s.gram = gram if s.gram is None else s.gram + self.share(TUNING.gram_share) * (gram - s.gram)
-        diagonal = s.gram.diagonal()
-        size = self.xp.sqrt(self.xp.where(diagonal > 0.0, diagonal, 1.0))
-        self._penalties(diagonal, self._top(lambda u: (s.gram @ (u / size)) / size))
-
-    def calibrate_rows(self, rows: Array, values: Array, product: Any) -> None:
-        """The same where G is too large: new entries of its diagonal, and `product(u)` = G u."""
-        s = self.state
-        if s.gram is None:
-            s.gram = values
-        else:
-            s.gram[rows] = s.gram[rows] + TUNING.gram_share * (values - s.gram[rows])
-        diagonal = s.gram
-        size = self.xp.sqrt(self.xp.where(diagonal > 0.0, diagonal, 1.0))
-        self._penalties(diagonal, self._top(lambda u: product(u / size) / size, rounds=1))
-
-    def _top(self, product: Any, rounds: int = TUNING.power_rounds) -> Array:
+    def _top(self, product: Callable[[Array], Array]) -> Array:
         """The largest eigenvalue of the correlations, by power iteration."""
         s, xp = self.state, self.xp
         if s.y.shape[0] == 1:
             return 1.0
         u = s.step_vector
         found = u
-        for _ in range(rounds):
+        for _ in range(TUNING.power_rounds):
             u = u / xp.sqrt((u * u).sum())
             found = product(u)
             u, before = found, u
@@ -173,17 +177,17 @@ class Engine:
         s.step_vector = xp.where(xp.isfinite(found), found, 0.0) + 1e-3
         return xp.where(top > 1.0, top, xp.ones_like(top))
 
-    def _penalties(self, diagonal: Array, top: Array) -> None:
-        xp, seen = self.xp, diagonal > 0.0
-        full = TUNING.kappa / (xp.where(seen, diagonal, 1.0) * top)
-        self.state.beta = self.state.factor * xp.where(seen, full, TUNING.no_penalty)
-
     def track(self, c: Array) -> None:
         """The values on this batch, at the x its gradient was taken at. What is not finite is left out."""
         s, xp = self.state, self.xp
         r = c - s.drift
-        r = xp.where(xp.isfinite(r), r, self._mean_so_far())
+        mean = self._mean_so_far()
+        r = xp.where(xp.isfinite(r), r, mean)
         s.last = r
+        if s.kept or s.parts:
+            s.batches += 1
+            share = max(TUNING.variance_share, 1.0 / s.batches)
+            s.variance = s.variance + share * ((r - mean) ** 2 - s.variance)
         s.part, s.parts = s.part + r, s.parts + 1
         if s.parts == self.stride:
             slots = s.ring.shape[0]
@@ -196,19 +200,13 @@ class Engine:
                 s.head, s.kept = (s.head + 1) % slots, s.kept - 1
 
     def _mean_so_far(self) -> Array:
-        s = self.state
-        return (s.total + s.part) / max(s.kept * self.stride + s.parts, 1)
-
-    def lead(self) -> Array:
-        """w now, less what the momentum of gradients has of it: J' times this takes out its delay."""
-        s = self.state
-        return self.weights() - s.w_mean / (1.0 - s.w_decay)
+        return (self.state.total + self.state.part) / self.window
 
     def moved(self, change: Array, fall: float) -> None:
         """x moved, and J dx is `change`: the values move along, and the multipliers after the weights."""
         s = self.state
         s.drift = s.drift + change
-        s.y = s.y + TUNING.theta * min(1.0, TUNING.kappa) * fall * (self.weights() - s.y)
+        s.y = s.y + TUNING.theta * TUNING.kappa * fall * (self.weights() - s.y)
         s.steps += 1
 
     # -------------------------------------------------------------------------------------- a pass: an outer iteration

@@ -82,10 +82,6 @@ class ScaledSteps:
         """The most that a step changes an entry of x by, at the full rate."""
         return self.state.rate
 
-    def momentum(self) -> float:
-        """The decay of the moving average of gradients."""
-        return TUNING.momentum
-
     def fall(self) -> float:
         """The present rate, relative to that at the start of the round."""
         return self.factor

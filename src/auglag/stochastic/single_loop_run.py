@@ -37,7 +37,8 @@ class SampledState:
     engine: EngineState | None  #: None without constraints
     moments: ScaledState
     jacobian: Matrix | None = None  #: averaged
-    matrix: Vector | None = None  #: the steps A at the last Jacobian
+    jacobians: int = 0  #: in the average
+    flat: Any = False  #: constraints that had a value other than zero, and a gradient of zeros, on some batch
     done: int = 0
     passes: int = 0
 
@@ -126,7 +127,7 @@ class Sampled:
         x = state.x
         w = np.zeros(0) if engine is None else engine.weights()
         jacobian = None
-        if engine is not None and engine.wants_jacobian:
+        if engine is not None and engine.wants_jacobian():
             at = self.problem.estimate(x, batches)
             c, jacobian, gradient = at.c, at.jac, at.grad + w @ at.jac
         else:
@@ -137,36 +138,27 @@ class Sampled:
                     c = c + block.values(x, batch)[1]
         self._finite(gradient, c)
         after = steps.take(x, gradient)
-        if engine is not None:
-            matrix = steps.matrix()
-            engine.used(w, steps.momentum())
-            if jacobian is not None:
-                self._calibrate(engine, jacobian, matrix / steps.fall())
-            engine.track(c)
-            after = after - matrix * (engine.lead() @ state.jacobian)
         if not isinstance(self.problem.g, Zero):
             after = self.problem.g.prox(after, 1.0 if self.boxed else float(steps.matrix()[0]))
-        if engine is not None and state.jacobian is not None:
+        if engine is not None:
+            if jacobian is not None:
+                self._calibrate(engine, jacobian, c)
+            engine.track(c)
             engine.moved(state.jacobian @ (after - x), steps.fall())
             if engine.pass_ended:
                 engine.outer(steps.fall())
         state.x = after
         state.average = state.average + newest_share(state.done + 1) * (after - state.average)
 
-    def _calibrate(self, engine: Engine, found: Matrix, matrix: Vector) -> None:
-        """The Jacobian of a batch joins the average, and the penalties follow."""
-        state = self.state
-        if state.jacobian is None or state.matrix is None:
-            state.jacobian = found
-        else:
-            squares = state.jacobian**2
-            before, now = squares @ state.matrix, squares @ matrix
-            usual = (before > 0.0) & (now > 0.0)
-            engine.rescale(np.where(usual, now / np.where(usual, before, 1.0), 1.0))
-            state.jacobian = state.jacobian + engine.jacobian_share * (found - state.jacobian)
-        state.matrix = matrix
-        engine.limit(self.steps.longest() * np.abs(state.jacobian).sum(axis=1))
-        engine.calibrate((found * matrix) @ found.T)
+    def _calibrate(self, engine: Engine, found: Matrix, c: Vector) -> None:
+        """The Jacobian of a batch joins the average, and the penalties follow; c are the values of the batch."""
+        state, matrix = self.state, self.steps.matrix() / self.steps.fall()
+        before = found if state.jacobian is None else state.jacobian
+        J = before + engine.newest(state.jacobians) * (found - before)
+        state.jacobian, state.jacobians = J, state.jacobians + 1
+        state.flat = state.flat | (~found.any(axis=1) & (c != 0.0))
+        engine.limit(self.steps.longest() * np.abs(J).sum(axis=1))
+        engine.calibrate((J * J) @ matrix, lambda u: J @ (matrix * (u @ J)))
 
     def _finite(self, gradient: Vector, c: Vector) -> None:
         if np.isfinite(gradient).all() and np.isfinite(c).all():
@@ -179,10 +171,14 @@ class Sampled:
         )
 
     def _check(self) -> None:
-        """After a pass: a constraint whose gradient was zero on every batch is named."""
-        if self.engine is None or self.engine.state.gram is None:
+        """After a pass: a constraint whose gradient was zero on every batch is named.
+
+        Not where the batches that were looked at may have had no row that it is about: its value was zero there.
+        """
+        if self.engine is None or self.engine.state.diagonal is None:
             return
-        zero = np.flatnonzero(self.engine.state.gram.diagonal() == 0.0)
+        constant = self.state.flat | (self.engine.tracked == 0.0)
+        zero = np.flatnonzero((self.engine.state.diagonal == 0.0) & constant)
         if zero.size:
             raise InputError(
                 f"constraint {self.problem.names[zero[0]]!r} must change with x, got a gradient of zeros on every "

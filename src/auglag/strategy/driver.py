@@ -591,7 +591,10 @@ def feasible_point(task: Task, form: StandardForm, state: State, starts: list[Ve
     doubts, tuning = state.doubts, task.tuning
     effort = 0 if doubts.widened else max(tuning.wide_effort, sum(it.inner_iterations for it in state.iterations))
     inner, limit = task.settings.inner, task.budget.inner_limit
-    found = restoration.restore(form, inner, starts, partial(task.judge.excess, tol=tol), limit, tuning, effort=effort)
+    excess = partial(task.judge.excess, tol=tol)
+    found = restoration.restore(
+        form, inner, starts, excess, limit, tuning, effort=effort, known=doubts.from_start if starts[1:] else None
+    )
     doubts.widened |= found.wide
     if found.verdict in ("feasible", "elsewhere"):
         doubts.feasible = found.x

@@ -70,6 +70,7 @@ class Standing:
     restorations: int = 0  #: made in this attempt
     settled: str = ""  #: what `Restore` or `CheckUnbounded` found; "" before it
     iterations: int = 0  #: inner iterations of this attempt
+    steps: int = 0  #: and with them those of Newton's method and of interior points
 
     # Newton's method on the KKT conditions
     error: float | None = math.inf  #: at (x, y); None before it was measured
@@ -190,12 +191,12 @@ def interior_pays(s: Standing, error: float, t: Tuning) -> bool:
 
 
 def effort_left(s: Standing, t: Tuning) -> float:
-    """Inner iterations that this attempt may still take."""
+    """Steps that this attempt may still take."""
     if s.departed is not None:
         return t.departure_steps - s.departed
     if not (s.constrained and s.models):
         return math.inf
-    return t.effort(s.attempt, s.restarts) - s.iterations
+    return t.effort(s.attempt, s.restarts) - s.steps
 
 
 def solve_limit(s: Standing, t: Tuning) -> int:
@@ -317,16 +318,18 @@ def repeated(ends: Sequence[End], t: Tuning) -> bool:
 def _calls_for(a: Aftermath, start: Start | None, t: Tuning) -> bool:
     """Whether a start may lead to a solution.
 
-    After INFEASIBLE only a start at another place may: the violation is stationary here. Where the tolerance is nearly
-    met, or without constraints, only the best point may: other starts lead to other minima. The least violated point
-    near a feasible x0 is x0 itself, which was tried. Other units help only where those of the user are unusual.
+    After INFEASIBLE only a start at another place may: the violation is stationary here. The best point may if it is
+    near a solution. Where the tolerance is nearly met, or without constraints, nothing else may, and once is enough:
+    other starts lead to other minima. The least violated point near a feasible x0 is x0 itself, which was tried. Other
+    units help only where those of the user are unusual.
     """
     if start is not None and start.units:
         return a.unusual
     if a.status is Status.INFEASIBLE:
         return start is not None and start.spread > 0.0
+    near = a.residual <= t.near_residual
     if start is not None and start.near:
-        return a.residual <= t.near_residual
+        return near
     if a.nearly or not a.constrained:
         return False
-    return start is None or bool(start.spread) or not (a.feasible and start.feasible)
+    return near if start is None else bool(start.spread) or not (a.feasible and start.feasible)

@@ -59,23 +59,27 @@ def restore(
     tuning: Tuning,
     *,
     effort: int = 0,
+    known: list[LeastViolation] | None = None,
 ) -> Restoration:
-    """min 1/2 ||c(x) - clip(c(x), cl, cu)||^2 over dom g from each start, and once more from a perturbed one.
+    """min 1/2 ||c(x) - clip(c(x), cl, cu)||^2 over dom g from each start, and once more from beside the last one.
 
     This is the augmented Lagrangian with f = 0, y = 0 and beta = 1, its rows scaled to gradients of the same size.
     "infeasible" is only said if every start ends at a stationary point of the violation that is not small, if then
     minimising in the user's units does not help, and if starts far away, on which at most about `effort` inner
     iterations are spent, find no feasible point either. A limit or an interruption passes through as an exception.
+    `known` is what the last start and the point beside it led to; what is found out about them is added.
     """
-    problem, last = form.problem, starts[-1]
+    problem, last, known = form.problem, starts[-1], [] if known is None else known
     rng = np.random.default_rng(1)
     spread = last + tuning.restoration_spread * np.maximum(1.0, np.abs(last)) * rng.standard_normal(last.size)
     best, stationary = LeastViolation(last, np.inf, False), True
-    for x in [*starts, np.clip(spread, problem.lower, problem.upper)]:
-        found = least_violation(form, inner, x, limit, tuning)
+    for k, x in enumerate([*starts, np.clip(spread, problem.lower, problem.upper)], start=1 - len(starts)):
+        found = known[k] if 0 <= k < len(known) else least_violation(form, inner, x, limit, tuning)
         if found is None:
             stationary = False
             continue
+        if k == len(known) and not problem.differenced:  # differences become more accurate later
+            known.append(found)
         stationary &= found.stationary
         best = found if found.violation < best.violation else best
         if excess(found.x) <= 1.0:

@@ -93,7 +93,8 @@ def _lower(
         factor = None if tangent.positive(flat) else tangent.shifted(flat)
         if factor is None:
             continue
-        for seed in np.random.default_rng(at.seed).standard_normal((tuning.leave_directions, at.z.size)):
+        count = tuning.leave_directions if at.curvature.dense else 1  # each costs as much as many steps there
+        for seed in np.random.default_rng(at.seed).standard_normal((count, at.z.size)):
             values, vectors = tangent.lowest(factor, seed)
             some, trials = values < -flat, tuning.leave_trials
             if not some.any():

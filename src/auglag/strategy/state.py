@@ -36,7 +36,7 @@ from auglag.strategy import tuning as tunings
 from auglag.strategy.hooks import Hooks
 from auglag.strategy.plan import DOUBTFUL, UNCHECKED, End, Standing, suspicion
 from auglag.strategy.restarts import penalty_of
-from auglag.strategy.restoration import Restoration
+from auglag.strategy.restoration import LeastViolation, Restoration
 from auglag.strategy.settings import Settings
 from auglag.strategy.sqp import SQP
 from auglag.strategy.tuning import Start, Tuning
@@ -125,6 +125,8 @@ class Doubts:
     least: Restoration | None = None  #: the least violated point, where infeasibility was shown
     widened: bool = False  #: feasible points were looked for far away, which is done once in a run
     feasible: Vector | None = None  #: a feasible point that restoration found, in the user's variables
+    #: Where minimising the violation leads from x_1 and from beside it, as far as restoration has asked.
+    from_start: list[LeastViolation] = field(default_factory=list)
 
 
 @final
@@ -205,8 +207,8 @@ class State:
 ACCELERATED = "ACCELERATED"
 #: What a checkpoint may hold.
 CLASSES = (
-    Best, Counts, Doubts, End, History, Iteration, Memory, Newtons, Precision, Restoration, Scaling, SecondOrder, Sets,
-    State, Status, SupNorms,
+    Best, Counts, Doubts, End, History, Iteration, LeastViolation, Memory, Newtons, Precision, Restoration, Scaling,
+    SecondOrder, Sets, State, Status, SupNorms,
 )  # fmt: skip
 
 
@@ -316,7 +318,7 @@ class Context:
         task, between, newtons = self.task, state.between, state.newtons
         history = state.history
         last = history.last if history.iterations else None
-        constrained = task.problem.m > 0
+        constrained, steps = task.problem.m > 0, steps_of(history.iterations)
         violated = constrained and last is not None and not task.meter.guard.fired and self._violated(state, last)
         return Standing(
             constrained=constrained,
@@ -329,7 +331,7 @@ class Context:
             restoration=task.settings.restoration,
             restarts=self.restarts,
             attempt=state.attempt,
-            departed=state.second.steps + steps_of(history.iterations) if state.second.kept is not None else None,
+            departed=state.second.steps + steps if state.second.kept is not None else None,
             inner_limit=task.budget.inner_limit,
             first_limit=task.settings.first_limit,
             k=history.k,
@@ -341,6 +343,7 @@ class Context:
             restorations=state.doubts.restorations,
             settled=between.settled,
             iterations=history.inner_iterations,
+            steps=steps,
             error=between.error,
             failures=newtons.failures,
             tried_at=newtons.tried_at,

@@ -27,7 +27,7 @@ class Start:
 #: The name of the starts that go on from the best point.
 BEST = "the best point so far"
 
-#: The starts after x0, in the order in which they are tried; the last of all goes on from the best point, near or not.
+#: The starts after x0, in the order in which they are tried; the last of all goes on from the best point, if near.
 #: Order and numbers chosen by trial: what needs no new region comes first, what is random last.
 STARTS = (
     Start(BEST, near=True),
@@ -147,8 +147,9 @@ class Tuning:
 
     # Attempts
 
-    #: Most inner iterations of the first attempt and of one from a point near a solution; of any other; of the last.
-    #: Chosen by trial: most problems that are solved at all take fewer than 100.
+    #: Most steps (inner iterations, those of Newton's method and of interior points) of the first attempt and of one
+    #: from a point near a solution; of any other; of the last. Chosen by trial: most problems that are solved at all
+    #: take fewer than 100.
     effort_first: int = 750
     effort_other: int = 250
     effort_last: int = 1000
@@ -298,7 +299,7 @@ class Tuning:
         return self.starts[attempt - 1] if attempt < restarts and attempt <= len(self.starts) else None
 
     def effort(self, attempt: int, restarts: int) -> float:
-        """The inner iterations that an attempt may take: no limit for the only one."""
+        """The steps that an attempt may take: no limit for the only one."""
         if restarts == 0:
             return math.inf
         if attempt >= restarts:

@@ -1,7 +1,7 @@
-"""Steps of an optimiser as x <- x - A d, d a moving average of gradients: the diagonal A, and what the average forgets.
+"""Steps of an optimiser as x <- x - A d, d a moving average of gradients: the diagonal A.
 
-The single loop needs both to know what a step does to the constraints. `scaled_steps` are those of `fit`;
-`OptimizerMetric` reads them off the optimisers of `torch.optim`.
+The single loop needs it to know what a step does to the constraints. `scaled_steps` are those of `fit`;
+`OptimizerMetric` reads it off the optimisers of `torch.optim`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch
 
 from auglag.errors import InputError
 from auglag.single_loop.steps import ScaledSteps, least_fall
+from auglag.torch.entries import Entries
 from auglag.torch.prox import ProxMap
 from auglag.torch.variables import Variables
 
@@ -22,12 +23,8 @@ Tensor = Any
 class Metric(Protocol):
     """What the single loop asks of an optimiser."""
 
-    def matrix(self) -> Tensor | None:
-        """The diagonal of A at the present rate, as long as x; None before the first step."""
-        ...
-
-    def momentum(self) -> float:
-        """The decay of the moving average of gradients."""
+    def matrix(self, of: Entries) -> Tensor | None:
+        """The diagonal of A at the present rate, at these entries (`of.take`); None before the first step."""
         ...
 
     def fall(self) -> float:
@@ -57,6 +54,23 @@ def prox_(steps: ScaledSteps, prox: ProxMap, x: Tensor) -> None:
 
 
 @final
+class ScaledMetric:
+    """The A of `scaled_steps`."""
+
+    def __init__(self, steps: ScaledSteps) -> None:
+        self.steps = steps
+
+    def matrix(self, of: Entries) -> Tensor | None:
+        return of.take(of.variables.split(self.steps.matrix()))
+
+    def fall(self) -> float:
+        return self.steps.fall()
+
+    def longest(self) -> Any:
+        return self.steps.longest()
+
+
+@final
 class OptimizerMetric:
     """The A of SGD (with momentum), Adam, AdamW, NAdam, RMSprop and Adagrad; rates and schedules are the user's."""
 
@@ -67,7 +81,7 @@ class OptimizerMetric:
         if not isinstance(optimizer, kinds):
             names = ", ".join(kind.__name__ for kind in kinds)
             raise InputError(
-                f"optimizer must be one of {names} (or give metric=, an object with matrix(), momentum() and fall()), "
+                f"optimizer must be one of {names} (or give metric=, an object with matrix(of), fall() and longest()), "
                 f"got {type(optimizer).__name__}"
             )
         groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}
@@ -77,10 +91,6 @@ class OptimizerMetric:
         self.groups = [groups[id(p)] for p in variables.params]
         self.highest = 0.0  #: the largest rate so far
 
-    def momentum(self) -> float:
-        group = self.groups[0]
-        return float(group["betas"][0] if "betas" in group else group.get("momentum", 0.0))
-
     def fall(self) -> float:
         rate = float(self.groups[0]["lr"])
         self.highest = max(self.highest, rate)
@@ -89,29 +99,31 @@ class OptimizerMetric:
     def longest(self) -> float | None:
         return None if isinstance(self.optimizer, torch.optim.SGD | torch.optim.Adagrad) else self.highest
 
-    def matrix(self) -> Tensor | None:
+    def matrix(self, of: Entries) -> Tensor | None:
         parts = []
-        for p, group in zip(self.variables.params, self.groups, strict=True):
+        for p, group, k in zip(self.variables.params, self.groups, of.strides, strict=True):
             state, rate = self.optimizer.state.get(p, {}), float(group["lr"])
             if isinstance(self.optimizer, torch.optim.SGD):
                 if p.grad is None:
                     return None
                 mu = float(group["momentum"])
-                parts.append(torch.full_like(p, rate * (1.0 - float(group["dampening"]) * (mu > 0.0)) / (1.0 - mu)))
+                rate = rate * (1.0 - float(group["dampening"]) * (mu > 0.0)) / (1.0 - mu)
+                parts.append(torch.full_like(p.detach().reshape(-1)[::k], rate))
                 continue
             if not state:
                 return None
-            parts.append(rate / _root(state, group))
-        return self.variables.flatten(parts)
+            parts.append(rate / _root(state, group, k))
+        return torch.cat([part.to(self.variables.dtype) for part in parts])
 
 
-def _root(state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-    """What a step divides by."""
+def _root(state: dict[str, Any], group: dict[str, Any], k: int) -> Tensor:
+    """What a step divides every k-th entry by."""
     if "exp_avg_sq" in state:
-        squares = state.get("max_exp_avg_sq", state["exp_avg_sq"])
+        squares = state.get("max_exp_avg_sq", state["exp_avg_sq"]).reshape(-1)[::k]
         corrected = 1.0 - float(group["betas"][1]) ** float(state["step"])
         return (squares / corrected).sqrt_().add_(group["eps"])
     if "square_avg" in state:
-        root = state["square_avg"].sqrt().add_(group["eps"])
+        root = state["square_avg"].reshape(-1)[::k].sqrt().add_(group["eps"])
         return root.mul_(1.0 - float(group["momentum"])) if group["momentum"] else root
-    return (state["sum"].sqrt() + group["eps"]) * (1.0 + (float(state["step"]) - 1.0) * group["lr_decay"])
+    total = state["sum"].reshape(-1)[::k]
+    return (total.sqrt() + group["eps"]) * (1.0 + (float(state["step"]) - 1.0) * group["lr_decay"])

@@ -1,13 +1,13 @@
-"""The single loop over the parameters of a model: the averaged Jacobian, and what it does to steps and values.
+"""The single loop over the parameters of a model: the averaged Jacobian, and what it says about steps and values.
 
-`auglag.single_loop.engine` has the formulas. `Core` is called once before and once after every step of an optimiser,
+`auglag.single_loop.engine` has the formulas. `Core` is asked for weights before and told of every step of an optimiser,
 which `fit` or a loop of the user's own makes; nothing leaves the device, but for one number a pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import torch
@@ -20,6 +20,7 @@ from auglag.single_loop.multipliers import fitted
 from auglag.single_loop.steps import newest_share
 from auglag.torch.constraints import Layout
 from auglag.torch.distributed import Team
+from auglag.torch.entries import Entries
 from auglag.torch.metric import Metric
 from auglag.torch.tuning import TUNING
 from auglag.torch.variables import Variables
@@ -33,18 +34,20 @@ class CoreState:
     """All that evolves beside the model and its optimiser."""
 
     engine: EngineState | None  #: None without constraints
-    x: Tensor  #: the parameters after the last step
+    here: Tensor  #: the sampled entries of the parameters after the last step
     average: Tensor  #: of the iterates
-    jacobian: Tensor = None  #: the average of those of batches, (m, n)
-    matrix: Tensor = None  #: the steps A at the last Jacobian
+    jacobian: Tensor = None  #: the average of those of batches at these entries, (m, entries)
     flat: Tensor = None  #: constraints that had a value other than zero, and a gradient of zeros, on some batch
+    sizes: Tensor = None  #: sum of |entries|, for every row
+    visits: list[int] = field(default_factory=list)  #: rows of Jacobians so far, for each constraint
     row: int = 0  #: where the rotation through the rows stands
-    averaged: int = 0  #: iterates in the average of this round
+    steps: int = 0  #: of this round
+    averaged: int = 0  #: iterates of this round in the average
 
 
 @final
 class Core:
-    """Weights for the next batch, and after the step its correction, the drift of c, multipliers and the average."""
+    """Weights for the next batch, and after the step the drift of c, penalties, multipliers and the average."""
 
     def __init__(
         self,
@@ -57,26 +60,24 @@ class Core:
         penalty: PenaltyRule | None = None,
     ) -> None:
         self.variables, self.layout, self.team = variables, layout, team
+        self.entries = Entries(variables)
+        #: What costs as much as a good part of a step is done so many times less often: Jacobians, averages.
+        self.pause = 1 if variables.n <= TUNING.jacobian_numbers else TUNING.pause
         self.engine: Engine | None = None
         self.batched = True  #: whether rows of a Jacobian can be had together
-        x = variables.read()
         if layout.m:
             kind = {"dtype": variables.wide, "device": variables.device}
             lower, upper, start = (torch.as_tensor(v, **kind) for v in (layout.lower, layout.upper, y))
             exact = torch.as_tensor(layout.exact, device=variables.device) if layout.exact.any() else None
             self.engine = Engine(torch, lower, upper, start, pass_steps=pass_steps, exact=exact, penalty=penalty)
-        self.state = CoreState(None if self.engine is None else self.engine.state, x, x.clone())
+        engine = None if self.engine is None else self.engine.state
+        self.state = CoreState(engine, self.entries.here(), variables.read(), visits=[0] * layout.m)
 
     def restore(self, state: CoreState) -> None:
         """Go on from a saved state."""
         self.state = state
         if self.engine is not None and state.engine is not None:
             self.engine.state = state.engine
-
-    @property
-    def whole(self) -> bool:
-        """Whether every Jacobian has all rows."""
-        return self.layout.m <= TUNING.jacobian_rows
 
     # ------------------------------------------------------------------------------------------------- before the step
 
@@ -88,10 +89,10 @@ class Core:
     def rows_wanted(self) -> list[int]:
         """The rows of the Jacobian that this step should bring: none, all, or the next ones of a rotation."""
         engine = self.engine
-        if engine is None or not engine.wants_jacobian:
+        if engine is None or not engine.wants_jacobian(self.pause):
             return []
-        m, count = self.layout.m, TUNING.jacobian_rows
-        if self.whole or self.state.jacobian is None:
+        m, count = self.layout.m, max(1, TUNING.jacobian_numbers // self.variables.n)
+        if m <= count or self.state.jacobian is None:
             return list(range(m))
         first, self.state.row = self.state.row, (self.state.row + count) % m
         return [(first + i) % m for i in range(count)]
@@ -103,105 +104,93 @@ class Core:
                 "constraints must depend on the parameters by operations with derivatives, got values without any: "
                 "detached, made under no_grad, or a decision such as score > 0, which needs a smooth stand-in"
             )
-        found = []
-        for start in range(0, len(rows), TUNING.jacobian_rows):
-            found += self._some(c, rows[start : start + TUNING.jacobian_rows])
-        return torch.cat(found)
+        together = max(1, TUNING.jacobian_memory // self.variables.n)
+        return torch.cat([self._some(c, rows[i : i + together]) for i in range(0, len(rows), together)])
 
-    def _some(self, c: Tensor, rows: Sequence[int]) -> list[Tensor]:
-        params, dtype = self.variables.params, self.variables.dtype
+    def _some(self, c: Tensor, rows: Sequence[int]) -> Tensor:
+        params = self.variables.params
         options = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
         if self.batched and len(rows) > 1:
             unit = torch.zeros(len(rows), c.numel(), dtype=c.dtype, device=c.device)
             unit[torch.arange(len(rows)), list(rows)] = 1.0
             try:
                 parts = torch.autograd.grad(c, params, unit, is_grads_batched=True, **options)
-                return [torch.cat([p.reshape(len(rows), -1).to(dtype) for p in parts], 1)]
+                return self.entries.rows(parts, len(rows))
             except RuntimeError:  # an operation whose derivative takes one vector at a time
                 self.batched = False
-        return [self.variables.flatten(torch.autograd.grad(c[i], params, **options))[None] for i in rows]
+        return torch.stack([self.entries.take(torch.autograd.grad(c[i], params, **options)) for i in rows])
 
     # -------------------------------------------------------------------------------------------------- after the step
 
-    def stepped(
-        self, metric: Metric, w: Tensor | None, c: Tensor | None, found: Tensor | None, rows: Sequence[int]
-    ) -> tuple[Tensor, bool]:
-        """The optimiser moved the model with gradients of weights w; c are the values of its batch, at the x before.
+    def stepped(self, metric: Metric, c: Tensor | None, found: Tensor | None, rows: Sequence[int]) -> None:
+        """The model has moved; c are the values of its batch at the x before, `found` the new rows of the Jacobian.
 
-        `found` are the new rows of the Jacobian, if any. Returns the x to which the model is to be put, and whether the
-        constraints took part (not before the optimiser's first step).
+        Values drift along, penalties and multipliers follow, and the average takes the new point in.
         """
-        state, engine = self.state, self.engine
-        x = self.variables.read()
-        matrix = metric.matrix() if engine is not None else None
-        if engine is None or w is None or c is None or matrix is None:
-            return x, False
-        engine.used(w.to(self.variables.wide), metric.momentum())
-        if found is not None:
-            self._calibrate(found, c, rows, matrix / metric.fall(), metric.longest())
-        engine.track(c.to(self.variables.wide))
-        if state.jacobian is None:
-            return x, False
-        lead = engine.lead().to(x.dtype)
-        return x.addcmul_(matrix, lead @ state.jacobian, value=-1.0), True
-
-    def moved(self, metric: Metric, x: Tensor, *, active: bool) -> None:
-        """The model is at x now: values drift along, multipliers follow, and the average takes x in."""
-        state, engine = self.state, self.engine
-        if engine is not None and active:
-            change = state.jacobian @ (x - state.x)
-            fall = metric.fall()
-            engine.moved(change.to(self.variables.wide), fall)
-            if engine.pass_ended:
-                engine.outer(fall)
-        state.x = x
-        state.averaged += 1
-        state.average.lerp_(x, newest_share(state.averaged))
-
-    def _calibrate(self, found: Tensor, c: Tensor, rows: Sequence[int], matrix: Tensor, longest: Any) -> None:
-        """New rows of the Jacobian join the average, and the penalties follow; c are the values of the batch."""
         state, engine, wide = self.state, self.engine, self.variables.wide
-        assert engine is not None
-        index = slice(None) if self.whole else torch.as_tensor(list(rows), device=found.device)
-        if state.jacobian is None:
-            found = torch.nan_to_num(found, 0.0, 0.0, 0.0)
-            state.jacobian, state.flat = found.clone(), torch.zeros_like(c, dtype=torch.bool)
-        else:
-            self._rescale(engine, matrix)
-            old = state.jacobian[index]
-            found = torch.where(torch.isfinite(found.sum(1, keepdim=True)), found, old)
-            if self.whole:
-                old.lerp_(found, engine.jacobian_share)
-            else:
-                state.jacobian[index] = torch.lerp(old, found, engine.jacobian_share)
-        state.matrix, J = matrix, state.jacobian
-        if longest is not None:
-            engine.limit((longest * torch.linalg.vector_norm(J, 1, dim=1)).to(wide))
-        if self.whole:
-            gram = (found @ (matrix * found).mT).to(wide)
-            values = gram.diagonal()
-            engine.calibrate(gram)
-        else:
-            values = ((found * found) @ matrix).to(wide)
-            engine.calibrate_rows(index, values, lambda u: (J @ (matrix * (u.to(matrix.dtype) @ J))).to(wide))
-        state.flat[index] |= (values == 0.0) & (c[index] != 0.0)
+        if engine is not None and c is not None:
+            if found is not None:
+                self._calibrate(engine, metric, c, found, rows)
+            engine.track(c.to(wide))
+            before, state.here = state.here, self.entries.here()
+            if state.jacobian is not None:
+                fall = metric.fall()
+                engine.moved((state.jacobian @ self.entries.weighted(state.here - before)).to(wide), fall)
+                if engine.pass_ended:
+                    engine.outer(fall)
+        if state.steps % self.pause == 0:
+            self._average()
+        state.steps += 1
 
-    def _rescale(self, engine: Engine, matrix: Tensor) -> None:
-        """The steps have changed since the last Jacobian: so does the average of its Gram matrix."""
-        J = self.state.jacobian
-        before, now = ((J * J) @ torch.stack([self.state.matrix, matrix], 1)).to(self.variables.wide).unbind(1)
-        usual = (before > 0.0) & (now > 0.0)
-        engine.rescale(torch.where(usual, now / torch.where(usual, before, 1.0), 1.0))
+    def _average(self) -> None:
+        state, dtype = self.state, self.variables.dtype
+        state.averaged += 1
+        with torch.no_grad():
+            points = [p if p.dtype == dtype else p.to(dtype) for p in self.variables.params]
+            torch._foreach_lerp_(self.variables.split(state.average), points, newest_share(state.averaged))
+
+    def _calibrate(self, engine: Engine, metric: Metric, c: Tensor, found: Tensor, rows: Sequence[int]) -> None:
+        """New rows of the Jacobian join the average, and penalties follow; not before the optimiser's first step."""
+        matrix = metric.matrix(self.entries)
+        if matrix is None:
+            return
+        state, wide = self.state, self.variables.wide
+        if state.jacobian is None:
+            state.jacobian = torch.nan_to_num(found, 0.0, 0.0, 0.0)
+            state.flat, state.sizes = torch.zeros_like(c, dtype=torch.bool), found.new_zeros(len(found))
+        else:
+            self._join(engine, found, rows)
+        for i in rows:
+            state.visits[i] += 1
+        J, weighted = state.jacobian, self.entries.weighted(matrix / metric.fall())
+        index = torch.as_tensor(list(rows), device=found.device)
+        state.sizes[index] = self.entries.weighted(J[index].abs()).sum(1)
+        longest = metric.longest()
+        if longest is not None:
+            engine.limit((longest * state.sizes).to(wide))
+        diagonal = ((J * J) @ weighted).to(wide)
+        engine.calibrate(diagonal, lambda u: (J @ (weighted * (u.to(J.dtype) @ J))).to(wide))
+        state.flat[index] |= (found == 0.0).all(1) & (c[index] != 0.0)
+
+    def _join(self, engine: Engine, found: Tensor, rows: Sequence[int]) -> None:
+        """Averages of rows take these in; a row that is not finite is left out."""
+        J, visits = self.state.jacobian, self.state.visits
+        whole = len(rows) == len(visits)
+        index = slice(None) if whole else torch.as_tensor(list(rows), device=found.device)
+        shares = torch.tensor([engine.newest(visits[i]) for i in rows], dtype=J.dtype).to(J.device)[:, None]
+        old = J[index]
+        J[index] = torch.where(torch.isfinite(found.sum(1, keepdim=True)), old + shares * (found - old), old)
 
     def fitted(self, gradient: Tensor, y: Vector, c: Vector) -> Vector:
         """Multipliers near y that fit the gradient of L there, by the averaged Jacobian; c over all rows."""
-        J = self.state.jacobian
-        numbers = torch.cat([J @ J.mT, (J @ gradient)[None]]).to(self.variables.wide).cpu().numpy()
+        J, entries = self.state.jacobian, self.entries
+        slope = J @ entries.weighted(entries.take(self.variables.split(gradient)))
+        numbers = torch.cat([entries.weighted(J) @ J.mT, slope[None]]).to(self.variables.wide).cpu().numpy()
         return fitted(numbers[:-1], numbers[-1], y, c, self.layout.lower, self.layout.upper)
 
     def again(self) -> None:
-        """A new round: the rate is back, and so is the average's start."""
-        self.state.averaged = 0
+        """A new round from where the model is: the rate is back, and so is the average's start."""
+        self.state.steps, self.state.averaged, self.state.here = 0, 0, self.entries.here()
         if self.engine is not None:
             self.engine.again()
 
@@ -211,12 +200,10 @@ class Core:
         Not where the batches that were looked at may have had no row that it is about: its value was zero there, and is
         not everywhere.
         """
-        if self.engine is None or self.engine.state.gram is None:
+        if self.engine is None or self.engine.state.diagonal is None:
             return
-        gram = self.engine.state.gram
-        diagonal = gram if gram.ndim == 1 else gram.diagonal()
         constant = self.state.flat | (self.engine.tracked == 0.0)
-        zero = ((diagonal == 0.0) & constant).nonzero().reshape(-1).tolist()
+        zero = ((self.engine.state.diagonal == 0.0) & constant).nonzero().reshape(-1).tolist()
         if zero:
             raise InputError(
                 f"constraint {self.layout.names()[zero[0]]!r} must change with the parameters, got a gradient of zeros "

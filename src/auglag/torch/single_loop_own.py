@@ -43,7 +43,7 @@ from auglag.torch.single_loop import Core, CoreState
 from auglag.torch.variables import Variables
 
 Tensor = Any
-FORMAT = 2
+FORMAT = 3
 
 
 @final
@@ -156,20 +156,15 @@ class SingleLoop:
         return torch.dot(self._w, c.to(self._w.dtype)) + f
 
     def step(self) -> None:
-        """After every step of the optimiser: values, penalties and multipliers follow, and the step is corrected."""
-        functions = self._ready()
+        """After every step of the optimiser: values, penalties and multipliers follow."""
+        apply_terms(self.optimizer)
         if self._core is None or self._metric is None or not self._count:
-            apply_terms(self.optimizer)
             return
         core, metric, n = self._core, self._metric, self._count
         c = mean_over_processes(self._total / n)
         found = None if self._found is None else mean_over_processes(self._found / n)
-        x, active = core.stepped(metric, self._w, c, found, self._rows)
-        functions.variables.write(x)
-        if apply_terms(self.optimizer):
-            x = functions.variables.read()
-        core.moved(metric, x, active=active)
-        if active and core.engine is not None and core.engine.state.steps == core.engine.pass_steps:
+        core.stepped(metric, c, found, self._rows)
+        if core.engine is not None and core.engine.state.steps == core.engine.pass_steps:
             core.check()
         self._clear()
 

@@ -17,7 +17,7 @@ from auglag.single_loop.steps import RATE, ScaledState
 from auglag.stochastic.limits import Ledger
 from auglag.torch.data import Source, rows_of
 from auglag.torch.full_batch import FullBatch
-from auglag.torch.metric import prox_, scaled_steps
+from auglag.torch.metric import ScaledMetric, prox_, scaled_steps
 from auglag.torch.prox import ProxMap
 from auglag.torch.sampled import seed_for, seeded
 from auglag.torch.single_loop import Core, CoreState
@@ -32,7 +32,7 @@ class SingleLoopMethod:
     """method="single-loop" of `fit`: multipliers and penalties move with every step, then full batches to `tol`.
 
     `rate` is that of the scaled steps at the start, in units of the parameters. With `adapt` it grows while gradients
-    point where the last steps went and shrinks where they point back, by a factor of 10 at most; and it falls linearly
+    point where the last steps went and shrinks where they point back, by a factor of 3 at most; and it falls linearly
     to zero over a round.
     `batch` None: chosen so that a round has about 250 steps. `full` says whether full-batch L-BFGS follows (None: where
     a pass is affordable, the model has no dropout or batch norm in training mode, and at least 15 passes are allowed);
@@ -63,7 +63,8 @@ class SampledState:
     """Where the sampled part stands, between two passes."""
 
     round: Round
-    core: CoreState | None  #: None once it is over
+    x: Tensor  #: the parameters after the last step, None once it is over
+    core: CoreState | None
     moments: ScaledState | None
     done: int = 0  #: steps of this round
     passes: int = 0  #: orders drawn so far: part of the seed
@@ -94,6 +95,7 @@ class Sampled:
         self.ledger, self.seed, self.exhausted, self.save = ledger, seed, exhausted, save
         self.functions, self.variables, self.team = full.functions, full.variables, full.team
         self.steps = scaled_steps(self.variables, prox, method.rate, method.adapt)
+        self.metric = ScaledMetric(self.steps)
 
     def begin(self, passes: float, y: Vector) -> SampledState:
         """The state before the first step."""
@@ -101,7 +103,7 @@ class Sampled:
         self.core = Core(
             self.variables, self.functions.layout, self.team, pass_steps=this.pass_steps, y=y, penalty=self.method.rule
         )
-        self.state = SampledState(this, self.core.state, self.steps.state)
+        self.state = SampledState(this, self.variables.read(), self.core.state, self.steps.state)
         return self.state
 
     def restore(self, state: SampledState) -> None:
@@ -111,7 +113,7 @@ class Sampled:
         assert state.moments is not None
         self.state, self.steps.state = state, state.moments
         self.core.restore(state.core)
-        self.variables.write(state.core.x)
+        self.variables.write(state.x)
 
     def round(self, passes: float) -> Round:
         """A round of so many passes."""
@@ -126,7 +128,7 @@ class Sampled:
         """Another round from where the last one ended."""
         state, this = self.state, self.round(passes)
         state.round, state.done, state.rounds = this, 0, state.rounds + 1
-        self.core.state.x = self.variables.read()
+        state.x = self.variables.read()
         self.core.again()
 
     def run(self) -> str:
@@ -168,11 +170,11 @@ class Sampled:
     def _step(self, batch: Any) -> Tensor:
         """One step of the optimiser, with what belongs to it; whether a value was not finite."""
         core, alone = self.core, self.team.alone
-        self.before = core.state.x
+        self.before = self.state.x
         self.steps.factor = self.state.round.fall(self.state.done)
         share = 1.0 if alone else self._share(batch)
         f, c = self.functions.both(batch)
-        w = found = None
+        found = None
         rows = core.rows_wanted()
         if c is not None:
             w = core.weights()
@@ -183,12 +185,12 @@ class Sampled:
         self.team.sum_(gradient)
         values = None if c is None else self.team.sum_(share * c.detach().to(self.variables.wide))
         self._count(batch)
-        self.variables.write(self.steps.take(core.state.x, gradient))
-        x, active = core.stepped(self.steps, w, values, found, rows)
+        x = self.steps.take(self.before, gradient)
         if not self.prox.empty:
             prox_(self.steps, self.prox, x)
+        self.state.x = x
         self.variables.write(x)
-        core.moved(self.steps, x, active=active)
+        core.stepped(self.metric, values, found, rows)
         bad = ~torch.isfinite(gradient).all()
         return bad if values is None else bad | ~torch.isfinite(values).all()
 
@@ -223,7 +225,7 @@ class Sampled:
     def end(self) -> Tensor:
         """The point of the round: the average of its last iterates, where means make sense."""
         average = self.method.average and self.prox.empty
-        x = self.core.state.average if average else self.core.state.x
+        x = self.core.state.average if average else self.state.x
         self.variables.write(x)
         return self.variables.read()
 
@@ -245,4 +247,4 @@ class Sampled:
         """No step follows: what only steps need is dropped."""
         if self.core.engine is not None:
             self.state.virtual = self.core.engine.state.history.iterations
-        self.state.core, self.state.moments, self.state.finished = None, None, True
+        self.state.x, self.state.core, self.state.moments, self.state.finished = None, None, None, True

@@ -50,8 +50,17 @@ class Tuning:
     pairs_per_seed: int = 256
 
     # ----------------------------------------------------------------------------------------------------- single loop
-    #: Rows of a Jacobian that are computed at a time; with more constraints, so many of them take turns.
-    jacobian_rows: int = 32
+    #: Numbers of a Jacobian (rows x parameters) that a step computes, at least one row; with more constraints, rows
+    #: take turns. Up to so many, rows cost little beside the calls that compute them; beyond, each costs half a step.
+    jacobian_numbers: int = 2**18
+    #: In models with more parameters than that, Jacobians and averages of the iterates come so many times less often.
+    pause: int = 2
+    #: The first Jacobian is computed whole, so many numbers at a time: 64 MB in single precision.
+    jacobian_memory: int = 2**24
+    #: Entries of a parameter that stand for all of it: at least so many, and one of `longest_stride`. The error of an
+    #: inner product of such vectors is about 1 / sqrt(1024) of the product of their lengths.
+    least_entries: int = 1024
+    longest_stride: int = 63
     #: Pairs of L-BFGS in the full batches that follow: there are few of them. By trial.
     single_loop_pairs: int = 30
     #: Multipliers of a point are tested with so small a share of the penalty that y + beta c is y.

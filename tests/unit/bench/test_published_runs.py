@@ -22,7 +22,7 @@ def below(row, column):
     return float(row[column]) <= float(row["option_tol"])
 
 
-@pytest.mark.parametrize(("name", "count"), [("figure1", 6608)])
+@pytest.mark.parametrize(("name", "count"), [("figure1", 6608), ("variants", 2412)])
 def test_success_is_what_the_columns_say(name, count):
     found = runs(name)
     assert len(found) == count

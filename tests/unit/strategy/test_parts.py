@@ -181,6 +181,19 @@ def test_restoration_shows_that_there_is_none_and_returns_the_least_violation() 
     np.testing.assert_allclose(found.x, 0.0, atol=1e-4)
 
 
+def test_restoration_remembers_where_the_start_leads() -> None:
+    form, known = form_of(no_point()), []
+    excess = partial(Judge(form.problem, 1e-8).excess, tol=1e-8)
+    start, calls, found = np.array([0.3, 0.4]), [], []
+    for x in (np.array([0.1, 0.2]), np.array([0.2, 0.1])):
+        before = form.problem.counts.constr_njev
+        found.append(restore(form, "auto", [x, start], excess, 500, TUNING, known=known))
+        calls.append(form.problem.counts.constr_njev - before)
+    assert [one.verdict for one in found] == ["infeasible"] * 2
+    assert len(known) == 2  # from the start, and from beside it
+    assert calls[1] < calls[0]
+
+
 def test_where_the_constraints_are_not_defined_nothing_is_learnt() -> None:
     problem = auglag.Problem(
         lambda x: x[0], [1.0], constraints=NonlinearConstraint(lambda x: np.log(x), 0.0, 0.0), bounds=[(-5, 5)]

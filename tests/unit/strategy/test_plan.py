@@ -47,7 +47,7 @@ TABLE: list[tuple[str, Standing, Phase]] = [
     ("Newton's method before the first subproblem", START, Newton(2)),
     ("once between two subproblems", replace(START, tried=True), Subproblem(60)),
     ("less patience after a failure", replace(LATER, failures=1), Newton(1)),
-    ("two failures: not before every subproblem", replace(LATER, failures=2, inside=True), Subproblem(740)),
+    ("two failures: not before every subproblem", replace(LATER, failures=2, inside=True, steps=10), Subproblem(740)),
     ("but where the error fell", replace(LATER, failures=2, inside=True, error=0.05), Newton(0)),
     ("and at every third", replace(LATER, failures=2, inside=True, k=4), Newton(0)),
     ("without rows the inner solver's steps are Newton's", FREE, Subproblem(60)),
@@ -69,7 +69,7 @@ TABLE: list[tuple[str, Standing, Phase]] = [
     # how long a subproblem may take
     ("until interior points are tried", replace(LATER, tried=True, iterations=45), Subproblem(15)),
     ("at least one iteration", replace(LATER, tried=True, iterations=70), Subproblem(1)),
-    ("what the attempt has left", replace(LATER, tried=True, inside=True, iterations=700), Subproblem(50)),
+    ("what the attempt has left", replace(LATER, tried=True, inside=True, iterations=400, steps=700), Subproblem(50)),
     ("the only attempt has no end", replace(LATER, tried=True, inside=True, restarts=0), Subproblem(1000)),
     ("what the budget allows", replace(LATER, tried=True, inner_limit=7), Subproblem(7)),
     ("the first is cut short", replace(START, newton=False, models=False, first_limit=10), Subproblem(10)),
@@ -125,8 +125,8 @@ def test_suspicions_are_raised_twice_and_then_no_more() -> None:
 
 
 def test_an_attempt_of_an_unconstrained_problem_or_without_models_has_no_end() -> None:
-    assert effort_left(replace(START, iterations=10), TUNING) == 740
-    assert effort_left(replace(START, attempt=3, iterations=10), TUNING) == 240
+    assert effort_left(replace(START, steps=10), TUNING) == 740
+    assert effort_left(replace(START, attempt=3, steps=10), TUNING) == 240
     assert effort_left(FREE, TUNING) == effort_left(replace(START, models=False), TUNING) == math.inf
 
 
@@ -193,7 +193,7 @@ def test_another_solution_is_better_if_it_is_lower_by_more_than_tolerances_expla
 
 
 def test_departures_share_an_effort_of_their_own() -> None:
-    assert effort_left(replace(FREE, departed=110, iterations=10), TUNING) == 140
+    assert effort_left(replace(FREE, departed=110, steps=10), TUNING) == 140
     assert departs(0, 0, 9, TUNING)
     assert departs(2, 249, 9, TUNING)
     assert not departs(2, 250, 9, TUNING)

@@ -26,10 +26,7 @@ class Dense(LinearSolver):
         return DenseSystem(h.matrix, j)
 
     def part(self, h: Hessian, j: Any, free: Indices, active: Indices, analysis: Any) -> System:
-        matrix = h.matrix
-        if free.size < matrix.shape[0]:
-            matrix = matrix.take(free, 0).take(free, 1)
-        return DenseSystem(matrix, block(j, active, free))
+        return DenseSystem(block(h.matrix, free, free), block(j, active, free))
 
 
 @final

@@ -122,16 +122,15 @@ class LowRankFactor(Factor):
     def roughly(self, b: Vector, enough: float) -> tuple[Vector, float]:
         if self._small is None:
             return np.full(b.size, np.nan), np.inf
-        return refined_roughly(b, lambda r: self._corrected(self._plain.once(r)), self._product, enough)
+        return refined_roughly(b, self._once, self._product, enough)
 
     @property
     def fill(self) -> int:
         return self._plain.fill + int(self._w.size)
 
     def _once(self, b: Vector) -> Vector:
-        return self._corrected(self._plain.solve(b))
-
-    def _corrected(self, x: Vector) -> Vector:
+        """Without refinement of its own: that of the whole brings in both parts."""
+        x = self._plain.once(b)
         return np.asarray(x + self._w @ (self._small @ (self._v.T @ x[: self._n])))
 
     def _product(self, x: Vector) -> Vector:

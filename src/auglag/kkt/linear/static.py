@@ -193,12 +193,16 @@ class StaticFactor(PlainFactor):
         """K^-1 B, refined once."""
         if self.negative is None:
             return np.full(b.shape, np.nan)
-        out = np.empty_like(b)
-        for k in range(b.shape[1]):
-            column = np.ascontiguousarray(b[:, k])
-            x = self.once(column)
-            out[:, k] = x + self.once(column - self.product(x))
-        return out
+        x = self._each(b)
+        return x + self._each(b - self.product(x))
 
-    def product(self, x: Vector) -> Vector:
+    def _each(self, b: Any) -> Any:
+        """K^-1 B by the factors as they are."""
+        out = np.empty(b.shape[::-1])
+        for k, column in enumerate(np.ascontiguousarray(b.T)):
+            out[k] = self.once(column)
+        return out.T
+
+    def product(self, x: Any) -> Any:
+        """K x, or K X."""
         return self._triangle.product(self._data, x)

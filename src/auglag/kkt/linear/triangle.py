@@ -59,10 +59,11 @@ class Triangle:
         """The triangle with these entries, as csc."""
         return sparse.csc_array((data, self.indices, self.indptr), shape=(self.size, self.size))
 
-    def product(self, data: Vector, x: Vector) -> Vector:
-        """The whole symmetric matrix with these entries times x."""
+    def product(self, data: Vector, x: Any) -> Any:
+        """The whole symmetric matrix with these entries times x, a vector or several as columns."""
         self._column.data = self._row.data = data
-        return np.asarray(self._column @ x + self._row @ x - data[self.diagonal] * x)
+        diagonal = data[self.diagonal] if x.ndim == 1 else data[self.diagonal][:, None]
+        return np.asarray(self._column @ x + self._row @ x - diagonal * x)
 
     def lent(self, data: Vector) -> Any:
         """The triangle with these entries, as csc, until the next call."""

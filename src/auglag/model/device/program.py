@@ -229,6 +229,7 @@ class Program:
             "shift": jnp.asarray(np.where(self.equal, problem.cl, 0.0)),
             "scale_f": jnp.asarray(objective),
             "scale_c": jnp.asarray(rows),
+            "units": jnp.asarray(np.maximum(rows / max(np.max(rows, initial=0.0), 1e-300), t.least_row_unit)),
             "sides": jnp.asarray(float(sides)),
         }
         return {**self.constant, **jax.device_put(own, self.device)}
@@ -289,7 +290,7 @@ class Program:
         """The entries of the upper triangle of the KKT matrix, regularised by `soft` and `prox`."""
         n = self.n
         first = jnp.where(d["free"] > 0, at.weights[:n] + shift + prox, 1.0)
-        second = jnp.full(self.m, -(soft + elastic.on / elastic.rho))
+        second = -(soft * d["units"] + elastic.on / elastic.rho)
         second = second.at[d["rows"]].add(-1.0 / self._slack_weights(at, shift))
         contributions = jnp.concatenate([at.hess, at.jac, first, second])
         return jnp.zeros(self.pattern.nnz).at[d["places"]].add(contributions)
@@ -478,7 +479,7 @@ class Program:
 
     def _regularisation(self, d: Any, soft: Any, prox: Any) -> Any:
         """What was added to the diagonal."""
-        return jnp.concatenate([prox * d["free"], jnp.full(self.m, -soft)])
+        return jnp.concatenate([prox * d["free"], -soft * d["units"]])
 
     def _unregularised(self, d: Any, error: Any, solution: Any, control: Any) -> Any:
         """The residual in the system without regularisation; control = (soft, prox)."""
