@@ -97,6 +97,8 @@ def test_optimagic_without_bounds_or_with_one_side(sides):
     (om,) = packages("optimagic", reason="needs optimagic: pip install optimagic")
     from auglag.optimagic import Auglag
 
+    with pytest.raises(TypeError, match="did you mean 'tol'"):
+        Auglag(toll=1e-8)
     bounds = om.Bounds(**sides) if sides else None
     found = om.minimize(lambda x: x @ x, np.ones(3), algorithm=Auglag(), algo_options={"tol": 1e-8}, bounds=bounds)
     assert found.params == pytest.approx(np.full(3, 0.5 if "lower" in sides else 0.0), abs=1e-6)
