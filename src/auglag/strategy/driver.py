@@ -323,8 +323,10 @@ class Run:
         state, task = self.state, self.task
         while True:
             if state.second.kept is not None:
-                cut_short = status in plan.CUT_SHORT
+                cut_short, falls = status in plan.CUT_SHORT, state.second.kept_verdict == plan.SADDLE
                 settle(task, state, cut_short=cut_short)
+                if falls and status is Status.UNBOUNDED:  # the way down from a saddle point has no end
+                    return status
                 if cut_short:
                     if status is Status.INTERRUPTED:
                         note_interruption()
