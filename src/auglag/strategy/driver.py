@@ -340,7 +340,9 @@ class Run:
                 return status
             found, status = look(context, state), Status.SOLVED
             second.verdict = found.verdict
-            leaves = plan.departs(second.departures, second.steps, context.rows_left(state), task.tuning)
+            leaves = plan.departs(
+                standing, found.verdict, second.departures, second.steps, context.rows_left(state), task.tuning
+            )
             if found.start is None or not leaves:
                 return status
             self.context = context = depart(context, state, found)
