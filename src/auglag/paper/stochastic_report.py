@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -251,12 +251,15 @@ def _course(study: Study, figures: Mapping[str, Sequence[Config]]) -> list[str]:
 
 def _lowest(study: Study, figures: Mapping[str, Sequence[Config]]) -> list[str]:
     lines = ["", "## Lowest R of a run, over all its full-batch tests (medians)", ""]
-    lines += [f"| chat | run | lowest R | {AXES[study.work]} until then |", "|---" * 4 + "|"]
+    lines += ["p and wins as above, against Algorithm 2 with the same method and variant.", ""]
+    lines += [f"| chat | run | lowest R | {AXES[study.work]} until then | p | wins |", "|---" * 6 + "|"]
     configs = dict.fromkeys(config for chosen in figures.values() for config in chosen)
     for chat in study.chats:
         for config in configs:
             low, work = study.lowest(config, chat)
-            lines.append(f"| {chat} | {config.key} | {_spread(low)} | {np.median(work):.3g} |")
+            rival = replace(config, inner="adaptive")
+            p, wins = _paired(study.lowest(rival, chat)[0], low) if rival in configs and rival != config else ("", "")
+            lines.append(f"| {chat} | {config.key} | {_spread(low)} | {np.median(work):.3g} | {p} | {wins} |")
     return lines
 
 
