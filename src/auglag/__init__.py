@@ -98,7 +98,9 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """What is public, and the modules that have been imported; not what this file needs itself."""
+    modules = [name for name in globals() if name[0] != "_" and f"{__name__}.{name}" in sys.modules]
+    return sorted({*modules, *__all__, *(name for name in globals() if name.startswith("__"))})
 
 
 class _Package(ModuleType):

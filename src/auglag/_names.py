@@ -1,9 +1,10 @@
-"""Misspelt names: what is near them, and callables that say so."""
+"""Names of arguments: what is near a misspelt one, callables that say so, and signatures."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
+import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -25,6 +26,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
 
 
+def signature(function: Callable[..., Any]) -> inspect.Signature:
+    """As `inspect.signature`, but annotations are not evaluated: their names need not be defined at run time."""
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format
+
+        return inspect.signature(function, annotation_format=Format.STRING)
+    return inspect.signature(function)
+
+
 def suggesting(target: C) -> C:
     """A function, or a class with this decorator, names the nearest argument where a keyword is misspelt."""
     made: Any = target
@@ -35,7 +45,7 @@ def suggesting(target: C) -> C:
 
 
 def _checked(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    known = [parameter for parameter in inspect.signature(function).parameters if parameter != "self"]
+    known = [parameter for parameter in signature(function).parameters if parameter != "self"]
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:

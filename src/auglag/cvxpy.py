@@ -20,6 +20,7 @@ from auglag.ampl.options import keywords, parsed, passed_over
 from auglag.minimize import minimize
 from auglag.problems.base import AbstractProblem, Group
 from auglag.result import Result
+from auglag.strategy.plan import SADDLE
 
 try:
     from cvxpy import settings
@@ -89,6 +90,8 @@ class AUGLAG(NLPsolver):
             settings.EXTRA_STATS: extra,
         }
         status = _STATUS.get(result.status, settings.SOLVER_ERROR)
+        if result.success and result.second_order == SADDLE:  # lower points are near: CVXPY warns of such an optimum
+            status = settings.OPTIMAL_INACCURATE
         if status not in settings.SOLUTION_PRESENT:
             return failure_solution(status, attributes)
         values = {}

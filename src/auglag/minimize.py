@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import Bounds, OptimizeResult
 
-from auglag._names import nearest, suggesting
+from auglag._names import nearest, signature, suggesting
 from auglag._typing import Vector
 from auglag.algorithm.algencan import AlgencanPenalty
 from auglag.algorithm.rules import Adaptive, Always, DualRule, FromScale, PenaltyRule, ToleranceRule
@@ -723,7 +723,7 @@ def _wrap(callback: Callable[..., Any] | None) -> Callable[[Sight], Any] | None:
         raise InputError(f"callback must be callable, got {callback!r:.80}")
     try:
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        parameters = inspect.signature(callback).parameters.values()
+        parameters = signature(callback).parameters.values()
         names = [p.name for p in parameters if p.kind in kinds and p.default is p.empty]
         if [p.name for p in parameters] == ["intermediate_result"]:
             names = ["intermediate_result"]

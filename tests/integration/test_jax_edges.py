@@ -148,3 +148,13 @@ def test_lists_of_numbers_are_arrays_among_the_further_arguments(entry):
     np.testing.assert_allclose(found.x, [1.0, 2.0], atol=1e-5)
     parts = entry(lambda x, a: jnp.sum((x - a[0]) ** 2 + (x - a[1]) ** 2), [0.0, 0.0], ([jnp.zeros(2), jnp.ones(2)],))
     np.testing.assert_allclose(parts.x, [0.5, 0.5], atol=1e-5)  # a list of arrays stays a list
+
+
+@pytest.mark.parametrize("entry", [aj.solve, aj.minimize])
+def test_lists_of_numbers_are_the_sides_of_rows(entry):
+    row = (lambda x: x, [0.0, 0.0], [0.5, 1.0])
+    np.testing.assert_allclose(
+        entry(lambda x: jnp.sum((x - 2) ** 2), [0.0, 0.0], constraints=row).x, [0.5, 1.0], atol=1e-5
+    )
+    with pytest.raises(auglag.InputError, match="lb must be a number or have the s"):
+        entry(lambda x: jnp.sum(x**2), [0.0, 0.0], constraints=(lambda x: x, [0.0, 0.0, 0.0], 1.0))

@@ -52,6 +52,16 @@ def test_ends_in_the_words_of_cvxpy(cp, rows, status):
     assert problem.status == status
 
 
+def test_cvxpy_is_told_of_a_saddle_point(cp):
+    x = cp.Variable(2)
+    x.value = np.array([1.0, 1.0])
+    problem = cp.Problem(cp.Minimize(x[0] * x[1]), [cp.power(x[0], 3) <= 9, cp.power(x[1], 3) <= 9])
+    with pytest.warns(UserWarning, match="may be inaccurate"):
+        problem.solve(nlp=True, solver="AUGLAG")
+    assert problem.status == cp.OPTIMAL_INACCURATE
+    assert problem.solver_stats.extra_stats["result"].second_order == "saddle"
+
+
 def cp_norm(x):
     import cvxpy
 
@@ -87,6 +97,8 @@ def test_optimagic_without_bounds_or_with_one_side(sides):
     (om,) = packages("optimagic", reason="needs optimagic: pip install optimagic")
     from auglag.optimagic import Auglag
 
+    with pytest.raises(TypeError, match="did you mean 'tol'"):
+        Auglag(toll=1e-8)
     bounds = om.Bounds(**sides) if sides else None
     found = om.minimize(lambda x: x @ x, np.ones(3), algorithm=Auglag(), algo_options={"tol": 1e-8}, bounds=bounds)
     assert found.params == pytest.approx(np.full(3, 0.5 if "lower" in sides else 0.0), abs=1e-6)

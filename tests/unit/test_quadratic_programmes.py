@@ -57,6 +57,26 @@ def test_a_linear_programme_has_the_optimum_of_linprog(hessians):
     assert len(calls) < 16
 
 
+def test_a_programme_with_bounds_alone():
+    """The elastic torsion of a bar, on a line: min |u'|^2 / 2 - c u with |u| at most the distance to the ends."""
+    n = 1500
+    width = 1.0 / (n + 1)
+    h = sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n), format="csr") / width
+    t = np.arange(1, n + 1) * width
+    reach = np.minimum(t, 1.0 - t)
+    result = auglag.minimize(
+        lambda x: float(0.5 * x @ (h @ x) - 5.0 * width * x.sum()),
+        np.zeros(n),
+        jac=lambda x: h @ x - 5.0 * width,
+        hess=lambda x: h,
+        bounds=Bounds(-reach, reach),
+    )
+    assert result.success, result.message
+    middle = np.abs(t - 0.5) < 0.2 - 2 * width  # where 5 |t - 1/2| < 1 the string is free: a parabola
+    np.testing.assert_allclose(np.diff(result.x[middle], 2), -5.0 * width**2, atol=1e-9)
+    np.testing.assert_allclose(result.x[t < 0.3 - 2 * width], t[t < 0.3 - 2 * width], atol=1e-6)
+
+
 def test_a_programme_that_is_not_convex_is_left_to_the_general_method():
     stated, _, (h, g, *_) = programme(2)
     bent = (h - 0.5 * sparse.eye_array(N)).tocsr()

@@ -144,6 +144,7 @@ PACKAGES = {
     "casadi": "CasADi problems, and IPOPT as a rival: auglag[casadi]",
     "openmdao": "OpenMDAO and Dymos models: auglag[openmdao]",
     "cvxpy": "CVXPY's nonlinear problems: auglag[cvxpy]",
+    "optimagic": "an algorithm for optimagic: auglag[optimagic]",
 }
 
 

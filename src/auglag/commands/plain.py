@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from auglag._names import nearest
 from auglag._version import __version__
 from auglag.commands import BAD_USAGE, PROBLEM
 from auglag.errors import AuglagError
 
+COMMANDS = ("solve", "certify", "doctor")
 #: Commands that need typer and rich.
 OTHERS = ("watch", "report", "bench", "compare", "paper")
 INSTALL = "pip install 'auglag[cli]'"
@@ -22,8 +24,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words and words[0] in OTHERS:
         print(f"auglag: auglag {words[0]} needs the packages typer and rich: {INSTALL}", file=sys.stderr)
         return BAD_USAGE
-    given = vars(_parser().parse_args(words))
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        hint = nearest(words[0], (*COMMANDS, *OTHERS))
+        print(f"auglag: there is no command {words[0]!r}{hint}", file=sys.stderr)
+        return BAD_USAGE
+    known, unknown = _parser().parse_known_args(words)
+    given = vars(known)
     command = given.pop("command")
+    if unknown:
+        hint = nearest(unknown[0].partition("=")[0], [_option(name) for name in given])
+        print(f"auglag: auglag {command or ''} has no option {unknown[0]!r}{hint}", file=sys.stderr)
+        return BAD_USAGE
     if command is None:
         _parser().print_help()
         return BAD_USAGE
@@ -36,6 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AuglagError as error:
         print(f"auglag: {error}", file=sys.stderr)
         return BAD_USAGE
+
+
+def _option(name: str) -> str:
+    """How an option is written whose value has this name."""
+    return "--" + name.removeprefix("as_").replace("_", "-")
 
 
 def _parser() -> argparse.ArgumentParser:

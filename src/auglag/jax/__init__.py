@@ -8,7 +8,7 @@ hundred thousand instances at once; `minimize` is `auglag.minimize` for JAX func
 try:
     import jax as _jax  # noqa: F401
 except ImportError as error:
-    raise ImportError("auglag.jax needs JAX: pip install 'auglag[jax]' (on an NVIDIA GPU: 'jax[cuda12]')") from error
+    raise ImportError("auglag.jax needs JAX: pip install 'auglag[jax]' (on an NVIDIA GPU: 'jax[cuda13]')") from error
 
 from auglag.jax.batch import solve_batch
 from auglag.jax.host import minimize

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -255,8 +256,17 @@ def _traced(value: Any) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves(value))
 
 
+def _numbers(value: list[Any] | tuple[Any, ...]) -> bool:
+    """Whether a list holds numbers and nothing else, so that it means an array, as everywhere in NumPy."""
+    leaves = jax.tree_util.tree_leaves(value, is_leaf=lambda leaf: leaf is None)
+    return all(leaf is not None and np.ndim(leaf) == 0 for leaf in leaves)
+
+
 def _side(side: Any, shape: Shape, dtype: Any, what: str) -> Any:
     """One side as a flat vector: NumPy where its values are known, a tracer where they are not."""
+    if isinstance(side, list | tuple) and jax.tree_util.treedef_is_leaf(shape.tree) and _numbers(side):
+        with contextlib.suppress(ValueError):  # rows of different lengths are no array, and refused below
+            side = jnp.asarray(side, dtype) if _traced(side) else np.asarray(side, float)
     leaves = jax.tree_util.tree_leaves(side)
     spread = len(leaves) == 1 and (np.ndim(leaves[0]) == 0 or len(shape.shapes) == 1)
     if not spread and len(leaves) != len(shape.shapes):

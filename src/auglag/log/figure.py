@@ -67,7 +67,14 @@ def _draw(rows: Sequence[Mapping[str, Any]], title: str, tol: float, steps: Sequ
     figure: Figure = importlib.import_module("matplotlib.figure").Figure(figsize=(7.2, 4.6), layout="constrained")
     figure.suptitle(title, fontsize=10, parse_math=False)
     if not rows:
-        figure.text(0.5, 0.45, "no outer iteration: the start already meets the tolerance, or nothing ran", ha="center")
+        if any(step.kind != OUTER for step in steps):
+            axes = figure.subplots()
+            _steps(axes, steps)
+            _tolerance(axes, tol)
+            axes.set_xlabel("step")
+        else:
+            text = "no iteration: the start already meets the tolerance, or nothing ran"
+            figure.text(0.5, 0.45, text, ha="center", color="black")
         return figure
     residual, violation, penalty, work = figure.subplots(2, 2, sharex=not steps).ravel()
     at = list(range(1, len(rows) + 1))
@@ -75,10 +82,7 @@ def _draw(rows: Sequence[Mapping[str, Any]], title: str, tol: float, steps: Sequ
         _steps(residual, steps)
     else:
         _line(residual, at, _column(rows, "residual"), COLOURS[0], "residual $R$")
-    residual.axhline(tol, color="#555555", linewidth=0.8, linestyle="--")
-    residual.annotate(
-        "tol", (1.0, tol), xycoords=("axes fraction", "data"), fontsize=8, va="bottom", ha="right", color="#555555"
-    )
+    _tolerance(residual, tol)
     shown = "user_violation" if "user_violation" in rows[0] else "violation"
     _line(violation, at, _column(rows, shown), COLOURS[1], "constraint violation")
     _line(penalty, at, _column(rows, "beta"), COLOURS[2], r"penalty $\beta$")
@@ -92,6 +96,13 @@ def _draw(rows: Sequence[Mapping[str, Any]], title: str, tol: float, steps: Sequ
     for axes in (penalty, work):
         axes.set_xlabel("outer iteration")
     return figure
+
+
+def _tolerance(axes: Axes, tol: float) -> None:
+    axes.axhline(tol, color="#555555", linewidth=0.8, linestyle="--")
+    axes.annotate(
+        "tol", (1.0, tol), xycoords=("axes fraction", "data"), fontsize=8, va="bottom", ha="right", color="#555555"
+    )
 
 
 def _steps(axes: Axes, steps: Sequence[Step]) -> None:

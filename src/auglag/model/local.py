@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -11,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from auglag._names import signature
 from auglag.errors import InputError
+from auglag.model.precision import in_double
 
 Mask = NDArray[np.bool_]
 
@@ -72,7 +73,7 @@ def caller(fn: Callable[..., Any], parametric: bool) -> Callable[[Sequence[Any],
 def _arguments(fn: Callable[..., Any]) -> int:
     """How many positional arguments a function must be given; 2 where that cannot be told."""
     try:
-        parameters = inspect.signature(fn).parameters.values()
+        parameters = signature(fn).parameters.values()
     except (TypeError, ValueError):
         return 2
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
@@ -127,6 +128,7 @@ def hessian_mask(local: Callable[[Any, Any], Any], variables: int, parameters: i
     return mask | mask.T
 
 
+@in_double
 def dependencies(function: Callable[..., Any], variables: int, others: int) -> Mask:
     """Which entries of the value of a function of numbers depend on which of its first arguments.
 

@@ -255,8 +255,16 @@ def _hints(cls: type) -> Mapping[str, Any]:
     return get_type_hints(cls)
 
 
+def _expanded(hint: Any) -> Any:
+    """What an alias stands for: since NumPy 2.5 `NDArray` is one of those that keep their name."""
+    parts, alias = get_args(hint), get_origin(hint) or hint
+    value = getattr(alias, "__value__", None)
+    return hint if value is None else value[parts] if parts else value
+
+
 def fits(value: Any, hint: Any) -> bool:
     """Whether a value that was read is what the annotation of its field says; a whole number is a float, too."""
+    hint = _expanded(hint)
     origin, parts = get_origin(hint), get_args(hint)
     if hint is Any:
         return True

@@ -113,6 +113,8 @@ def row_norms(jac: Jacobian) -> Vector:
     if isinstance(jac, np.ndarray):
         return np.asarray(np.maximum.reduce(np.abs(jac), axis=1, initial=0.0))
     if sparse.issparse(jac):
+        if not jac.shape[1]:  # SciPy has no maximum of nothing
+            return np.zeros(jac.shape[0])
         return np.asarray(abs(sparse.csr_array(jac)).max(axis=1).toarray()).ravel()
     return np.ones(jac.shape[0])
 

@@ -36,12 +36,18 @@ def load(name: str, source: str = "s2mpj", params: Any = None) -> AbstractProble
     get: Any = cutest.load
     try:
         problem: AbstractProblem = get(name, source=source, params=params)
-    except MissingExtra:
-        from auglag.problems import hock_schittkowski
+    except MissingExtra as error:
+        from auglag.problems.hock_schittkowski import PROBLEMS
 
-        if name not in hock_schittkowski.PROBLEMS or params:
+        own = PROBLEMS.get(name.upper())
+        if own is None:
+            near = nearest(name, PROBLEMS).partition("; known")[0]
+            raise MissingExtra(
+                f"{name!r} is no problem of the package itself{near}. If it is one of CUTEst: {error}"
+            ) from None
+        if params:
             raise
-        return hock_schittkowski.PROBLEMS[name].problem()
+        return own.problem()
     return problem
 
 

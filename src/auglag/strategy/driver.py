@@ -323,8 +323,10 @@ class Run:
         state, task = self.state, self.task
         while True:
             if state.second.kept is not None:
-                cut_short = status in plan.CUT_SHORT
+                cut_short, falls = status in plan.CUT_SHORT, state.second.kept_verdict == plan.SADDLE
                 settle(task, state, cut_short=cut_short)
+                if falls and status is Status.UNBOUNDED:  # the way down from a saddle point has no end
+                    return status
                 if cut_short:
                     if status is Status.INTERRUPTED:
                         note_interruption()
@@ -338,7 +340,9 @@ class Run:
                 return status
             found, status = look(context, state), Status.SOLVED
             second.verdict = found.verdict
-            leaves = plan.departs(second.departures, second.steps, context.rows_left(state), task.tuning)
+            leaves = plan.departs(
+                standing, found.verdict, second.departures, second.steps, context.rows_left(state), task.tuning
+            )
             if found.start is None or not leaves:
                 return status
             self.context = context = depart(context, state, found)

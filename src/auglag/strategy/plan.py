@@ -247,9 +247,14 @@ def checks_curvature(s: Standing, known: str, failures: int, departures: int, t:
     return s.newton and s.restarts > 0 and unknown
 
 
-def departs(departures: int, steps: int, rows: float, t: Tuning) -> bool:
-    """Whether a solution is left, if another one may be near: so many `steps` that took so far, and `rows` are left."""
-    return departures < t.departures and steps < t.departure_steps and rows > 0
+def departs(s: Standing, verdict: str, departures: int, steps: int, rows: float, t: Tuning) -> bool:
+    """Whether a solution is left, if another one may be near: so many `steps` that took so far, and `rows` are left.
+
+    Flat directions are common where matrices are large and sparse (singular arcs of controls, rows that say the same),
+    and a look along them takes many times what the solution took: there only saddles are left.
+    """
+    promising = verdict == SADDLE or not s.sparse
+    return promising and departures < t.departures and steps < t.departure_steps and rows > 0
 
 
 def reported(verdict: str, *, left: bool) -> str:

@@ -10,6 +10,8 @@ import pytest
 from auglag import Status
 from auglag.algorithm.formulas import UNBOUNDED_PENALTY
 from auglag.strategy.plan import (
+    DEGENERATE,
+    SADDLE,
     AttemptOver,
     CheckUnbounded,
     Interior,
@@ -194,8 +196,14 @@ def test_another_solution_is_better_if_it_is_lower_by_more_than_tolerances_expla
 
 def test_departures_share_an_effort_of_their_own() -> None:
     assert effort_left(replace(FREE, departed=110, steps=10), TUNING) == 140
-    assert departs(0, 0, 9, TUNING)
-    assert departs(2, 249, 9, TUNING)
-    assert not departs(2, 250, 9, TUNING)
-    assert not departs(3, 10, 9, TUNING)
-    assert not departs(0, 0, 0, TUNING)
+    assert departs(FREE, SADDLE, 0, 0, 9, TUNING)
+    assert departs(FREE, DEGENERATE, 2, 249, 9, TUNING)
+    assert not departs(FREE, SADDLE, 2, 250, 9, TUNING)
+    assert not departs(FREE, SADDLE, 3, 10, 9, TUNING)
+    assert not departs(FREE, SADDLE, 0, 0, 0, TUNING)
+
+
+def test_flat_directions_of_large_problems_are_not_followed() -> None:
+    large = replace(FREE, sparse=True)
+    assert departs(large, SADDLE, 0, 0, 9, TUNING)
+    assert not departs(large, DEGENERATE, 0, 0, 9, TUNING)
