@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 from pathlib import Path
@@ -14,6 +15,7 @@ pytest.importorskip("matplotlib")
 from auglag.paper import complexity, neyman_pearson
 from auglag.paper.jobs import load, unfinished
 from auglag.paper.neyman_pearson import FIGURES, Config, Job, complete
+from auglag.paper.stochastic_report import Study
 from auglag.stochastic import minimize
 
 
@@ -98,10 +100,39 @@ def test_slopes_of_complexity_are_fitted_and_those_above_the_bound_are_named(
     text = " ".join(complexity.run(tmp_path, quick=True, workers=1).read_text().split())
     assert "| proximal gradient | eps^-3 | 2.50 | [2.50, 2.50] |" in text
     assert "| SGD, stochastic c | eps^-7 | 2.50 | [2.50, 2.50] | 1.78 to 0.0563 | 1.50 |" in text
-    assert "Over the whole range PStorm, deterministic c is above the bound." in text
+    whole = text.partition("Over the whole range slopes are above the bound here: ")[2].partition(" Over the last")[0]
+    assert whole == "PStorm, deterministic c from eps = 1.78 to 0.0317 (4.51 against 4, [4.51, 4.51])."
     assert "PStorm, deterministic c from eps = 0.563 to 0.178 (4.50 against 4, [4.50, 4.50])" in text
     assert "limit" in text
     assert all((tmp_path / f"complexity.{kind}").exists() for kind in ("png", "pdf", "svg"))
+
+
+def test_levels_without_work_are_shown_and_take_no_part_in_slopes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fake(job: complexity.Job) -> dict[str, object]:
+        levels = complexity.WAYS[job.name].levels
+        at_once = job.trial < 2  # two trials of three begin with R <= 0.6
+        steps = [0 if at_once and eps > 0.6 else 1 if eps > 0.6 else round(10_000 * eps**-2) for eps in levels]
+        return {"key": job.key, "eps": list(levels), "steps": steps, "full": steps}
+
+    monkeypatch.setattr(complexity, "measure", fake)
+    text = " ".join(complexity.run(tmp_path, quick=True, workers=1).read_text().split())
+    assert "| proximal gradient | 1.78 | 3/3 | 0 | [0, 1] | 0 |" in text
+    assert (
+        "| proximal gradient | eps^-3 | 2.00 | [2.00, 2.00] | 0.563 to 0.00563 | 2.00 | 2.00 | [2.00, 2.00] |" in text
+    )
+    with gzip.open(tmp_path / "complexity-runs.csv.gz", "rt") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 3 * sum(len(way.levels) for way in complexity.WAYS.values())
+    assert [row["work"] for row in rows if row["eps"] == "1.78"][:3] == ["0", "0", "1"]
+
+
+def test_oscillation_is_the_sum_of_rises_between_iterates() -> None:
+    config = neyman_pearson.Config("sgd", "adaptive-full", "adaptive")
+    trace = {"residual": [1.0, 0.1, 50.0, 1.0, 0.01, 0.1], "iterate": [True, True, False, True, True, True]}
+    records = {neyman_pearson.Job(config, 0.6, 0, 10.0).key: {"trace": trace}}
+    assert Study(records, (0.6,), 1, 10.0, "epochs", 0.0).rises(config, 0.6) == pytest.approx([2.0])
 
 
 def test_eps_of_complexity_spans_at_least_a_decade_and_a_half() -> None:

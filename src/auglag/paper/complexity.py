@@ -17,7 +17,7 @@ small: a slope above the bound between two values of eps does not contradict the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -26,7 +26,7 @@ import numpy as np
 
 from auglag import theory
 from auglag._typing import Matrix, Vector
-from auglag.paper.jobs import Record, Watch, complete, load, unfinished
+from auglag.paper.jobs import Record, Watch, complete, load, publish, unfinished
 
 N, ROWS, ROWS_OF_C = 10, 2000, 3
 #: Trials: each has its own data, start and seed.
@@ -65,6 +65,8 @@ def _levels(first: float, decades: float, per_decade: int = 4) -> tuple[float, .
     return tuple(float(f"{first * 10 ** (-i / per_decade):.3g}") for i in range(count + 1))
 
 
+#: Levels in half a decade and in a whole one, both ends included.
+HALF, DECADE = 3, 5
 _SAMPLED = _levels(1.78, 1.75)
 WAYS = {
     way.name: way
@@ -172,7 +174,17 @@ def run(output: Path, *, quick: bool = False, workers: int = 2, watch: Watch | N
     output = Path(output)
     output.mkdir(parents=True, exist_ok=True)
     records = complete(_jobs(quick), output / "complexity.jsonl", workers, watch)
-    return report.write(fits(records, quick=quick), _limit(quick), output)
+    found = fits(records, quick=quick)
+    publish(("method", "trial", "eps", "work", "full_evaluations"), _rows(found), output / "complexity-runs.csv.gz")
+    return report.write(found, _limit(quick), output)
+
+
+def _rows(found: Mapping[str, Fit]) -> Iterator[tuple[str | int | float | None, ...]]:
+    """Every trial at every eps, nothing where the limit came first: `work` is what is plotted, as a median."""
+    for name, fit in found.items():
+        for (trial, j), work in np.ndenumerate(fit.steps):
+            counts = (int(work), int(fit.full[trial, j])) if math.isfinite(work) else (None, None)
+            yield name, trial, float(fit.eps[j]), *counts
 
 
 def remaining(output: Path, *, quick: bool = False) -> int:
@@ -199,7 +211,10 @@ def _jobs(quick: bool) -> list[Job]:
 @final
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """A slope of log(median work) against log(1/eps), with a 95 % bootstrap interval over the trials."""
+    """A slope of log(median work) against log(1/eps), with a 95 % bootstrap interval over the trials.
+
+    Drawn trials are treated as all are: levels without work take no part; if one is not reached the slope is infinite.
+    """
 
     first: float  #: from this eps
     last: float  #: to this one
@@ -217,13 +232,14 @@ class Fit:
     eps: Vector
     steps: Matrix  #: (trials, eps), inf where the limit came first
     full: Matrix  #: full evaluations until then; inf likewise
-    used: int  #: so many levels, the largest: more than half of the trials reached each, so that there is a median
+    used: slice  #: the levels that take part: more than half of the trials worked until there, and got there
     whole: Slope
+    last: Slope  #: over the last decade of the levels used, or all of them where they span less
     local: tuple[Slope, ...]
 
     def quantiles(self, *shares: float) -> list[Vector]:
         """Of the work over the trials, on the levels used; a trial that did not get there counts as inf."""
-        return [quantile(self.steps[:, : self.used], share) for share in shares]
+        return [quantile(self.steps[:, self.used], share) for share in shares]
 
 
 def quantile(values: Matrix | Vector, share: float) -> Any:
@@ -241,15 +257,20 @@ def fits(records: Mapping[str, Record], *, quick: bool = False) -> dict[str, Fit
 def _fit(way: Way, found: Iterable[Record]) -> Fit:
     records = list(found)
     steps, full = (np.array([_numbers(record[name]) for record in records]) for name in ("steps", "full"))
-    used, eps = int(np.sum(np.cumprod(np.isfinite(quantile(steps, 0.5))))), np.array(way.levels)
-    span = 3  # levels in half a decade: two steps of a quarter
-    whole = _slope(eps[:used], steps[:, :used])
-    local = [_slope(eps[i : i + span], steps[:, i : i + span]) for i in range(0, used - span + 1)]
-    return Fit(way, eps, steps, full, used, whole, tuple(local))
+    eps, used = np.array(way.levels), _used(steps)
+    x, work = eps[used], steps[:, used]
+    local = [_slope(x[i : i + HALF], work[:, i : i + HALF]) for i in range(len(x) - HALF + 1)]
+    return Fit(way, eps, steps, full, used, _slope(x, work), _slope(x[-DECADE:], work[:, -DECADE:]), tuple(local))
+
+
+def _used(steps: Matrix) -> slice:
+    """Work of 0 has no logarithm, and infinite work no slope: the levels between those where the median is either."""
+    worked, reached = (int(np.sum(2 * np.sum(there, axis=0) > len(steps))) for there in (steps > 0, np.isfinite(steps)))
+    return slice(steps.shape[1] - worked, reached)
 
 
 def _numbers(column: Iterable[float | None]) -> list[float]:
-    return [math.inf if value is None else max(float(value), 1.0) for value in column]
+    return [math.inf if value is None else float(value) for value in column]
 
 
 def _slope(eps: Vector, steps: Matrix) -> Slope:
@@ -258,8 +279,10 @@ def _slope(eps: Vector, steps: Matrix) -> Slope:
     x = np.log(1.0 / eps)
 
     def of(rows: Matrix) -> float:
-        middle = quantile(rows, 0.5)
-        return float(np.polyfit(x, np.log(middle), 1)[0]) if np.isfinite(middle).all() else math.inf
+        at = _used(rows)
+        if at.stop < len(x) or at.stop - at.start < 2:
+            return math.inf
+        return float(np.polyfit(x[at], np.log(quantile(rows[:, at], 0.5)), 1)[0])
 
     rng = np.random.default_rng(0)
     drawn = np.array([of(steps[rng.integers(0, len(steps), len(steps))]) for _ in range(1000)])

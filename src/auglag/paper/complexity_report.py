@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,12 +62,13 @@ def _sampled(fits: Mapping[str, Fit], *, noisy: bool) -> list[Fit]:
 
 def _work(axes: Any, fit: Fit, look: Look) -> None:
     """The median, with the quartiles as a band."""
-    if not fit.used:
+    x, (low, middle, high) = 1.0 / fit.eps[fit.used], fit.quantiles(0.25, 0.5, 0.75)
+    if not len(x):
         return
-    x, (low, middle, high) = 1.0 / fit.eps[: fit.used], fit.quantiles(0.25, 0.5, 0.75)
     axes.plot(x, middle, color=look.colour, linestyle=look.line, marker="o", markersize=2.5)
+    # A quarter of the trials may have no work at all, for which a log axis has no place: below 1 is below its edge.
     top = np.where(np.isfinite(high), high, np.max(fit.steps, where=np.isfinite(fit.steps), initial=1.0))
-    axes.fill_between(x, low, top, color=look.colour, alpha=0.18, linewidth=0)
+    axes.fill_between(x, np.maximum(low, 0.5), top, color=look.colour, alpha=0.18, linewidth=0)
 
 
 def _slopes(axes: Any, fit: Fit, look: Look) -> None:
@@ -99,8 +100,8 @@ def _overall(fits: Mapping[str, Fit]) -> Table:
         s = fit.whole
         decades = math.log10(s.first / s.last) if s.first > 0 else math.nan
         lines.append((name, _power(fit.way.bound), f"{s.value:.2f}", _interval(s), f"{s.first:g} to {s.last:g}",
-                      f"{decades:.2f}"))  # fmt: skip
-    columns = ("method", "bound", "measured slope", "95 % interval", "eps", "decades")
+                      f"{decades:.2f}", f"{fit.last.value:.2f}", _interval(fit.last)))  # fmt: skip
+    columns = ("method", "bound", "measured slope", "95 % interval", "eps", "decades", "last decade", "its interval")
     return Table("Slopes of log(median work) against log(1/eps)", columns, tuple(lines))
 
 
@@ -112,7 +113,7 @@ def _by_eps(fits: Mapping[str, Fit]) -> Table:
             low, middle, high = (float(quantile(fit.steps[:, j], share)) for share in (0.25, 0.5, 0.75))
             full = float(quantile(fit.full[:, j], 0.5))
             trials = f"{reached}/{len(fit.steps)}"
-            lines.append((name, float(eps), trials, _whole(middle), f"[{_whole(low)}, {_whole(high)}]", _whole(full)))
+            lines.append((name, float(eps), trials, _exact(middle), f"[{_exact(low)}, {_exact(high)}]", _exact(full)))
     columns = ("method", "eps", "trials with R <= eps", "median work", "quartiles", "median full evaluations")
     notes = (
         "Work: iterations on all rows for proximal gradient (full evaluations: gradients, those of the search for L "
@@ -137,40 +138,35 @@ def _judged(s: Slope, bound: float) -> str:
     return "above the bound" if s.low > bound else "above, the interval reaches below"
 
 
-def above(fits: Mapping[str, Fit]) -> list[str]:
-    """Where a slope over half a decade exceeds the bound, in words; nothing if nowhere."""
-    return [
+def above(fits: Mapping[str, Fit], slopes: Callable[[Fit], Iterable[Slope]]) -> str:
+    """Where a slope exceeds its bound, in words."""
+    found = [
         f"{name} from eps = {s.first:g} to {s.last:g} ({s.value:.2f} against {fit.way.bound:g}, {_interval(s)})"
         for name, fit in fits.items()
-        for s in fit.local
+        for s in slopes(fit)
         if s.value > fit.way.bound
     ]
+    return f"slopes are above the bound here: {'; '.join(found)}" if found else "no slope is above its bound"
 
 
 _HOW = (
     'Every run has `preset="paper"`; Algorithm 2 restarts from x_k as printed, PStorm has the stepsize 1/sqrt(T), too. '
     "Medians and quartiles over the trials; a trial that does not reach an eps counts as infinite work. A slope is "
-    "fitted over the levels of eps that more than half of the trials reach, with a 95 % bootstrap interval over the "
-    "trials.\n"
+    "fitted over the levels of eps that more than half of the trials reach, and for which more than half need work "
+    "(that of a start with R <= eps is 0, and shown as 0), with a 95 % bootstrap interval over the trials. Every "
+    "trial: [complexity-runs.csv.gz](complexity-runs.csv.gz), whose column `work` is what is plotted.\n"
 )
 
 
 def _text(fits: Mapping[str, Fit], limit: int) -> str:
     trials = max(len(fit.steps) for fit in fits.values())
-    over = [name for name, fit in fits.items() if fit.whole.value > fit.way.bound]
-    whole = f"{_names(over)} above the bound" if over else "no slope is above its bound"
-    found = above(fits)
-    local = "slopes are above the bound here: " + "; ".join(found) if found else "none is, either"
     return "\n".join([
         "    auglag paper complexity --output paper-output\n",
         f"{trials} trials, each with its own data, start and seed, of at most {limit:,} stochastic gradients. {_HOW}",
-        f"Over the whole range {whole}. Over half-decades {local}.\n",
+        f"Over the whole range {above(fits, lambda fit: [fit.whole])}. Over the last decade "
+        f"{above(fits, lambda fit: [fit.last])}. Over half-decades {above(fits, lambda fit: fit.local)}.\n",
         "![Gradients against eps](complexity.png)\n",
     ])  # fmt: skip
-
-
-def _names(names: Sequence[str]) -> str:
-    return f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'}"
 
 
 def _interval(s: Slope) -> str:
@@ -182,5 +178,5 @@ def _power(bound: float) -> str:
     return f"eps^-{bound:g}"
 
 
-def _whole(value: float) -> str:
-    return f"{value:.0f}" if math.isfinite(value) else "limit"
+def _exact(value: float) -> str:
+    return f"{value:.10g}" if math.isfinite(value) else "limit"  # a median may be half of an odd number

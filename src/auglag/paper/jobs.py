@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -69,6 +72,16 @@ def complete(jobs: Iterable[Runnable], path: Path, workers: int, watch: Watch | 
             if watch is not None:
                 watch(done, len(todo))
     return records
+
+
+def publish(columns: Sequence[str], rows: Iterable[Sequence[Any]], path: Path) -> Path:
+    """A compressed table with one row for each run; the same rows give the same bytes, so that it can be compared."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    path.write_bytes(gzip.compress(text.getvalue().encode(), mtime=0))
+    return path
 
 
 def _results(todo: list[Runnable], workers: int) -> Iterator[Record]:

@@ -168,6 +168,9 @@ def remaining(output: Path, *, quick: bool = False) -> int:
 
 _TEXT = """    auglag paper pstorm
 
+The command keeps one record for each run in `pstorm.jsonl` beside the page, in the folder that `--output` names; this
+file is not published. `residual` and `c_norm` there are R and c(x, s) of the last iterate, which the table counts.
+
 Neyman-Pearson classification as in Figures 4 and 5. b is PStorm's momentum, d+ = D(v+) + (1 - b)(d - D(v)); with b = 1
 it is SGD at twice the cost. "b from L" is min(1, 24 a^2 L^2 / (1 + 4 a^2 L^2)) for the stepsize a and an estimate of L.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -71,6 +71,16 @@ class Study:
             found.append((np.min(values), trace[self.work][int(np.argmin(values))]))
         low, work = np.array(found).T
         return low, work
+
+    def rises(self, config: Config, chat: float) -> Vector:
+        """By how many decades R rises in all between the iterates of every trial: how much it oscillates."""
+        found = []
+        for trial in range(self.trials):
+            trace = self.one(config, chat, trial)["trace"]
+            chosen = np.array(trace["iterate"], dtype=bool)
+            values = np.nan_to_num(np.array(trace["residual"], dtype=np.float64)[chosen], nan=HUGE, posinf=HUGE)
+            found.append(np.sum(np.maximum(np.diff(np.log10(np.clip(values, TINY, HUGE))), 0.0)))
+        return np.array(found)
 
     def last(self, config: Config, chat: float, column: str) -> Vector:
         """The value at the last test of every trial."""
@@ -186,6 +196,7 @@ def write(study: Study, figures: Mapping[str, Sequence[Config]], output: Path) -
         lines.append(f"| {chat} | {f:.4f} | {y:.3f} | {c:.4f} | {e:.1f} |")
     lines += _course(study, figures)
     lines += _lowest(study, figures)
+    lines += _oscillations(study, figures)
     lines += _rates(study, figures)
     path = output / "stochastic.md"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -210,8 +221,9 @@ def _panel(study: Study, name: str, configs: Sequence[Config], chat: float) -> l
     return lines
 
 
-def _paired(first: Vector, other: Vector) -> tuple[str, str]:
-    difference = np.log(np.maximum(first, TINY)) - np.log(np.maximum(other, TINY))
+def _paired(first: Vector, other: Vector, *, logs: bool = True) -> tuple[str, str]:
+    """p and wins of the first, in ratios (`logs`) or in differences."""
+    difference = np.log(np.maximum(first, TINY)) - np.log(np.maximum(other, TINY)) if logs else first - other
     if len(difference) < 5 or not np.any(difference):
         return "", f"{int(np.sum(first < other))}/{len(first)}"
     return f"{stats.wilcoxon(difference).pvalue:.1e}", f"{int(np.sum(first < other))}/{len(first)}"
@@ -239,12 +251,28 @@ def _course(study: Study, figures: Mapping[str, Sequence[Config]]) -> list[str]:
 
 def _lowest(study: Study, figures: Mapping[str, Sequence[Config]]) -> list[str]:
     lines = ["", "## Lowest R of a run, over all its full-batch tests (medians)", ""]
-    lines += [f"| chat | run | lowest R | {AXES[study.work]} until then |", "|---" * 4 + "|"]
+    lines += ["p and wins as above, against Algorithm 2 with the same method and variant.", ""]
+    lines += [f"| chat | run | lowest R | {AXES[study.work]} until then | p | wins |", "|---" * 6 + "|"]
     configs = dict.fromkeys(config for chosen in figures.values() for config in chosen)
     for chat in study.chats:
         for config in configs:
             low, work = study.lowest(config, chat)
-            lines.append(f"| {chat} | {config.key} | {_spread(low)} | {np.median(work):.3g} |")
+            rival = replace(config, inner="adaptive")
+            p, wins = _paired(study.lowest(rival, chat)[0], low) if rival in configs and rival != config else ("", "")
+            lines.append(f"| {chat} | {config.key} | {_spread(low)} | {np.median(work):.3g} | {p} | {wins} |")
+    return lines
+
+
+def _oscillations(study: Study, figures: Mapping[str, Sequence[Config]]) -> list[str]:
+    lines = ["", "## Oscillation: decades by which R rises in all between the iterates x_k of a run (medians)", ""]
+    lines += ["p and wins as above, in differences, against the first row of the panel.", ""]
+    lines += ["| figure | chat | curve | rises of log10 R | p | wins |", "|---" * 6 + "|"]
+    for name, configs in figures.items():
+        for chat in study.chats:
+            rises = [study.rises(config, chat) for config in configs]
+            for i, config in enumerate(configs):
+                p, wins = ("", "") if i == 0 else _paired(rises[0], rises[i], logs=False)
+                lines.append(f"| {name} | {chat} | {_label(name, config)} | {_spread(rises[i])} | {p} | {wins} |")
     return lines
 
 
