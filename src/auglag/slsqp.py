@@ -73,7 +73,11 @@ class instead_of_slsqp:
         finite_diff_rel_step: Any = None,
         **_: Any,
     ) -> OptimizeResult:
-        given = {"callback": callback, "maxiter": maxiter, "disp": disp, "finite_diff_rel_step": finite_diff_rel_step}
+        def told(intermediate_result: OptimizeResult) -> Any:  # SciPy has made its users' callbacks to be called so
+            return callback(intermediate_result)
+
+        given = {"maxiter": maxiter, "disp": disp, "finite_diff_rel_step": finite_diff_rel_step}
+        given["callback"] = None if callback is None else told
         rows = [constraints] if isinstance(constraints, Mapping) else list(constraints)
         if isinstance(bounds, tuple | list) and not bounds:  # how `fmin_slsqp` says that there are none
             bounds = None

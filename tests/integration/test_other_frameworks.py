@@ -190,3 +190,14 @@ def test_botorch_maximises_an_acquisition_under_a_constraint():
     assert value >= theirs - 1e-4
     assert results
     assert all(result.success for result in results)
+
+
+def test_callbacks_see_points_where_slsqp_is_stood_for():
+    points, values = [], []
+    with auglag.instead_of_slsqp():
+        found = two_kinds(callback=lambda xk: points.append(np.copy(xk)))
+        two_kinds(callback=lambda intermediate_result: values.append(intermediate_result.fun))
+        scipy.optimize.fmin_slsqp(lambda x: x @ x, [1.0, 1.0], callback=points.append, iprint=0)
+    assert points
+    assert all(point.shape in ((3,), (2,)) for point in points)
+    assert values[-1] == pytest.approx(found.fun, abs=1e-5)

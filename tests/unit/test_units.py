@@ -159,3 +159,17 @@ class TestXScale:
     def test_a_term_g_has_the_units_of_x(self):
         with pytest.raises(InputError, match="x_scale"):
             auglag.minimize(lambda x: x @ x, [1.0, 1.0], g=auglag.prox.L1(0.1), x_scale=10.0)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-12])
+@pytest.mark.parametrize("near", [1e-17, 1e-15, 1e-13, 1e-12, 1e-9])
+def test_a_start_at_the_minimum_of_f_says_nothing_of_its_units(near, unit):
+    """Gradient and value are rounding errors there; to scale f up by them drowns the constraint."""
+    result = auglag.minimize(
+        lambda x: unit * float(x @ x),
+        [near, 0.0],
+        jac=lambda x: 2 * unit * x,
+        constraints={"type": "ineq", "fun": lambda x: -0.5 - x.sum(), "jac": lambda x: -np.ones(2)},
+    )
+    assert result.success, result.message
+    np.testing.assert_allclose(result.x, [-0.25, -0.25], atol=1e-5)

@@ -13,7 +13,7 @@ from scipy import sparse
 from auglag._norms import finite, highest, largest, norm, some
 from auglag._typing import Vector
 from auglag.algorithm import formulas
-from auglag.errors import InputError
+from auglag.errors import InputError, OutOfBudget
 from auglag.inner.base import Traits
 from auglag.problems import units
 from auglag.problems.base import AbstractProblem, Point
@@ -62,13 +62,42 @@ class Scaling:
             return Scaling(float(sf), np.asarray(sc), sx)
         values = units.row_values(problem, point.c) if problem.m else rows
         least = TUNING.least_size_closely if closely else TUNING.least_size
-        sf *= float(_enlarged(max(steepest, abs(point.f)), least))
-        return Scaling(float(sf), sc * _enlarged(np.maximum(rows, values), least), sx)
+        of_f, of_rows = max(steepest, abs(point.f)), np.maximum(rows, values)
+        if _small(of_f, least) or some(_small(of_rows, least)):
+            away_f, away_rows = _slopes_away(point, sx)
+            of_f = away_f if away_f > TUNING.accident * of_f else of_f
+            of_rows = np.where(away_rows > TUNING.accident * of_rows, away_rows, of_rows)
+        return Scaling(float(sf * _enlarged(of_f, least)), sc * _enlarged(of_rows, least), sx)
+
+
+def _slopes_away(point: Point, sx: Vector | None) -> tuple[float, Vector]:
+    """The sizes of the gradients of f and of the rows a typical step away, 0 where they are not defined.
+
+    At a stationary point of f its gradient and its value may both be rounding errors, which say nothing of its units.
+    """
+    problem, nothing = point.problem, (0.0, np.zeros(point.problem.m))
+    step = units.typical(point, closely=True)
+    step = np.where(np.isfinite(step), step, np.maximum(1.0, np.abs(point.x)))
+    away = problem.at(np.clip(point.x + step, problem.lower, problem.upper))
+    try:
+        with np.errstate(all="ignore"):
+            slope = largest(away.grad if sx is None else away.grad * sx)
+            rows = row_norms(columns_times(away.jac, sx)) if problem.m else nothing[1]
+    except OutOfBudget:
+        raise
+    except Exception:  # this point is our idea: where the user's functions fail, nothing is known
+        return nothing
+    return slope if math.isfinite(slope) else 0.0, np.nan_to_num(rows, nan=0.0, posinf=0.0)
+
+
+def _small(size: Any, least: float) -> Any:
+    """Which sizes are below `least`, but not zero."""
+    return (size > 0.0) & (size < least)
 
 
 def _enlarged(size: Any, least: float) -> Any:
     """The factor that makes a size below `least` 1; 1 where it is not below, 0 or not a number."""
-    small = (size > 0.0) & (size < least)
+    small = _small(size, least)
     if not some(small):
         return np.ones_like(size)
     with np.errstate(divide="ignore", invalid="ignore"):

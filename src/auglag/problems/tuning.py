@@ -54,6 +54,9 @@ class Tuning:
     least_size_closely: float = 1e-2
     #: Largest factor by which they are scaled up; beyond, a size is more likely an accident of x0.
     largest_scale: float = 1e12
+    #: A size at x0 is one, too, where gradients a typical step away are larger than by this: over such a step they
+    #: change by their own size or a few times that.
+    accident: float = 1e3
 
     # ------------------------------------------------------------------------------------------------------- `units`
     #: Variables get units of their own where a size differs from 1 by more than this factor: the method is not that
