@@ -276,7 +276,7 @@ class LeastSquaresResult(OptimizeResult):
     def of(result: Result, residuals: _Residuals, problem: Problem) -> LeastSquaresResult:
         """From a run of `minimize` on the cost."""
         x = np.asarray(result.x)
-        near = 1e-10 * np.maximum(1.0, np.abs(x))
+        near = 1e-10 * np.abs(x)  # a variable that is small is not at a bound of 0
         mask = (x >= problem.upper - near).astype(int) - (x <= problem.lower + near).astype(int)
         fixed = problem.lower == problem.upper
         found = LeastSquaresResult(

@@ -44,6 +44,8 @@ class Tuning:
     dense: int = 1000
     #: Sweeps of scaling by the square roots of the largest entries (Ruiz 2001: a few bring all rows near 1).
     sweeps: int = 4
+    #: Rounding errors of a gradient, in units of the precision times the sum of its terms. A few operations each.
+    rounding: float = 10.0
     #: Tolerance of the quadratic problem behind a one-sided derivative: below the errors of its data.
     quadratic: float = 1e-9
     #: A result belongs to p if the residual of problem(p) there is at most this many times its own (or its `tol`):
@@ -389,4 +391,19 @@ def _hessian(problem: AbstractProblem, x: Vector, y: Vector) -> Any:
 
     fixed = problem.lower == problem.upper  # their bounds may move with p
     lower, upper = (np.where(fixed, np.inf * sign, side) for sign, side in ((-1, problem.lower), (1, problem.upper)))
-    return hessian_from_gradient(slope, x, slope(x), lower=lower, upper=upper)
+    g0, small = slope(x), (x != 0.0) & (np.abs(x) < 1.0)
+    matrix = hessian_from_gradient(slope, x, g0, lower=lower, upper=upper, blind=fixed if problem.differenced else None)
+    if not small.any():
+        return matrix
+    # Steps of the usual size may be far too long for small variables. Shorter ones are better where the two differ by
+    # more than rounding errors of the shorter.
+    point, step = problem.at(x), np.cbrt(np.finfo(np.float64).eps)
+    closer = hessian_from_gradient(
+        slope, x, g0, lower=lower, upper=upper, blind=fixed if problem.differenced else None, rel_step=step
+    )
+    terms = np.abs(point.grad) + abs(point.jac).T @ np.abs(y) if problem.m else np.abs(point.grad)
+    rounding = TUNING.rounding * np.finfo(np.float64).eps * np.maximum(terms, 1e-300)
+    length = step * np.where(small, np.abs(x), 1.0)
+    noise = np.maximum(rounding[:, None] / length, rounding / length[:, None])
+    better = (small[:, None] | small) & (np.abs(closer - matrix) > noise) & np.isfinite(closer)
+    return np.where(better, closer, matrix)

@@ -162,3 +162,28 @@ def test_what_cannot_be_done_is_said():
     rough = auglag.Problem(lambda x: x @ x, [1, 1], g=L1(0.1))
     with pytest.raises(InputError, match="need a smooth problem, got g=L1"):
         auglag.sensitivity(lambda p: rough, 1.0, auglag.minimize(rough))
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e-6, 1e-9])
+def test_small_variables_without_second_derivatives(unit):
+    def problem(p):
+        return auglag.Problem(
+            lambda x: float(np.cosh(np.clip(x[0] / unit - p[0], -300.0, 300.0))),
+            [unit],
+            jac=lambda x: np.sinh(np.clip(x / unit - p[0], -300.0, 300.0)) / unit,
+        )
+
+    p = np.array([2.0])
+    result = auglag.minimize(problem(p))
+    np.testing.assert_allclose(auglag.sensitivity(problem, p, result).dx, [[unit]], rtol=1e-5)
+
+
+def test_a_fixed_variable_that_moves_without_derivatives():
+    def problem(p):
+        return auglag.Problem(
+            lambda x: float((x[0] * x[1] - 1) ** 2 + x[1] ** 2), [p[0], 0.0], bounds=[(p[0], p[0]), (None, None)]
+        )
+
+    p = np.array([2.0])
+    result = auglag.minimize(problem(p))
+    np.testing.assert_allclose(auglag.sensitivity(problem, p, result).dx, [[1.0], [-0.12]], atol=1e-5)

@@ -310,13 +310,18 @@ def hessian_from_gradient(
     lower: ArrayLike,
     upper: ArrayLike,
     scheme: str = "3-point",
+    rel_step: ArrayLike | None = None,
+    blind: NDArray[np.bool_] | None = None,
 ) -> Matrix:
     """The symmetric Hessian from differences of the gradient.
 
-    Rows and columns of fixed variables are 0. An entry that only one triangle could give is taken from there.
+    Rows and columns of fixed variables are 0. An entry that only one triangle could give is taken from there; `blind`
+    says along which variables `grad` knows nothing.
     """
-    raw = np.asarray(jacobian(grad, x, g0, lower=lower, upper=upper, scheme=scheme))
-    free = steps(x, lower, upper, scheme)[0] != 0
+    raw = np.asarray(jacobian(grad, x, g0, lower=lower, upper=upper, scheme=scheme, rel_step=rel_step))
+    if blind is not None:
+        raw[blind] = np.nan
+    free = steps(x, lower, upper, scheme, rel_step)[0] != 0
     return np.where(free[:, None] & free, _merge(raw, raw.T), 0.0)
 
 
