@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, final
 
 import numpy as np
@@ -392,15 +392,15 @@ def _hessian(problem: AbstractProblem, x: Vector, y: Vector) -> Any:
     fixed = problem.lower == problem.upper  # their bounds may move with p
     lower, upper = (np.where(fixed, np.inf * sign, side) for sign, side in ((-1, problem.lower), (1, problem.upper)))
     g0, small = slope(x), (x != 0.0) & (np.abs(x) < 1.0)
-    matrix = hessian_from_gradient(slope, x, g0, lower=lower, upper=upper, blind=fixed if problem.differenced else None)
+    blind = fixed if problem.differenced else None
+    by_differences = partial(hessian_from_gradient, slope, x, g0, lower=lower, upper=upper, blind=blind)
+    matrix = by_differences()
     if not small.any():
         return matrix
     # Steps of the usual size may be far too long for small variables. Shorter ones are better where the two differ by
     # more than rounding errors of the shorter.
     point, step = problem.at(x), np.cbrt(np.finfo(np.float64).eps)
-    closer = hessian_from_gradient(
-        slope, x, g0, lower=lower, upper=upper, blind=fixed if problem.differenced else None, rel_step=step
-    )
+    closer = by_differences(rel_step=step)
     terms = np.abs(point.grad) + abs(point.jac).T @ np.abs(y) if problem.m else np.abs(point.grad)
     rounding = TUNING.rounding * np.finfo(np.float64).eps * np.maximum(terms, 1e-300)
     length = step * np.where(small, np.abs(x), 1.0)

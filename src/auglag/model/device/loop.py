@@ -422,7 +422,7 @@ class Loop:
         much = soft * new.dual_move > t.rows_accurate * violation or self.prox * new.move > t.rows_accurate * dual
         if self.is_elastic or not much or not self._usable(found):
             return found
-        solution, basis, least = found.solution, p.no_basis(), math.inf
+        solution, basis, least = found.solution, p.no_basis, math.inf
         error = p.unregularised(d, found.error, solution, (soft, self.prox))
         control = np.array([soft, self.prox, dual**-2, violation**-2])
         for count in range(t.krylov):

@@ -13,7 +13,7 @@ gives c - s = (y - yk) / rho. In Newton's equations
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, final
 
 import jax
@@ -160,8 +160,9 @@ class Program:
         w, y = np.zeros(self.n + self.rows.size), np.zeros(self.m)
         return Iterate(*jax.device_put((w, y, w, w, y), self.device))
 
+    @cached_property
     def no_basis(self) -> tuple[Any, Any]:
-        """For the first call of `minimal_residual`."""
+        """For the first call of `minimal_residual`: made once, it is as large as several iterates."""
         empty = np.zeros((TUNING.krylov, self.n + self.m))
         return tuple(jax.device_put((empty, empty), self.device))
 
@@ -187,7 +188,7 @@ class Program:
             (self.predicted, d, both, *newton, np.zeros(4)),
             (self.assemble, d, at, 0.0, 0.0, plain, 0.0),
             (self.unregularised, d, both[0], both[0], (0.0, 0.0)),
-            (self.minimal_residual, d, values, both[0], both[0], both[0], self.no_basis(), 0, np.zeros(4)),
+            (self.minimal_residual, d, values, both[0], both[0], both[0], self.no_basis, 0, np.zeros(4)),
             (self.right, d, it, at, at.c, 0.0, 0.0, plain),
             (self.trial, d, it, it, 0.0, 0.0, plain),
             (self.enter, it, at, 0.0),
@@ -548,8 +549,9 @@ class Program:
     ) -> tuple[Iterate, Any]:
         """The step, and (longest primal, longest dual, slope of the merit, largest move)."""
         y, (mu, _, rho) = solution[self.n :], control
-        plain = Elastic(jnp.ones(()), jnp.zeros(self.m), rho)
-        dw, _, dz, du, _ = self._completed(d, solution, right, it._replace(y=0.0 * y, r=0.0 * y), at, plain, mu, 0.0)
+        nothing = jnp.zeros(self.m)
+        still, penalty = it._replace(y=nothing, r=nothing), Elastic(jnp.ones(()), nothing, rho)
+        dw, _, dz, du, _ = self._completed(d, solution, right, still, at, penalty, mu, 0.0)
         low, high, p, q = gaps(d, it.w)
         fraction = TUNING.to_sides
         longest = jnp.minimum(reach(p, dw, low, fraction), reach(q, -dw, high, fraction))
