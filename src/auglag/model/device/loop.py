@@ -18,7 +18,6 @@ import numpy as np
 
 from auglag.algorithm.status import Status
 from auglag.model.device.linear import Sparse
-from auglag.model.device.on_sides import Active
 from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Right, Step, soft_number
 from auglag.model.device.tuning import TUNING
 
@@ -97,7 +96,10 @@ class Loop:
         seconds: float = math.inf,
         watch: Watch | None = None,
     ) -> None:
-        self.program, self.d, self.linear, self.watch = program, data, linear, watch
+        self.program, self.linear, self.watch = program, linear, watch
+        self.near = data  #: the data for iterates near the rows
+        self.far = {**data, "units": program.ones(program.m)}  #: and for others: all rows are regularised alike
+        self.d = self.far
         self.tol, self.scaled_tol, self.steps, self.seconds = tol, scaled_tol, steps, seconds
         self.times = Times()
         self.least_mu = scaled_tol / TUNING.last_mu
@@ -122,7 +124,7 @@ class Loop:
         self.now: tuple[Iterate, Any] = (self.zero, None)
         self.best: tuple[Iterate, Any] | None = None  #: of least residual among those that meet the scaled tolerance
         self.previous: Iterate | None = None  #: the iterate before the last step
-        self.tried: tuple[Active, float] = (program.on_sides.none(), math.inf)  #: the last steps on sides, error before
+        self.next_landing = math.inf  #: the residual with which steps on sides are tried next
 
     # -------------------------------------------------------------------------------------------------- the start
 
@@ -169,6 +171,7 @@ class Loop:
         while True:
             it, at, values, right, facts = self._advance(it, step, lengths)
             self.now = (it, facts)
+            near = facts.theta <= self.small_theta < math.inf
             step, lengths = self.zero, (0.0, 0.0)
             status = self._verdict(facts)
             if status is not None:
@@ -193,6 +196,7 @@ class Loop:
             if other is None and found is not None:
                 step, lengths = found
                 self.previous = it
+                self.d = self.near if near else self.far
                 continue
             self.previous = None
             other = other or self._otherwise(it, at, facts)
@@ -268,13 +272,10 @@ class Loop:
         """Whether Newton steps on the sides that are active, as it seems, lead to a point that meets the tolerances."""
         t, sides, d = TUNING, self.program.on_sides, self.d
         near = max(facts.primal, facts.comp_most) <= t.worth_a_look * self.scaled_tol
-        if self.is_elastic or self.previous is None or not near:
+        if self.is_elastic or self.previous is None or not near or facts.residual > self.next_landing:
             return False
-        left = facts.residual
-        active, same = sides.active(d, self.previous, it, self.tried[0])
-        if float(same) and left > t.side_step_leaves * self.tried[1]:
-            return False
-        self.tried = (active, left)
+        left, self.next_landing = facts.residual, t.landing_again * facts.residual
+        active = sides.active(d, self.previous, it)
         for count in range(t.steps_on_sides):
             for shift in (0.0, self.last_shift) if self.last_shift else (0.0,):
                 values, springs, right = sides.system(d, it, at, active, shift)

@@ -30,31 +30,21 @@ class OnSides:
         self.active, self.system = program.jit(self._active), program.jit(self._system)
         self.error, self.landed = program.jit(self._error), program.jit(self._landed)
 
-    def none(self) -> Active:
-        """No side is active."""
-        nothing = self.program.still().z > 0.0
-        return Active(nothing, nothing)
-
     def calls(self, d: Any, it: Iterate, at: Local, values: Any, right: Right) -> list[tuple[Any, ...]]:
         """Every function with arguments of the right shapes, to be compiled."""
-        none, both = self.none(), right.both[0]
+        none, both = Active(it.z > 0.0, it.z > 0.0), right.both[0]
         return [
-            (self.active, d, it, it, none),
+            (self.active, d, it, it),
             (self.system, d, it, at, none, 0.0),
             (self.error, d, values, right, both),
             (self.landed, d, it, at, none, right, both),
         ]
 
-    def _active(self, d: Any, before: Iterate, now: Iterate, known: Active) -> tuple[Active, Any]:
-        """The sides whose gap fell faster than their multiplier in the last step (El-Bakry, Tapia and Zhang 1994).
-
-        The second value is 1.0 where these are the ones that were known.
-        """
+    def _active(self, d: Any, before: Iterate, now: Iterate) -> Active:
+        """The sides whose gap fell faster than their multiplier in the last step (El-Bakry, Tapia and Zhang 1994)."""
         low, high, p, q = gaps(d, now.w)
         _, _, p_before, q_before = gaps(d, before.w)
-        found = Active(low & (p * before.z < now.z * p_before), high & (q * before.u < now.u * q_before))
-        same = jnp.all(found.low == known.low) & jnp.all(found.high == known.high)
-        return found, jnp.where(same, 1.0, 0.0)
+        return Active(low & (p * before.z < now.z * p_before), high & (q * before.u < now.u * q_before))
 
     def _placed(self, d: Any, w: Any, active: Active) -> Any:
         """w with what is active on its sides, and the rest within them."""

@@ -168,6 +168,10 @@ class Program:
         w, y = np.zeros(self.n + self.rows.size), np.zeros(self.m)
         return Iterate(*jax.device_put((w, y, w, w, y), self.device))
 
+    def ones(self, size: int) -> Any:
+        """A vector of ones."""
+        return jax.device_put(np.ones(size), self.device)
+
     @cached_property
     def on_sides(self) -> OnSides:
         """Newton steps on active sides."""

@@ -213,12 +213,13 @@ class Tuning:
     most_steps: int = 1000
     #: Newton steps on the sides that are active, as it seems, are tried once violation and complementarity are at most
     #: `worth_a_look` times the scaled tolerance: at most `steps_on_sides`, each to leave at most `side_step_leaves` of
-    #: the error, and again where the guess changed or the error fell by that. Active sides are springs of the stiffness
+    #: the residual, and again once it has fallen by `landing_again`. Active sides are springs of the stiffness
     #: `stiff_side`, what is free has the curvature `side_prox` added, solutions are refined `side_refinements` times.
     #: As in `interior.large`.
     worth_a_look: float = 1e3
     steps_on_sides: int = 3
     side_step_leaves: float = 0.1
+    landing_again: float = 0.5
     stiff_side: float = 1e8
     side_prox: float = 1e-7
     side_refinements: int = 2
