@@ -252,7 +252,8 @@ def minimize(
         checkpoint, resume = usable_path(checkpoint, "checkpoint"), usable_path(resume, "resume")
         given = {"jac": jac, "hess": hess, "hessp": hessp, "bounds": bounds, "g": g}
         problem = _as_problem(fun, _first(fun, x0, warm_start), args, given, constraints, finite_diff_rel_step)
-        settings = replace(settings, weights=row_weights(penalty_weights, problem.m))
+        if penalty_weights is not None:
+            settings = replace(settings, weights=row_weights(penalty_weights, problem.m))
         errors = stated_noise(noise, problem.m)
         start = _start(problem, x0, warm_start)
         stream = logger.output(progress)

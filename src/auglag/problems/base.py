@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, final
@@ -37,15 +38,15 @@ class Counts:
 
     def copy(self) -> Counts:
         """A snapshot."""
-        return replace(self)
+        return Counts(*self._values())
 
     def since(self, earlier: Counts) -> Counts:
         """The calls made after the snapshot `earlier`."""
-        return Counts(**{k: v - getattr(earlier, k) for k, v in self.as_dict().items()})
+        return Counts(*map(operator.sub, self._values(), earlier._values()))
 
     def plus(self, other: Counts) -> Counts:
         """The sum of two counts."""
-        return Counts(**{k: v + getattr(other, k) for k, v in self.as_dict().items()})
+        return Counts(*map(operator.add, self._values(), other._values()))
 
     def add(self, other: Counts) -> None:
         """Count these calls, too."""
@@ -54,7 +55,10 @@ class Counts:
 
     def as_dict(self) -> dict[str, int]:
         """Field name -> count."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return dict(zip(self.__slots__, self._values(), strict=True))
+
+    def _values(self) -> tuple[int, ...]:
+        return self.nfev, self.njev, self.nhev, self.constr_nfev, self.constr_njev, self.constr_nhev
 
 
 @final

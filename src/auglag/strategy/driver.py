@@ -10,7 +10,7 @@ from typing import final
 
 import numpy as np
 
-from auglag._norms import norm
+from auglag._norms import largest, norm
 from auglag._typing import Vector
 from auglag.algorithm import algencan, formulas
 from auglag.algorithm.lagrangian import AugmentedLagrangian
@@ -108,8 +108,9 @@ def _negligible(run: Run, check: Certificate) -> float:
     if not state.iterations:  # the start was solved: nothing is known of the size of f elsewhere
         return task.tol
     size_f = max(abs(check.objective), abs(state.first_objective - check.objective))
-    sizes = np.zeros(1) if state.sizes is None else np.nan_to_num(state.sizes)
-    size_x = max(float(np.max(np.abs(state.best.x), initial=0.0)), float(np.max(sizes)))
+    size_x = largest(state.best.x)
+    if state.sizes is not None:
+        size_x = max(size_x, largest(np.fmax(state.sizes, 0.0)))  # those that are not known are NaN
     return min(task.tol, task.scale_free * size_f / size_x) if size_f * size_x > 0.0 else task.tol
 
 
@@ -822,8 +823,8 @@ def begin_again(context: Context, state: State, attempt: int) -> Context:
     if context.form.magnified and math.isfinite(state.best.residual):  # points are compared in other units from here on
         own = context.form.error(context.form.start(state.best.x), context.form.own_y(state.best.y))
         state.best.residual = context.compared(task.judge.check(state.best), own)
-    largest = tuning.start_multipliers
-    y = np.clip(context.form.own_y(state.best.y), -largest, largest) if onwards else np.zeros(context.form.m)
+    most = tuning.start_multipliers
+    y = np.clip(context.form.own_y(state.best.y), -most, most) if onwards else np.zeros(context.form.m)
     begin(context, state, context.form.start(x), y)
     state.memory, state.newtons, state.between = Memory(), Newtons(), Between()
     state.doubts.restorations, state.doubts.depth = 0, inner_tuning.TUNING.unbounded

@@ -107,6 +107,8 @@ class _Space:
         if not steps or self._too_large(steps):
             return not steps
         seen = self._seen(steps)
+        if len(seen) >= self._free.size:
+            return True
         beyond = _off(np.array([_product(pair, y)[self._free] for pair in pairs]), seen)
         sizes = np.array([norm(dg) + norm(dj.T @ y) for _, dg, dj in pairs])
         return bool((np.linalg.norm(beyond, axis=1) <= self._tuning.rank_new * sizes).all())
@@ -149,7 +151,7 @@ class _Space:
 
 def _unit(rows: Vector) -> Vector:
     """Rows divided by their lengths."""
-    units: Vector = rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)[:, None]
+    units: Vector = rows / np.maximum(np.sqrt(np.add.reduce(rows * rows, axis=1)), 1e-300)[:, None]
     return units
 
 
