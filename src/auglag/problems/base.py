@@ -570,7 +570,7 @@ class Point:
         noise = problem.precision.c
         slack = np.minimum(self.c - problem.cl, problem.cu - self.c)
         counts = (problem.cl == problem.cu) | (w != 0.0) | (slack <= noise)
-        return float(np.linalg.norm(noise[counts]))
+        return norm(noise[counts])
 
     def accuracy(self, w: Vector) -> float:
         """What errors of values and derivatives beyond those of double precision make of R; 0 where there are none."""

@@ -466,12 +466,12 @@ def _row(context: Context, state: State, found: Candidate) -> Iteration:
         beta=context.rules.penalty.next(state.history),
         eta=context.task.tol,
         usable=True,
-        violation=float(np.linalg.norm(form.distance(found.x))),
+        violation=norm(form.distance(found.x)),
         stationarity=check.stationarity * form.scaling.sf,
         residual=check.residual,
         user_violation=math.hypot(check.violation, check.complementarity),
         objective=check.objective,
-        multiplier_norm=float(np.linalg.norm(check.multipliers)),
+        multiplier_norm=norm(check.multipliers),
         inner_status=ACCELERATED,
         inner_iterations=found.steps,
         evaluations=found.steps,
@@ -543,7 +543,7 @@ def look(context: Context, state: State) -> second_order.Finding:
 def _fresh_history(context: Context, z: Vector) -> History:
     """A history that begins at z."""
     form = context.form
-    violation = float(np.linalg.norm(form.distance(z)))
+    violation = norm(form.distance(z))
     negligible, optimal = context.demands
     return History(form.at(z).f, violation, negligible, optimal=optimal)
 
@@ -579,7 +579,7 @@ def settle(task: Task, state: State, *, cut_short: bool = False) -> None:
             kept.point.forget_derivatives()
     if found.residual <= task.tol or (state.history.iterations and not cut_short):
         check, before = judge.check(found), judge.check(kept)
-        worth = check.objective + float(np.linalg.norm(check.multipliers)) * check.violation
+        worth = check.objective + norm(check.multipliers) * check.violation
         better = judge.accepts(check) and plan.better(worth, before.objective, task.tuning)
     second.steps += steps_of(state.history.iterations)
     if better:
@@ -653,7 +653,7 @@ class Posed:
         x = form.user_x(found.x)
         if found.usable and (form.magnified or context.goal(state) > context.task.tol):
             check = context.task.judge.measure(x, form.user_y(y_hat))
-            residual = context.compared(check, found.residual + float(np.linalg.norm(c)))
+            residual = context.compared(check, found.residual + norm(c))
             violation = math.hypot(check.violation, check.complementarity)
         state.doubts.diverged = x.copy() if found.status is InnerStatus.UNBOUNDED else None
         in_sup_norms = context.task.settings.sup_norms and found.usable
@@ -662,12 +662,12 @@ class Posed:
             beta=asked.beta,
             eta=asked.eta,
             usable=found.usable,
-            violation=float(np.linalg.norm(c)),
+            violation=norm(c),
             stationarity=found.residual,
             residual=residual,
             user_violation=violation,
             objective=objective(context.task.problem, x),
-            multiplier_norm=float(np.linalg.norm(context.user_y(found.x, y_hat, known=found.usable))),
+            multiplier_norm=norm(context.user_y(found.x, y_hat, known=found.usable)),
             inner_status=found.status.name,
             inner_iterations=found.iterations,
             evaluations=found.evaluations,

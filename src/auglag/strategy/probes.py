@@ -16,7 +16,7 @@ from typing import Any, final
 import numpy as np
 from scipy import sparse
 
-from auglag._norms import norm
+from auglag._norms import largest, norm
 from auglag._random import normal
 from auglag._typing import Vector
 from auglag.kkt import Hessian, Memory, Tangent
@@ -214,7 +214,7 @@ class _ByGradients:
         if at.form.has_hessp:
             pair: Pair | None = (direction, at.point.hessp(at.y, direction), np.zeros((at.form.m, at.z.size)))
         else:
-            s = _inside(at, self._step * direction / float(np.max(np.abs(direction))), self.probes)
+            s = _inside(at, self._step * direction / largest(direction), self.probes)
             pair = _difference(at, s)
             if pair is not None and _along(pair, at.y) <= self._tuning.probe_clear * self._step * size:
                 other = _difference(at, at.inside(at.z - s) - at.z)
@@ -256,7 +256,7 @@ class _ByValues:
     def probe(self, direction: Vector, size: float) -> _Probe | None:
         """One direction more; None where functions are not defined, or bounds leave no room."""
         at = self._at
-        s = _inside(at, self._step * direction / float(np.max(np.abs(direction))), self.probes)
+        s = _inside(at, self._step * direction / largest(direction), self.probes)
         own = _bend(at, s)
         if not math.isfinite(own):
             return None
