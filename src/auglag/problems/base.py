@@ -439,7 +439,19 @@ class PointwiseProblem(AbstractProblem):
 class Point:
     """One x and what is known there. Parts are evaluated lazily; NaN marks what is not defined."""
 
-    __slots__ = ("_c", "_f", "_grad", "_grad_error", "_jac", "_jac_error", "measured", "problem", "source", "x")
+    __slots__ = (
+        "_c",
+        "_f",
+        "_grad",
+        "_grad_error",
+        "_jac",
+        "_jac_error",
+        "measured",
+        "problem",
+        "source",
+        "typical",
+        "x",
+    )
 
     def __init__(self, problem: AbstractProblem, x: Vector) -> None:
         self.problem = problem
@@ -452,6 +464,7 @@ class Point:
         self._jac_error: Any = None
         self.source: Point | None = None  # the point that values are taken from, where another problem lies behind
         self.measured: Any = None  # the last certificate made of these values, and what else it was made of
+        self.typical: Vector | None = None  # the sizes of the variables as these values tell them (`units.typical`)
 
     def copy(self) -> Point:
         """The same values, for another run."""
@@ -582,7 +595,7 @@ class Point:
 
     def forget_derivatives(self) -> None:
         """Keep the values only."""
-        self._grad = self._jac = self._grad_error = self._jac_error = self.measured = None
+        self._grad = self._jac = self._grad_error = self._jac_error = self.measured = self.typical = None
         if self.source is not None:
             self.source.forget_derivatives()
 

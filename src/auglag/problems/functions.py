@@ -35,6 +35,10 @@ from auglag.prox import Custom, as_term
 from auglag.prox.custom import check_prox
 
 
+def _rows(group: Group, point: Point) -> Vector:
+    return point.c[group.start : group.stop]
+
+
 @suggesting
 @final
 class Problem(PointwiseProblem):
@@ -387,22 +391,24 @@ class Problem(PointwiseProblem):
         if self._joint is not None and callable(self._jac):
             yield trust.Supplied(
                 checking.check_jacobian,
-                lambda z: np.append(self.at(z).f, self.at(z).c),
+                lambda point: np.append(point.f, point.c),
                 lambda z: np.vstack([self.at(z).grad, dense(self.at(z).jac)]),
                 slice(None),
                 {"name": "jac (the gradient of f as row 0)", "of": "fun_and_con"},
             )
         elif self._fun is not None and not isinstance(self._jac, str):
-            fun, grad = lambda z: self.at(z).f, lambda z: self.at(z).grad
-            yield trust.Supplied(checking.check_gradient, fun, grad, slice(0, 1), {"name": "jac"})
+            yield trust.Supplied(
+                checking.check_gradient,
+                lambda point: np.array((point.f,)),
+                lambda z: self.at(z).grad,
+                slice(0, 1),
+                {"name": "jac"},
+            )
         for k, (block, group) in enumerate(zip(self.blocks, self.groups, strict=False)):
             if block.matrix is None and callable(block.jac):
-                rows, part = partial(self._rows_at, group), partial(self._part_at, k)
                 own = slice(1 + group.start, 1 + group.stop)
-                yield trust.Supplied(checking.check_jacobian, rows, part, own, {"name": f"{block.name}: jac"})
-
-    def _rows_at(self, group: Group, x: Vector) -> Vector:
-        return self.at(x).c[group.start : group.stop]
+                values, part = partial(_rows, group), partial(self._part_at, k)
+                yield trust.Supplied(checking.check_jacobian, values, part, own, {"name": f"{block.name}: jac"})
 
     def _part_at(self, k: int, x: Vector) -> Jacobian:
         """The Jacobian of one constraint: a part of that of all, where this is an array."""

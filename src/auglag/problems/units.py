@@ -25,6 +25,14 @@ def typical(point: Point, *, closely: bool = False) -> Vector:
     is the step that changes f as much as steps of the other variables do. No size is larger than the distance of the
     bounds. NaN where nothing is known; with `closely` a start that is small, but not 0, then counts as it is.
     """
+    if closely:
+        return _judged(point, closely=True)
+    if point.typical is None:  # asked for by the check of derivatives and by the scaling
+        point.typical = _judged(point, closely=False)
+    return point.typical
+
+
+def _judged(point: Point, *, closely: bool) -> Vector:
     problem, x = point.problem, np.abs(point.x)
     width = problem.upper - problem.lower
     x = np.where(x < TUNING.zero, 0.0, x)
