@@ -263,7 +263,7 @@ def minimize(
         hooks = Hooks(_wrap(callback), table, table.end if table else None, checkpoint, resume, log, steps=steps)
         if start.beta is not None:
             settings = replace(settings, penalty=warm_penalty(settings.penalty, start.beta))
-        limits = budget or Budget()
+        limits = _BUDGET if budget is None else budget
 
         def carry_out() -> Result:
             with problem.running(), using(linear_solver):
@@ -558,6 +558,8 @@ def scipy_method(
 # ---------------------------------------------------------------------------------------------------------- arguments
 
 _ARGUMENTS = tuple(name for name in inspect.signature(minimize).parameters if name != "unknown")
+#: What a run may spend where nothing is said.
+_BUDGET = Budget()
 #: What `scipy_method` takes in SciPy's `options`.
 _OPTIONS = ("maxiter", "maxfev", "disp", *_ARGUMENTS[_ARGUMENTS.index("g") :])
 #: Arguments of SciPy and others, and what to write instead.

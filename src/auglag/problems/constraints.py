@@ -21,7 +21,7 @@ from auglag.derivatives.detection import Detected
 from auglag.derivatives.extrapolation import extrapolated
 from auglag.derivatives.noise import Noise, dtype_error
 from auglag.errors import EvaluationError, InputError, OptionError, note_point
-from auglag.problems.base import Workspace
+from auglag.problems.base import Counts, Workspace
 from auglag.problems.jacobians import as_jacobian, columns_times, real_array, transposed_product
 from auglag.problems.patterns import Pattern
 from auglag.problems.tuning import TUNING
@@ -52,11 +52,11 @@ class Block:
     jac_pattern: Pattern = field(default_factory=Pattern)  #: of the last sparse Jacobian, which the next one shares
     hess_pattern: Pattern = field(default_factory=Pattern)  #: of the last sparse Hessian
 
-    def value(self, x: Vector) -> Vector:
+    def value(self, x: Vector, counts: Counts) -> Vector:
         """fun(x) as a float vector of the right length."""
         if self.matrix is not None:
             return np.asarray(self.matrix @ x)
-        self.work().counts.constr_nfev += 1
+        counts.constr_nfev += 1
         raw = self.fun(x.copy())
         if isinstance(raw, float) and self.size == 1:
             return np.array((raw,))

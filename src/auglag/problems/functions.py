@@ -164,11 +164,12 @@ class Problem(PointwiseProblem):
         elif self._fun is None:
             point._f = 0.0
         else:
-            self.counts.nfev += 1
+            counts = self.workspace.counts
+            counts.nfev += 1
             value = self._fun(point.x.copy())
             if self._with_gradient:
                 value, gradient = pair(value, "fun(x)", "(value, gradient) when jac=True")
-                self.counts.njev += 1
+                counts.njev += 1
                 self._set_gradient(point, gradient, "the gradient returned by fun(x)")
             point._f = value if type(value) is float else scalar(value, "fun(x)")
 
@@ -205,7 +206,7 @@ class Problem(PointwiseProblem):
             point._grad = np.ascontiguousarray(jac[0])
             point._grad_error = None if error is None else np.ascontiguousarray(error[0])
         else:
-            self.counts.njev += 1
+            self.workspace.counts.njev += 1
             self._set_gradient(point, self._jac(point.x.copy()), "jac(x)")
 
     def _set_gradient(self, point: Point, raw: Any, what: str) -> None:
@@ -252,10 +253,10 @@ class Problem(PointwiseProblem):
     def fill_c(self, point: Point) -> None:
         if self._joint is not None:
             self._fill_jointly(point)
-        elif len(self.blocks) == 1:
-            point._c = self.blocks[0].value(point.x)
         else:
-            point._c = np.concatenate([np.zeros(0)] + [block.value(point.x) for block in self.blocks])
+            counts = self.workspace.counts
+            parts = [block.value(point.x, counts) for block in self.blocks]
+            point._c = parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.zeros(0)
 
     def afresh(self, known: Point) -> Point:
         """Several constraint functions are called in the other order, which shows when one disturbs another."""
@@ -265,7 +266,8 @@ class Problem(PointwiseProblem):
         return point
 
     def _fill_c_backwards(self, point: Point) -> None:
-        point._c = np.concatenate([block.value(point.x) for block in reversed(self.blocks)][::-1])
+        counts = self.workspace.counts
+        point._c = np.concatenate([block.value(point.x, counts) for block in reversed(self.blocks)][::-1])
 
     def fill_jac(self, point: Point) -> None:
         """All Jacobians; one block is kept as it is, several are kept side by side until someone needs one matrix."""

@@ -9,7 +9,7 @@ give its curvature alone, which is much cheaper.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -21,7 +21,6 @@ from auglag._random import normal
 from auglag._typing import Vector
 from auglag.kkt import Hessian, Memory, Tangent
 from auglag.kkt.curvature import structured_sr1
-from auglag.kkt.linear import Factor
 from auglag.kkt.linear.base import block
 from auglag.strategy.solution import Sides, Solution
 from auglag.strategy.tuning import Tuning
@@ -41,7 +40,7 @@ class Probed:
     down: Vector | None = None  #: a direction along which it was measured to be negative
 
 
-def probed(at: Solution, jacobian: Any, sides: Sides, tuning: Tuning, *, doubtful: bool = False) -> Probed:
+def probed(at: Solution, jacobian: Any, sides: Sides, tuning: Tuning, *, doubtful: Callable[[], bool]) -> Probed:
     """The learnt curvature on the tangent space of what holds the solution, after a few probes.
 
     Each probe joins what is known, so that the next direction is better chosen: one along which the learnt curvature is
@@ -61,13 +60,13 @@ def probed(at: Solution, jacobian: Any, sides: Sides, tuning: Tuning, *, doubtfu
             return Probed(hessian, positive=True, vertex=True)
         flat = at.flat(tangent, tuning)
         positive = tangent.positive(flat)
-        factor = tangent.shifted(0.0 if positive else flat)
-        if factor is None:
-            return Probed(None)
-        chosen = positive and not (doubtful and count == 0)
+        chosen = positive and not (count == 0 and doubtful())
         if chosen:
-            direction = space.beyond(learnt.steps, tangent, factor, product, random)
+            direction = space.beyond(learnt.steps, tangent, product, random)
         else:
+            factor = tangent.shifted(0.0 if positive else flat)
+            if factor is None:
+                return Probed(None)
             lowest = tangent.lowest(factor, random)[1].T
             direction = lowest[0] if len(lowest) and _new(lowest[0], learnt.probes, tuning) else None
         if direction is None or count >= (enough if positive else most):
@@ -114,7 +113,7 @@ class _Space:
         return bool((np.linalg.norm(beyond, axis=1) <= self._tuning.rank_new * sizes).all())
 
     def beyond(
-        self, steps: Sequence[Vector], tangent: Tangent, factor: Factor, product: Vector | None, random: Vector
+        self, steps: Sequence[Vector], tangent: Tangent, product: Vector | None, random: Vector
     ) -> Vector | None:
         """A direction of the tangent space at right angles to all whose curvature is known; None where there is none.
 
@@ -124,6 +123,9 @@ class _Space:
         """
         direction = np.zeros(random.size)
         if self._too_large(steps):
+            factor = tangent.shifted(0.0)
+            if factor is None:
+                return None
             direction = tangent.onto(factor, random)
             return direction / max(norm(direction), 1e-300)
         seen = self._seen(steps)

@@ -57,7 +57,7 @@ def look(at: Solution, tuning: Tuning) -> Finding:
         tangent = Tangent(hessian, jacobian, sides.free, sides.rows, at.memory.layout)
         positive = tangent.positive(at.flat(tangent, tuning))
     else:
-        found = probed(at, jacobian, sides, tuning, doubtful=_dependent(jacobian, sides.all_held(), tuning))
+        found = probed(at, jacobian, sides, tuning, doubtful=lambda: _dependent(jacobian, sides.all_held(), tuning))
         if found.hessian is None:
             return Finding(UNCHECKED)
         hessian, positive, certain = found.hessian, found.positive, found.vertex
