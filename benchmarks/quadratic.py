@@ -170,7 +170,7 @@ def masses(steps, count=6):
     return QP(p, np.zeros(n_states + n_forces), sparse.hstack([states, forces]), right, right, -bound, bound)
 
 
-#: CUTEst's convex quadratic and linear programmes with at least about 2,000 variables and rows; those of fixed size too.
+#: CUTEst's convex quadratic and linear programmes with about 2,000 variables and rows or more; some of fixed size.
 SIZES = {
     **{f"LISWET{k}": {"N": 10000} for k in range(1, 13)},
     "YAO": {"P": 10000},
