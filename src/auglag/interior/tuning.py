@@ -215,12 +215,11 @@ class Tuning:
     quadratic_idle: int = 40
     #: Sweeps that bring the largest entries of rows and columns near 1 (OSQP and PIQP take 10).
     equilibrations: int = 10
-    #: The diagonal of the rows: `quadratic_soft` times the mean product, at least `quadratic_soft_least`. Multipliers
-    #: of ill-posed programmes are 1e6 and more, so that a larger one stops them; with a smaller one pivots lose the
-    #: inertia, and then it grows by `quadratic_soft_growth` up to `quadratic_soft_largest`. By trial on LISWET, YAO,
-    #: CVXQP.
-    quadratic_soft: float = 1e-5
-    quadratic_soft_least: float = 1e-12
+    #: The diagonal of the rows. A step leaves this multiple of the change of the multipliers as a violation; those of
+    #: ill-posed programmes are 1e7 and more (LISWET), so that a larger one lets the rows lag behind all else. Where
+    #: pivots lose the inertia it grows by `quadratic_soft_growth` up to `quadratic_soft_largest`. By trial on LISWET,
+    #: YAO, CVXQP.
+    quadratic_soft: float = 1e-18
     quadratic_soft_growth: float = 100.0
     quadratic_soft_largest: float = 1e-6
     #: As `enough_refined`: there is no line search that would tell an inaccurate step.
