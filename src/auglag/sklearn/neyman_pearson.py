@@ -54,17 +54,18 @@ class NeymanPearsonClassifier(ConstrainedLinearClassifier):
         Weights of the penalties on the coefficients, not on the intercept; of standardised features, if `standardize`.
     fit_intercept, standardize : bool
         Whether there is an intercept; whether features are standardised for training. `coef_` is in the units of X.
-    solver : {"deterministic", "stochastic"}
-        Gauss-Newton or L-BFGS on all rows; or variance-reduced stochastic gradients under Algorithm 2.
+    solver : {"deterministic", "single-loop", "stochastic"}
+        Gauss-Newton or L-BFGS on all rows; the same after some hundred sampled steps in which the multipliers move too,
+        which saves passes where rows are many; or variance-reduced stochastic gradients under Algorithm 2.
     tol : float or None
-        The run ends when the KKT residual on all training rows (`certificate_.residual`) is at most tol. None: 1e-5
-        for the deterministic solver, 1e-2 for the stochastic one.
+        The run ends when the KKT residual on all training rows (`certificate_.residual`) is at most tol. None: 1e-5,
+        for the stochastic solver 1e-2.
     max_iter : int
         The most passes over the training rows; with a ConvergenceWarning, should they not suffice.
     warm_start : bool
         Start the next fit from the last coefficients and multipliers.
     random_state : int, RandomState or None
-        For the choice of held-out negatives, and for the stochastic solver.
+        For the choice of held-out negatives, and for solvers that sample.
     verbose : int
         Print the course of the run.
 

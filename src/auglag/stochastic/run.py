@@ -23,7 +23,7 @@ from auglag.stochastic.context import Context, State
 from auglag.stochastic.course import Best, Driver
 from auglag.stochastic.estimate import EstimatedCertificate, estimate_certificate
 from auglag.stochastic.full_batch import FullBatch, FullBatchProblem
-from auglag.stochastic.gauss_newton import Memory
+from auglag.stochastic.gauss_newton import GaussNewtonInner, Memory
 from auglag.stochastic.growing import growth
 from auglag.stochastic.lagrangian import FullTest, Geometry, StochasticLagrangian
 from auglag.stochastic.limits import Ledger, Meter
@@ -141,7 +141,11 @@ class Run(Driver[StochasticLagrangian, FullTest]):
     def _single_loop(self, method: SingleLoop) -> None:
         """Sampled steps; they lead to another start."""
         context, state = self.context, self.state
-        steps = Sampled(method, context.problem, self.meter, lambda i: context.rng(f"single loop {i}"), self.save)
+        newton = isinstance(self.inner, GaussNewtonInner)
+        steps = Sampled(
+            method, context.problem, self.meter, lambda i: context.rng(f"single loop {i}"), self.save,
+            TUNING.steps_before_newton if newton else TUNING.steps_before_lbfgs,
+        )  # fmt: skip
         state.sampled = steps.begin(state.start, state.sampled)
         steps.run()
         state.start, state.sampled = steps.end(self.full), None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from auglag._typing import Matrix, Vector
 from auglag.errors import InputError
@@ -45,7 +46,7 @@ class SampledState:
 
 @final
 class Sampled:
-    """Takes the steps. `rng(pass)` is the randomness of one pass."""
+    """Takes the steps, at most `most` where full batches follow. `rng(pass)` is the randomness of one pass."""
 
     def __init__(
         self,
@@ -54,8 +55,10 @@ class Sampled:
         meter: Meter,
         rng: Callable[[int], np.random.Generator],
         save: Callable[[], None],
+        most: int,
     ) -> None:
         self.method, self.problem, self.meter, self.rng, self.save = method, problem, meter, rng, save
+        self.most = most
         self.boxed = isinstance(problem.g, Zero | Box)
         self.engine: Engine | None = None
 
@@ -63,8 +66,11 @@ class Sampled:
         """The state before the first step, or a saved one."""
         problem, rows = self.problem, self.meter.pass_rows
         if saved is None:
-            passes = first_round(self.meter.rows / rows, full=True)
+            budget = self.meter.rows / rows
+            passes = first_round(budget, full=True)
             batch = min(self.method.batch or batch_rows(rows, passes, len(problem.blocks)), rows)
+            if worth_full_batches(budget):
+                passes = min(passes, self.most * batch / rows)
             this = round_of(passes, rows, batch)
         else:
             this = saved.round
@@ -106,20 +112,36 @@ class Sampled:
 
     def _pass(self, rng: np.random.Generator) -> Iterator[tuple[list[Any], int]]:
         """One pass: a batch of every block at a time, without replacement; endless blocks draw afresh."""
-        blocks, total = self.problem.blocks, self.meter.pass_rows
-        sizes = [max(1, round(self.state.round.batch * (b.rows or total) / total)) for b in blocks]
-        orders = [None if b.exact or b.rows is None else rng.permutation(b.rows) for b in blocks]
-        drawn = [(len(order), size) for order, size in zip(orders, sizes, strict=True) if order is not None]
-        counts = [rows // min(size, rows) for rows, size in drawn]
-        for i in range(min(counts, default=self.state.round.pass_steps)):
-            found, rows = [], 0
+        blocks, steps = self.problem.blocks, self.state.round.pass_steps
+        sizes = self._sizes()
+        rows = sum(size for block, size in zip(blocks, sizes, strict=True) if not block.exact)
+        orders = [
+            None if block.exact or block.rows is None else _order(rng, block.rows, size, steps)
+            for block, size in zip(blocks, sizes, strict=True)
+        ]
+        for i in range(steps):
+            found = []
             for block, order, size in zip(blocks, orders, sizes, strict=True):
                 if order is not None:
                     found.append(block.take(order[i * size : (i + 1) * size]))
                 else:
                     found.append(block.take(slice(0, 0)) if block.exact else block.draw(rng, size))
-                rows += 0 if block.exact else size
             yield found, rows
+
+    def _sizes(self) -> list[int]:
+        """Rows of every block in a batch: in proportion, but all rows of the smallest, as far as one batch goes.
+
+        A term of a few rows, such as a square of every variable, has no noise then.
+        """
+        blocks, total, batch = self.problem.blocks, self.meter.pass_rows, self.state.round.batch
+        sizes = [max(1, round(batch * (block.rows or total) / total)) for block in blocks]
+        spent = 0
+        for i in sorted(range(len(blocks)), key=lambda i: blocks[i].rows or total):
+            spent += blocks[i].rows or total
+            if spent > batch:
+                break
+            sizes[i] = blocks[i].rows or sizes[i]
+        return sizes
 
     def _step(self, batches: list[Any]) -> None:
         state, steps, engine = self.state, self.steps, self.engine
@@ -198,3 +220,9 @@ class Sampled:
         beta = float(np.exp(np.mean(np.log(engine.state.beta))))
         over = bool(self.meter.reached()) or not worth_full_batches(self.meter.rows / self.meter.pass_rows)
         return Start(x, y, TUNING.last_penalty * beta if over else beta)
+
+
+def _order(rng: np.random.Generator, rows: int, size: int, steps: int) -> NDArray[np.intp]:
+    """Row numbers for so many batches: every row once before any comes again."""
+    times = -(-steps * size // rows)
+    return np.concatenate([rng.permutation(rows) for _ in range(times)])
