@@ -1,6 +1,7 @@
 """CPU seconds and passes of the solvers of `auglag.sklearn` against the number of rows.
 
-    python benchmarks/sklearn_rows.py [--rows 10000 100000 1000000] [--features 50] [--seeds 3] [--output FILE]
+    python benchmarks/sklearn_rows.py [--rows 10000 100000 1000000] [--features 50] [--seeds 3]
+        [--solvers deterministic single-loop] [--output FILE]
 
 Two Gaussian classes; the second group of rows has a shifted feature that goes with the class. Times are of `fit`, with
 its checks of the input and the standardisation, the median over the seeds; scikit-learn's logistic regression without
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,12 @@ def measured(fit: Callable[..., Any], given: tuple[np.ndarray, ...]) -> tuple[fl
     return time.process_time() - began, float(np.max(model.n_iter_))
 
 
-def kinds() -> dict[tuple[str, str], Callable[..., Any]]:
+def kinds(solvers: Sequence[str]) -> dict[tuple[str, str], Callable[..., Any]]:
     """(model, solver with its tolerance) -> how to fit it."""
     found: dict[tuple[str, str], Callable[..., Any]] = {
         ("no constraint", "scikit-learn"): lambda X, y, s: LogisticRegression().fit(X, y)
     }
-    for solver in SOLVERS:
+    for solver in solvers:
         tol = "1e-2" if solver == "stochastic" else "1e-5"
         found |= {(name, f"{solver}, {tol}"): fit for name, fit in models(solver).items()}
     return found
@@ -68,17 +69,18 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--features", type=int, default=50)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--solvers", nargs="+", choices=SOLVERS, default=SOLVERS[:2])
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
-    cells: dict[tuple[str, str], list[str]] = {key: [] for key in kinds()}
-    for fit in kinds().values():  # compiles what is compiled
+    cells: dict[tuple[str, str], list[str]] = {key: [] for key in kinds(options.solvers)}
+    for fit in kinds(options.solvers).values():  # compiles what is compiled
         fit(*data(2000, 5, 0))
     for rows in options.rows:
         found: dict[tuple[str, str], list[tuple[float, float]]] = {key: [] for key in cells}
         for seed in range(options.seeds):
             given = data(rows, options.features, seed)
-            for key, fit in kinds().items():
+            for key, fit in kinds(options.solvers).items():
                 found[key].append(measured(fit, given))
                 print(rows, seed, *key, *found[key][-1], flush=True)
         for key, numbers in found.items():

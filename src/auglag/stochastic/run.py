@@ -35,6 +35,7 @@ from auglag.stochastic.single_loop import SingleLoop
 from auglag.stochastic.single_loop_run import Sampled, SampledState
 from auglag.stochastic.stage import Stage
 from auglag.stochastic.tuning import TUNING
+from auglag.stochastic.walk import WalkState
 from auglag.strategy.hooks import give_best, result_of_run
 
 
@@ -51,9 +52,8 @@ class Run(Driver[StochasticLagrangian, FullTest]):
                 raise CheckpointError(
                     "a run on an iterator of batches cannot be resumed: the iterator cannot be wound back"
                 )
-            state = frame.load(
-                context.hooks.resume, State, Start, InnerState, Memory, SampledState, EngineState, ScaledState, Round
-            )
+            kinds = (State, Start, InnerState, Memory, SampledState, WalkState, EngineState, ScaledState, Round)
+            state = frame.load(context.hooks.resume, *kinds)
             tests_on = context.sample(state.times)
         else:
             tests_on, start = context.sample(1), context.start
