@@ -36,7 +36,9 @@ from auglag.single_loop.steps import ScaledSteps
 
 OURS, TUNING_SEEDS = "single loop", (1000, 1001, 1002)
 #: Budgets at which a rival has fewer settings: the best so many of those at a shorter budget.
-SURVIVORS = {2: (1, 12), 5: (2, 8), 10: (5, 5), 20: (10, 3), 50: (20, 2), 100: (50, 1)}
+SURVIVORS = {2: (1, 12), 5: (1, 8), 10: (5, 5), 20: (5, 3), 50: (20, 2), 100: (20, 1)}
+#: Rivals that stay in the race, the best on the tuning seeds: for longer budgets, and for a table.
+FINALISTS = 3
 COARSE = (("Adam", 0.01), ("Adam", 0.03))
 LEVELS = (1, 2, 5, 10, 20, 50, 100)
 NOTHING = {"residual": math.inf, "violation": math.inf, "objective": math.inf}
@@ -83,7 +85,7 @@ class Store:
 
     @staticmethod
     def key(name: str, task: str, seed: int, passes: float, settings: dict[str, Any]) -> str:
-        return json.dumps([name, task, seed, passes, settings])
+        return json.dumps([name, task, seed, int(passes) if passes == int(passes) else passes, settings])
 
     def keep(self, key: str, found: dict[str, float]) -> None:
         """A run that is over."""
@@ -129,12 +131,20 @@ def ranked(store: Store, name: str, task: str, passes: float, coarse: bool) -> l
 
 
 def tune(store: Store, task: str, passes: float, names: list[str], coarse: bool) -> dict[str, dict[str, Any]]:
-    """Settings for every rival; runs of all rivals that are missing are made side by side."""
+    """Settings for every rival, best rival first; runs of all rivals that are missing are made side by side."""
     if passes in SURVIVORS:
-        tune(store, task, SURVIVORS[passes][0], names, coarse)
+        before = SURVIVORS[passes][0]
+        found = list(tune(store, task, before, names, coarse))
+        names = found if before == 1 else found[:FINALISTS]
     jobs = [(n, s, seed) for n in names for s in kept_settings(store, n, task, passes, coarse) for seed in TUNING_SEEDS]
     store.race(jobs, task, passes, rough=True)
-    return {name: ranked(store, name, task, passes, coarse)[0] for name in names}
+    best = {name: ranked(store, name, task, passes, coarse)[0] for name in names}
+
+    def median(name: str) -> float:
+        runs = store.race([(name, best[name], seed) for seed in TUNING_SEEDS], task, passes, rough=True)
+        return float(np.median([run["residual"] for run in runs]))
+
+    return {name: best[name] for name in sorted(names, key=median)}
 
 
 def band(values: list[float]) -> tuple[float, float, float]:
@@ -177,14 +187,15 @@ def collect(store: Store, options: Any) -> Cells:
             seeds = range(options.first, options.first + options.seeds)
             cell: dict[str, dict[str, tuple[float, float, float]]] = {}
             settings = tune(store, task, passes, options.only, options.coarse)
+            finalists = list(settings)[:FINALISTS]
             runs = {OURS: [store.ours(OURS, task, seed, passes) for seed in seeds]}
-            store.race([(name, settings[name], seed) for name in options.only for seed in seeds], task, passes)
-            for name in options.only:
+            store.race([(name, settings[name], seed) for name in finalists for seed in seeds], task, passes)
+            for name in finalists:
                 runs[name] = store.race([(name, settings[name], seed) for seed in seeds], task, passes)
             for name, found in runs.items():
                 cell[name] = {key: band([run[key] for run in found]) for key in NOTHING}
             cells[task, passes] = cell
-            best = min((n for n in cell if n != OURS), key=lambda n: cell[n]["residual"][0], default=OURS)
+            best = best_rival(cell)
             numbers = f"{cell[OURS]['residual'][0]:.2e} / {cell[best]['residual'][0]:.2e} {best}"
             print(f"{task}, {passes:g} passes: {numbers}", flush=True)
     return cells
@@ -203,7 +214,7 @@ def table(cells: Cells, options: Any) -> str:
     wins, near = 0, 0
     for (task, passes), cell in sorted(cells.items(), key=lambda item: (list(TASKS).index(item[0][0]), item[0][1])):
         names = [n for n in cell if n != OURS]
-        best = min(names, key=lambda n: cell[n]["residual"][0])
+        best = best_rival(cell)
         mine, theirs = cell[OURS]["residual"], cell[best]["residual"]
         wins, near = wins + (mine[0] <= theirs[0]), near + (mine[0] <= 1.3 * theirs[0])
         mark = "**" if mine[0] <= theirs[0] else ""
@@ -221,23 +232,33 @@ def table(cells: Cells, options: Any) -> str:
     return "\n".join(lines) + "\n"
 
 
+def best_rival(cell: dict[str, dict[str, tuple[float, float, float]]]) -> str:
+    """That with the smallest median R."""
+    return min((name for name in cell if name != OURS), key=lambda name: cell[name]["residual"][0], default=OURS)
+
+
 def draw(cells: Cells, options: Any, path: Path) -> None:
-    """R against passes, one panel per task."""
+    """R against passes, one panel per task: ours, and the best rival of every budget."""
     import matplotlib.pyplot as plt
 
-    fig, axes = plt.subplots(1, len(options.tasks), figsize=(3.1 * len(options.tasks), 3.2), squeeze=False)
-    for ax, task in zip(axes[0], options.tasks, strict=True):
-        for name in (OURS, *options.only):
-            bands = np.array([cells[task, p][name]["residual"] for p in sorted(options.levels)]).clip(1e-9, 1e3)
-            colour = {"color": "black", "linewidth": 2} if name == OURS else {"linewidth": 1}
-            (line,) = ax.loglog(sorted(options.levels), bands[:, 0], label=name, **colour)
-            ax.fill_between(sorted(options.levels), bands[:, 1], bands[:, 2], alpha=0.15, color=line.get_color())
+    columns = min(3, len(options.tasks))
+    rows = -(-len(options.tasks) // columns)
+    fig, axes = plt.subplots(rows, columns, figsize=(3.2 * columns, 2.5 * rows), squeeze=False)
+    levels = sorted(options.levels)
+    for ax, task in zip(axes.flat, options.tasks, strict=False):
+        at = [cells[task, passes] for passes in levels]
+        for label, names in ((OURS, [OURS] * len(at)), ("best tuned rival", [best_rival(cell) for cell in at])):
+            bands = np.array([cell[name]["residual"] for cell, name in zip(at, names, strict=True)]).clip(1e-9, 1e3)
+            (line,) = ax.loglog(levels, bands[:, 0], "o-", markersize=3, label=label)
+            ax.fill_between(levels, bands[:, 1], bands[:, 2], alpha=0.2, color=line.get_color())
         ax.set_title(task, fontsize=9)
+    for ax in axes[-1]:
         ax.set_xlabel("passes over the data")
-    axes[0][0].set_ylabel("R")
-    axes[0][-1].legend(fontsize=6)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("R")
+    axes[0][0].legend(fontsize=7)
     fig.tight_layout()
-    fig.savefig(path, dpi=110)
+    fig.savefig(path, dpi=90)
 
 
 def main() -> None:
