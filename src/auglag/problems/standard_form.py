@@ -62,6 +62,12 @@ class Scaling:
             return Scaling(float(sf), np.asarray(sc), sx)
         values = units.row_values(problem, point.c) if problem.m else rows
         least = TUNING.least_size_closely if closely else TUNING.least_size
+        flat = (rows == 0.0) & (values > 0.0) & np.isfinite(values)
+        if some(
+            flat
+        ):  # no gradient tells the unit of such a row (as of x^2 <= 1e-4 at 0), the distance to its side does
+            sc = np.where(flat, 1.0 / np.clip(values, 1.0 / TUNING.largest_scale, 1.0 / formulas.SMALLEST_SCALE), sc)
+            values = np.where(flat, 1.0, values)
         of_f, of_rows = max(steepest, abs(point.f)), np.maximum(rows, values)
         if _small(of_f, least) or some(_small(of_rows, least)):
             away_f, away_rows = _slopes_away(point, sx)
