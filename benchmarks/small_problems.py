@@ -193,8 +193,12 @@ def report(found):
             f"| {name} | {1e3 * one[name][0]:.2f} | {one[name][0] / one[BASE][0]:.1f} | {count} of {len(found)} "
             f"| {mean:.2f} | {base:.2f} | {mean / base:.1f} |"
         )
-    seconds = import_seconds()
+    seconds, load = import_seconds(), os.getloadavg()[1]
     lines += [
+        "",
+        f"Other work ran on the machine: a load of {load:.1f} on {os.cpu_count()} cores."
+        if load > os.cpu_count()
+        else "Nothing else ran on the machine.",
         "",
         f"`import auglag` takes {seconds[0]:.2f} s of CPU (Python's own start included), the first use of "
         f"`auglag.minimize` {seconds[1]:.2f} s more; Python with NumPy and `scipy.optimize` alone takes "
