@@ -173,6 +173,13 @@ def import_seconds():
         return [*fastest(ours), sum(fastest(scipy))]
 
 
+def load_of_machine():
+    """A sentence on what ran beside: times under load are longer, ratios less so."""
+    load, cores = os.getloadavg()[1], os.cpu_count()
+    busy = f"Other work ran on the machine: a load of {load:.1f} on {cores} cores."
+    return busy if load > cores else "Little else ran on the machine."
+
+
 def report(found):
     names = list(next(iter(found.values())))
     lines = [
@@ -193,12 +200,10 @@ def report(found):
             f"| {name} | {1e3 * one[name][0]:.2f} | {one[name][0] / one[BASE][0]:.1f} | {count} of {len(found)} "
             f"| {mean:.2f} | {base:.2f} | {mean / base:.1f} |"
         )
-    seconds, load = import_seconds(), os.getloadavg()[1]
+    seconds = import_seconds()
     lines += [
         "",
-        f"Other work ran on the machine: a load of {load:.1f} on {os.cpu_count()} cores."
-        if load > os.cpu_count()
-        else "Nothing else ran on the machine.",
+        load_of_machine(),
         "",
         f"`import auglag` takes {seconds[0]:.2f} s of CPU (Python's own start included), the first use of "
         f"`auglag.minimize` {seconds[1]:.2f} s more; Python with NumPy and `scipy.optimize` alone takes "
