@@ -320,9 +320,8 @@ def judged(qp, x, y):
     return float(0.5 * x @ (p @ x) + qp.q @ x), float(check.residual + np.max(np.abs(x - inside)))
 
 
-def one(name, solver, tol, pipe):
+def one(qp, solver, tol, pipe):
     warnings.simplefilter("ignore")
-    qp = problem_of(name)
     SOLVERS[solver](portfolio(2, 1), tol)
     start = time.process_time()
     limit = math.ceil(start) + SECONDS + 1
@@ -331,15 +330,14 @@ def one(name, solver, tol, pipe):
     seconds = time.process_time() - start
     resource.setrlimit(resource.RLIMIT_CPU, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     objective, residual = judged(qp, x, y)
-    pipe.send({"seconds": seconds, "fun": objective, "residual": residual,
-               "n": int(qp.q.size), "m": int(qp.l.size)})  # fmt: skip
+    pipe.send({"seconds": seconds, "fun": objective, "residual": residual})
 
 
-def in_child(name, solver, tol):
+def in_child(qp, solver, tol):
     """What `one` sends; nothing where it ran out of time."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")  # the problem is made once
     near, far = context.Pipe(duplex=False)
-    process = context.Process(target=one, args=(name, solver, tol, far))
+    process = context.Process(target=one, args=(qp, solver, tol, far))
     process.start()
     far.close()
     try:
@@ -351,14 +349,17 @@ def in_child(name, solver, tol):
 
 
 def run(path, only):
-    done = {(r["problem"], r["solver"], r["tol"]): r for r in read(path)}
+    done, qp = {(r["problem"], r["solver"], r["tol"]): r for r in read(path)}, {}
     with open(path, "a") as file:
         for name, solver, tol in itertools.product(PROBLEMS, installed(), TOLERANCES):
             if (name, solver, tol) in done or not fnmatch.fnmatch(f"{solver}/{name}", only):
                 continue
+            if name not in qp:
+                qp = {name: problem_of(name)}
             first = done.get((name, solver, TOLERANCES[0]))
             late = first is not None and not first.get("seconds", math.inf) <= SECONDS
-            line = {"problem": name, "solver": solver, "tol": tol, **({} if late else in_child(name, solver, tol))}
+            line = {"problem": name, "solver": solver, "tol": tol, "n": qp[name].q.size, "m": qp[name].l.size}
+            line |= {} if late else in_child(qp[name], solver, tol)
             done[name, solver, tol] = line
             print(line, flush=True)
             file.write(json.dumps(line) + "\n")
