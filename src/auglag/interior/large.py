@@ -420,7 +420,8 @@ class Large:
             return True
         if self._on_sides(error):
             return True
-        if self.learnt is not None or errors.worst > max(self.t.handed_over, self._rounding()):
+        nearly = self.best[2] <= self.t.nearly * self.target
+        if not nearly and (self.learnt is not None or errors.worst > max(self.t.handed_over, self._rounding())):
             return False
         self.finishing += 1
         self.last_mu = max(self.t.least_mu, self.t.last_mu_factor * self.last_mu)

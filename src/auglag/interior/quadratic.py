@@ -195,7 +195,7 @@ class Programme:
             second[sides.rows] += 1.0 / diagonal[sides.n :]
             factor = self._system.factor(diagonal[: sides.n], second, 0.0)
             if factor.negative == sides.m:
-                newton = Newton(sides, factor, diagonal[sides.n :], 0.0, t.quadratic_refined)
+                newton = Newton(sides, factor, diagonal[sides.n :], 0.0, enough=t.quadratic_refined)
                 dv, dy = newton.solve(self.lagrangian, self.rows)
                 if newton.error <= t.poorly_refined:
                     return newton, self._completed(dv, dy, 0.0, 0.0, 0.0)

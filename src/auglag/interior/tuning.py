@@ -159,6 +159,11 @@ class Tuning:
     least_row_unit: float = 1e-3
     soft_least: float = 1e-10
     soft_largest: float = 1e-8
+    #: It is taken out of a solution where it leaves more than this part of the violation, or of `rows_matter` where
+    #: that is less, by at most so many steps of a minimal residual method. As on devices (`auglag.model.device`).
+    left_by_soft: float = 0.1
+    rows_matter: float = 1e-9
+    sharpenings: int = 8
     #: Solutions are refined until their residual, relative to the right side, is `enough_refined`: it is what Newton's
     #: method leaves of the residuals. One above `poorly_refined`, relative to right side and solution, means that the
     #: factors are not those of the matrix. On grids.
@@ -177,6 +182,8 @@ class Tuning:
     #: in a step or two, where mu would have to fall below rounding errors. On grids.
     handed_over: float = 1e-9
     finishing_steps: int = 4
+    #: So they do where the best error is within this factor of the target: what keeps it from falling is rounding.
+    nearly: float = 10.0
     #: First multipliers of sides: 1 (WB, section 3.6), or less where the product with the distance would be larger than
     #: this: sides that are very far away say nothing. On grids.
     first_product: float = 100.0

@@ -29,6 +29,11 @@ class Round:
         return least_fall(1.0 - done / self.steps)
 
 
+def endless_fall(done: int) -> float:
+    """The factor of the rate after `done` steps of a training without an end."""
+    return max(TUNING.endless_least, 1.0 / (1.0 + done / TUNING.steps))
+
+
 def full_rule() -> PenaltyRule:
     """The paper's rule for the full batches that follow."""
     return Adaptive(initial=1.0, gamma=TUNING.full_gamma, tau=TUNING.full_tau)

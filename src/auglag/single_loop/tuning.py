@@ -51,6 +51,9 @@ class Tuning:
     power: float = 10.0
     #: The rates fall linearly to this share of what they were.
     least_fall: float = 1e-3
+    #: Without an end they fall as 1 / (1 + t / steps), down to this share, with which changes are still followed. By
+    #: trial, on streams of 4,000 to 200,000 rows: with 1 / sqrt(1 + t / steps) the last constraint errors are larger.
+    endless_least: float = 0.1
 
     # ------------------------------------------------------------------------------------------------ constraint values
     #: Values are averaged over the last so many of the steps made, at least `least_window`, at most a pass (after which
@@ -87,6 +90,15 @@ class Tuning:
     reach: float = 1.5
     #: Penalty of a constraint whose gradient has been zero so far: positive, and without effect.
     no_penalty: float = 1e-30
+
+    # ------------------------------------------------------------------------------- the paper's rule, between passes
+    #: Cosine of the angle between two errors of c, five steps apart, from which on the error stays. By trial.
+    same_way: float = 0.5
+    #: Share of the longest step that weights may use already where penalties are raised. By trial: 0.2 is too little
+    #: where constraints are nearly dependent, with 1 two tasks swing.
+    used: float = 0.5
+    #: Penalties are raised by this factor at most. It was not reached in the trials.
+    most_boost: float = 1000.0
 
     # ---------------------------------------------------------------------------------- the paper's rule, once per pass
     #: Factor of the penalties, and the share to which the tracked violation has to fall. By trial (gamma as in the

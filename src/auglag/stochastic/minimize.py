@@ -75,8 +75,8 @@ def minimize(
         structure and up to 1500 variables (should that get stuck, "lbfgs" begins again at x0), "lbfgs" for more
         variables or no structure (both evaluate full batches, and start on samples where there are many more rows than
         variables), "lbfgs" on larger and larger samples for samplers, "pstorm" for iterators of batches. "sgd",
-        "pstorm", "svrg" are sampled methods under Algorithm 2; "single-loop" makes up to 20 passes of sampled steps
-        in which multipliers move too, and then goes on with full batches; an object such as `SGD(step=InverseSqrt(3.0),
+        "pstorm", "svrg" are sampled methods under Algorithm 2; "single-loop" begins with sampled steps in which
+        multipliers move too, and then goes on with full batches; an object such as `SGD(step=InverseSqrt(3.0),
         batch=64)`, or one of your own class, does as well.
     variant : str
         "adaptive-full" (Algorithm 1, the default), "always-full", "adaptive-short", "always-short".

@@ -23,7 +23,7 @@ from auglag.stochastic.context import Context, State
 from auglag.stochastic.course import Best, Driver
 from auglag.stochastic.estimate import EstimatedCertificate, estimate_certificate
 from auglag.stochastic.full_batch import FullBatch, FullBatchProblem
-from auglag.stochastic.gauss_newton import Memory
+from auglag.stochastic.gauss_newton import GaussNewtonInner, Memory
 from auglag.stochastic.growing import growth
 from auglag.stochastic.lagrangian import FullTest, Geometry, StochasticLagrangian
 from auglag.stochastic.limits import Ledger, Meter
@@ -35,6 +35,7 @@ from auglag.stochastic.single_loop import SingleLoop
 from auglag.stochastic.single_loop_run import Sampled, SampledState
 from auglag.stochastic.stage import Stage
 from auglag.stochastic.tuning import TUNING
+from auglag.stochastic.walk import WalkState
 from auglag.strategy.hooks import give_best, result_of_run
 
 
@@ -51,9 +52,8 @@ class Run(Driver[StochasticLagrangian, FullTest]):
                 raise CheckpointError(
                     "a run on an iterator of batches cannot be resumed: the iterator cannot be wound back"
                 )
-            state = frame.load(
-                context.hooks.resume, State, Start, InnerState, Memory, SampledState, EngineState, ScaledState, Round
-            )
+            kinds = (State, Start, InnerState, Memory, SampledState, WalkState, EngineState, ScaledState, Round)
+            state = frame.load(context.hooks.resume, *kinds)
             tests_on = context.sample(state.times)
         else:
             tests_on, start = context.sample(1), context.start
@@ -141,7 +141,11 @@ class Run(Driver[StochasticLagrangian, FullTest]):
     def _single_loop(self, method: SingleLoop) -> None:
         """Sampled steps; they lead to another start."""
         context, state = self.context, self.state
-        steps = Sampled(method, context.problem, self.meter, lambda i: context.rng(f"single loop {i}"), self.save)
+        newton = isinstance(self.inner, GaussNewtonInner)
+        steps = Sampled(
+            method, context.problem, self.meter, lambda i: context.rng(f"single loop {i}"), self.save,
+            TUNING.steps_before_newton if newton else TUNING.steps_before_lbfgs,
+        )  # fmt: skip
         state.sampled = steps.begin(state.start, state.sampled)
         steps.run()
         state.start, state.sampled = steps.end(self.full), None
