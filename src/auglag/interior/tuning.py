@@ -182,7 +182,7 @@ class Tuning:
     #: in a step or two, where mu would have to fall below rounding errors. On grids.
     handed_over: float = 1e-9
     finishing_steps: int = 4
-    #: So they do where the best error is within this factor of the target: what keeps it from falling is rounding.
+    #: So they do where the best error is within this factor of the target and no larger than rounding errors make it.
     nearly: float = 10.0
     #: First multipliers of sides: 1 (WB, section 3.6), or less where the product with the distance would be larger than
     #: this: sides that are very far away say nothing. On grids.

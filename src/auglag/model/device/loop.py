@@ -106,7 +106,7 @@ class Loop:
         self.never_free, self.free, self.fraction = False, False, TUNING.to_sides
         self.free_points: list[tuple[float, float]] = []
         self.mu, self.shift, self.last_shift = TUNING.first_mu, 0.0, 0.0
-        self.soft_factor = 1.0
+        self.soft_factor, self.stiff = 1.0, False  #: whether regularisation could not be taken out of the last step
         self.prox = 0.0  #: on the diagonal of variables, where factorisations break down without it
         self.refused: tuple[Iterate, tuple[float, float]] | None = None  #: a step that the filter did not take
         self.soft_steps = 0  #: steps in a row that were taken in spite of the filter
@@ -468,6 +468,7 @@ class Loop:
         t, p, d, new, soft = TUNING, self.program, self.d, found.facts, system.soft
         violation, dual = max(facts.primal, t.rows_matter), max(facts.dual, t.rows_matter)
         much = soft * new.dual_move > t.rows_accurate * violation or self.prox * new.move > t.rows_accurate * dual
+        self.stiff = False
         if self.is_elastic or not much or not self._usable(found):
             return found
         solution, basis, least = found.solution, p.no_basis, math.inf
@@ -481,6 +482,7 @@ class Loop:
             if not left < least or left <= t.rows_accurate:
                 break
             least = left
+        self.stiff = left > t.rows_accurate
         self.times.log.append(f"regularisation taken out in {count + 1}, {left:.0e} is left")
         sharp = self._post(solution, system)
         return sharp._replace(facts=sharp.facts._replace(accuracy=new.accuracy, row_error=new.row_error))
@@ -495,10 +497,7 @@ class Loop:
             if inertia == (p.n, p.m):
                 system = System(it, at, values, right, shift, soft)
                 found = self._refined(system, facts)
-                bad = not self._error(found) <= 1.0
-                self.soft_factor = (
-                    min(t.soft_factor_most, factor * t.soft_growth) if bad else max(1.0, factor / t.soft_fall)
-                )
+                self.soft_factor = self._next_softness(factor, found)
                 if self._usable(found):
                     self.last_shift = shift or self.last_shift
                     self.shift = shift / t.shift_fall if shift > t.standing_shift else 0.0
@@ -518,6 +517,15 @@ class Loop:
             values = p.assemble(self.d, at, shift, soft, self.elastic, self.prox)
             rows = at.c + self.elastic.on * it.r
             right = p.right(self.d, it, at, rows, self.mu, shift, self.elastic)
+
+    def _next_softness(self, factor: float, found: Solved) -> float:
+        """More regularisation where a system was solved badly, less where it was in the way of a good solution."""
+        t = TUNING
+        if not self._error(found) <= 1.0:
+            return min(t.soft_factor_most, factor * t.soft_growth)
+        if self.stiff and found.facts.accuracy <= t.very_accurate:
+            return max(t.soft_factor_least, factor / t.soft_growth)
+        return max(1.0, factor / t.soft_fall) if factor > 1.0 else factor
 
     # -------------------------------------------------------------------------------------------------- the search
 

@@ -83,6 +83,10 @@ class Tuning:
     soft_growth: float = 10.0
     soft_fall: float = 3.0
     soft_factor_most: float = 1e4
+    #: It is divided by `soft_growth`, down to `soft_factor_least`, where a system was solved to `very_accurate` and yet
+    #: the regularisation could not be taken out of its solution. By trial on control problems, whose rows are stiff.
+    soft_factor_least: float = 1e-4
+    very_accurate: float = 1e-9
     #: Where a factorisation breaks down or solves badly, `soft` grows and variables get a proximal term between
     #: `first_prox` and `largest_prox`, at most `softenings` times a step. By trial: without pivoting, soft times prox
     #: above 1e-14 were safe on 8,387 buses, as the theory of quasi-definite matrices lets expect.
