@@ -3,13 +3,14 @@
     python benchmarks/training.py [--seeds 10] [--levels 1 2 5 10 20 50 100] [--coarse] [--only NAME ...] [--out FOLDER]
     python benchmarks/training.py --ablation --first 300 [--seeds 10] [--levels 1 5]
 
-Nine tasks (`trainings/tasks.py`); rivals with their grids (`trainings/rivals.py`). A pass is one evaluation of every
-row: a batch counts once, with recursive momentum twice; full batches of ours count. R, violation and objective at the
-end of every budget are measured over all rows and charged to nobody, R with the better of a way's own multipliers and
-of fitted ones. Every budget is a run of its own, over which all rates fall. A rival's settings are found for every task
-and budget on a seed of its own; --coarse takes a part of the grid (Adam, batches of 64). Finished runs are kept
-in a file of JSON lines: a script that was stopped goes on. --ablation compares the single loop with itself, one of its
-parts left out at a time.
+Nine tasks (`trainings/tasks.py`); rivals with their grids (`trainings/rivals.py`): SGD and Adam at five rates, batches
+of 16, 64 and 256, dual rates and penalties. A pass is one evaluation of every row: a batch counts once, with recursive
+momentum twice; full batches of ours count. R, violation and objective at the end of every budget are measured over all
+rows and charged to nobody, R with the better of a way's own multipliers and of fitted ones. Every budget is a run of
+its own, over which all rates fall. A rival's settings are found for every task and budget on three seeds of their own:
+the whole grid at one pass, and at every longer budget those that were best at the one before (`SURVIVORS`); --coarse
+takes the two middle rates of Adam alone. Finished runs are kept in a file of JSON lines: a script that was stopped goes
+on. --ablation compares the single loop with itself, one of its parts left out at a time.
 """
 
 from __future__ import annotations
@@ -19,20 +20,26 @@ import json
 import math
 import shlex
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import torch
-from trainings.rivals import RIVALS
+from trainings.rivals import RIVALS, Job, race
 from trainings.tasks import TASKS, Task
 
 import auglag.torch as at
 from auglag.single_loop.engine import Engine
 from auglag.single_loop.steps import ScaledSteps
 
-OURS, TUNING_SEED = "single loop", 1000
+OURS, TUNING_SEEDS = "single loop", (1000, 1001, 1002)
+#: Budgets at which a rival has fewer settings: the best so many of those at a shorter budget.
+SURVIVORS = {2: (1, 12), 5: (1, 8), 10: (5, 5), 20: (5, 3), 50: (20, 2), 100: (20, 1)}
+#: Rivals that stay in the race, the best on the tuning seeds: for longer budgets, and for a table.
+FINALISTS = 3
+COARSE = (("Adam", 0.01), ("Adam", 0.03))
 LEVELS = (1, 2, 5, 10, 20, 50, 100)
 NOTHING = {"residual": math.inf, "violation": math.inf, "objective": math.inf}
 moved = Engine.moved
@@ -53,35 +60,18 @@ PARTS: dict[str, tuple[type, str, Any]] = {
 }
 
 
-def ours(task: Task, seed: int, passes: float, settings: dict[str, Any]) -> dict[str, float]:
+def ours(task: Task, seed: int, passes: float) -> dict[str, float]:
     """`fit(method="single-loop")`."""
     flags = [False] * task.m if task.exact is None else task.exact.tolist()
     rules = {f"c{i}": at.between(lo, up, exact=flag) for i, (lo, up, flag) in enumerate(sides(task, flags))}
     result = at.fit(
-        task.model, task.both, rules, task.data, method=settings.get("method", "single-loop"), tol=1e-8, seed=seed,
-        max_epochs=passes,
-    )  # fmt: skip
+        task.model, task.both, rules, task.data, method="single-loop", tol=1e-8, seed=seed, max_epochs=passes
+    )
     return task.measure(np.concatenate([np.atleast_1d(y) for y in result.multipliers.values()]))
 
 
 def sides(task: Task, flags: list[bool]) -> list[tuple[float, float, bool]]:
     return list(zip(task.lower.tolist(), task.upper.tolist(), flags, strict=True))
-
-
-def rival(name: str, task: Task, seed: int, passes: float, settings: dict[str, Any]) -> dict[str, float]:
-    """So many passes of a rival."""
-    way = RIVALS[name][0](task, settings)
-    batch = min(settings["batch"], task.rows)
-    steps = max(1, int(passes * task.rows / (batch * way.evaluations)))
-    generator, order, at_row = torch.Generator().manual_seed(seed), torch.zeros(0), task.rows
-    for t in range(steps):
-        if at_row + batch > task.rows:
-            order, at_row = torch.randperm(task.rows, generator=generator), 0
-        way.step(task.take(order[at_row : at_row + batch]), max(1.0 - t / steps, 1e-3))
-        at_row += batch
-        if t % 64 == 0 and not all(bool(torch.isfinite(p).all()) for p in way.params):
-            return NOTHING
-    return task.measure(way.multipliers())
 
 
 class Store:
@@ -93,36 +83,68 @@ class Store:
             entry = json.loads(line)
             self.runs[entry["key"]] = entry["found"]
 
-    def get(self, name: str, task: str, seed: int, passes: float, settings: dict[str, Any]) -> dict[str, float]:
-        """The numbers of a run, from the file or made now."""
-        key = json.dumps([name, task, seed, passes, settings])
+    @staticmethod
+    def key(name: str, task: str, seed: int, passes: float, settings: dict[str, Any]) -> str:
+        return json.dumps([name, task, seed, int(passes) if passes == int(passes) else passes, settings])
+
+    def keep(self, key: str, found: dict[str, float]) -> None:
+        """A run that is over."""
+        self.runs[key] = {k: float(f"{v:.4g}") if math.isfinite(v) else 1e300 for k, v in found.items()}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"key": key, "found": self.runs[key]}) + "\n")
+
+    def ours(self, name: str, task: str, seed: int, passes: float) -> dict[str, float]:
+        """The numbers of a run of the single loop (or of that without a part), from the file or made now."""
+        key = self.key(name, task, seed, passes, {})
         if key not in self.runs:
             began, problem = time.process_time(), Task(task, seed)
-            if name == OURS:
-                found = ours(problem, seed, passes, settings)
-            elif name in PARTS:
-                with patch.object(*PARTS[name]):
-                    found = ours(problem, seed, passes, settings)
-            else:
-                found = rival(name, problem, seed, passes, settings)
-            row = {k: float(f"{v:.4g}") if math.isfinite(v) else 1e300 for k, v in found.items()}
-            self.runs[key] = row | {"seconds": round(time.process_time() - began, 3)}
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"key": key, "found": self.runs[key]}) + "\n")
+            with patch.object(*PARTS[name]) if name in PARTS else nullcontext():
+                found = ours(problem, seed, passes)
+            self.keep(key, found | {"seconds": time.process_time() - began})
         return self.runs[key]
 
+    def race(self, jobs: list[Job], task: str, passes: float, *, rough: bool = False) -> list[dict[str, float]]:
+        """The same for runs of rivals, side by side: those of all seeds that are missing, in one go."""
+        keys = [self.key(name, task, seed, passes, settings) for name, settings, seed in jobs]
+        missing = [i for i, key in enumerate(keys) if key not in self.runs]
+        for i, found in zip(missing, race([jobs[i] for i in missing], task, passes, rough=rough), strict=True):
+            self.keep(keys[i], found)
+        return [self.runs[key] for key in keys]
 
-def tuned(store: Store, name: str, task: str, passes: float, grid: list[dict[str, Any]]) -> dict[str, Any]:
-    """The settings with the smallest R on the tuning seed; for long budgets, of the best three at 20 passes."""
-    if passes > 20:
-        grid = sorted(grid, key=lambda s: store.get(name, task, TUNING_SEED, 20, s)["residual"])[:3]
-    return min(grid, key=lambda s: store.get(name, task, TUNING_SEED, passes, s)["residual"])
+
+def kept_settings(store: Store, name: str, task: str, passes: float, coarse: bool) -> list[dict[str, Any]]:
+    """The grid, or from 2 passes on the part of it that was best at the level before, best first."""
+    grid = [s for s in RIVALS[name][1] if not coarse or tuple(s["primal"]) in COARSE]
+    if passes not in SURVIVORS:
+        return grid
+    before, count = SURVIVORS[passes]
+    return ranked(store, name, task, before, coarse)[:count]
 
 
-def coarse(grid: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Adam at two rates, batches of 64."""
-    kept = [("Adam", 0.01, 64), ("Adam", 0.03, 64)]
-    return [s for s in grid if (*s["primal"], s["batch"]) in kept]
+def ranked(store: Store, name: str, task: str, passes: float, coarse: bool) -> list[dict[str, Any]]:
+    """Settings by their median R on the tuning seeds."""
+    found = kept_settings(store, name, task, passes, coarse)
+    jobs = [(name, s, seed) for s in found for seed in TUNING_SEEDS]
+    values = [run["residual"] for run in store.race(jobs, task, passes, rough=True)]
+    medians = np.median(np.reshape(values, (len(found), len(TUNING_SEEDS))), axis=1)
+    return [found[i] for i in np.argsort(medians, kind="stable")]
+
+
+def tune(store: Store, task: str, passes: float, names: list[str], coarse: bool) -> dict[str, dict[str, Any]]:
+    """Settings for every rival, best rival first; runs of all rivals that are missing are made side by side."""
+    if passes in SURVIVORS:
+        before = SURVIVORS[passes][0]
+        found = list(tune(store, task, before, names, coarse))
+        names = found if before == 1 else found[:FINALISTS]
+    jobs = [(n, s, seed) for n in names for s in kept_settings(store, n, task, passes, coarse) for seed in TUNING_SEEDS]
+    store.race(jobs, task, passes, rough=True)
+    best = {name: ranked(store, name, task, passes, coarse)[0] for name in names}
+
+    def median(name: str) -> float:
+        runs = store.race([(name, best[name], seed) for seed in TUNING_SEEDS], task, passes, rough=True)
+        return float(np.median([run["residual"] for run in runs]))
+
+    return {name: best[name] for name in sorted(names, key=median)}
 
 
 def band(values: list[float]) -> tuple[float, float, float]:
@@ -143,7 +165,7 @@ def ablation(store: Store, options: Any) -> str:
     for passes in sorted(options.levels):
         for task in options.tasks:
             found = {
-                name: [store.get(name, task, seed, passes, {})["residual"] for seed in seeds] for name in (OURS, *PARTS)
+                name: [store.ours(name, task, seed, passes)["residual"] for seed in seeds] for name in (OURS, *PARTS)
             }
             medians = {name: float(np.median(values)) for name, values in found.items()}
             for part, logs in changes.items():
@@ -162,17 +184,18 @@ def collect(store: Store, options: Any) -> Cells:
     cells: Cells = {}
     for passes in sorted(options.levels):
         for task in options.tasks:
+            seeds = range(options.first, options.first + options.seeds)
             cell: dict[str, dict[str, tuple[float, float, float]]] = {}
-            for name in (OURS, *(name for name in RIVALS if name in options.only)):
-                settings: dict[str, Any] = {}
-                if name != OURS:
-                    grid = RIVALS[name][1]
-                    settings = tuned(store, name, task, passes, coarse(grid) if options.coarse else grid)
-                seeds = range(options.first, options.first + options.seeds)
-                runs = [store.get(name, task, seed, passes, settings) for seed in seeds]
-                cell[name] = {key: band([run[key] for run in runs]) for key in (*NOTHING, "seconds")}
+            settings = tune(store, task, passes, options.only, options.coarse)
+            finalists = list(settings)[:FINALISTS]
+            runs = {OURS: [store.ours(OURS, task, seed, passes) for seed in seeds]}
+            store.race([(name, settings[name], seed) for name in finalists for seed in seeds], task, passes)
+            for name in finalists:
+                runs[name] = store.race([(name, settings[name], seed) for seed in seeds], task, passes)
+            for name, found in runs.items():
+                cell[name] = {key: band([run[key] for run in found]) for key in NOTHING}
             cells[task, passes] = cell
-            best = min((n for n in cell if n != OURS), key=lambda n: cell[n]["residual"][0], default=OURS)
+            best = best_rival(cell)
             numbers = f"{cell[OURS]['residual'][0]:.2e} / {cell[best]['residual'][0]:.2e} {best}"
             print(f"{task}, {passes:g} passes: {numbers}", flush=True)
     return cells
@@ -184,13 +207,14 @@ def table(cells: Cells, options: Any) -> str:
         "# Training under constraints: the single loop and tuned rivals", "",
         f"{options.seeds} seeds, medians [95 % bands]; rivals tuned per task and budget"
         f"{' over a coarse grid' if options.coarse else ''}. `{options.command}`", "",
-        "| task | passes | R, single loop | best rival's R | rival | violation, ours / rival's / smallest |",
-        "|---|---|---|---|---|---|",
+        "| task | passes | R, single loop | best rival's R | rival | violation, ours / rival's / smallest | "
+        "objective, ours / rival's |",
+        "|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     wins, near = 0, 0
     for (task, passes), cell in sorted(cells.items(), key=lambda item: (list(TASKS).index(item[0][0]), item[0][1])):
         names = [n for n in cell if n != OURS]
-        best = min(names, key=lambda n: cell[n]["residual"][0])
+        best = best_rival(cell)
         mine, theirs = cell[OURS]["residual"], cell[best]["residual"]
         wins, near = wins + (mine[0] <= theirs[0]), near + (mine[0] <= 1.3 * theirs[0])
         mark = "**" if mine[0] <= theirs[0] else ""
@@ -201,29 +225,40 @@ def table(cells: Cells, options: Any) -> str:
         ]
         lines.append(
             f"| {task} | {passes:g} | {mark}{mine[0]:.2g}{mark} [{mine[1]:.2g}, {mine[2]:.2g}] | {theirs[0]:.2g} "
-            f"[{theirs[1]:.2g}, {theirs[2]:.2g}] | {best} | {' / '.join(f'{v:.1e}' for v in violations)} |"
+            f"[{theirs[1]:.2g}, {theirs[2]:.2g}] | {best} | {' / '.join(f'{v:.1e}' for v in violations)} "
+            f"| {cell[OURS]['objective'][0]:.2g} / {cell[best]['objective'][0]:.2g} |"
         )
     lines += ["", f"Lowest median R in {wins} of {len(cells)} cells; at most 1.3 times the best rival's in {near}."]
     return "\n".join(lines) + "\n"
 
 
+def best_rival(cell: dict[str, dict[str, tuple[float, float, float]]]) -> str:
+    """That with the smallest median R."""
+    return min((name for name in cell if name != OURS), key=lambda name: cell[name]["residual"][0], default=OURS)
+
+
 def draw(cells: Cells, options: Any, path: Path) -> None:
-    """R against passes, one panel per task."""
+    """R against passes, one panel per task: ours, and the best rival of every budget."""
     import matplotlib.pyplot as plt
 
-    fig, axes = plt.subplots(1, len(options.tasks), figsize=(3.1 * len(options.tasks), 3.2), squeeze=False)
-    for ax, task in zip(axes[0], options.tasks, strict=True):
-        for name in (OURS, *options.only):
-            bands = np.array([cells[task, p][name]["residual"] for p in sorted(options.levels)]).clip(1e-9, 1e3)
-            colour = {"color": "black", "linewidth": 2} if name == OURS else {"linewidth": 1}
-            (line,) = ax.loglog(sorted(options.levels), bands[:, 0], label=name, **colour)
-            ax.fill_between(sorted(options.levels), bands[:, 1], bands[:, 2], alpha=0.15, color=line.get_color())
+    columns = min(3, len(options.tasks))
+    rows = -(-len(options.tasks) // columns)
+    fig, axes = plt.subplots(rows, columns, figsize=(3.2 * columns, 2.5 * rows), squeeze=False)
+    levels = sorted(options.levels)
+    for ax, task in zip(axes.flat, options.tasks, strict=False):
+        at = [cells[task, passes] for passes in levels]
+        for label, names in ((OURS, [OURS] * len(at)), ("best tuned rival", [best_rival(cell) for cell in at])):
+            bands = np.array([cell[name]["residual"] for cell, name in zip(at, names, strict=True)]).clip(1e-9, 1e3)
+            (line,) = ax.loglog(levels, bands[:, 0], "o-", markersize=3, label=label)
+            ax.fill_between(levels, bands[:, 1], bands[:, 2], alpha=0.2, color=line.get_color())
         ax.set_title(task, fontsize=9)
+    for ax in axes[-1]:
         ax.set_xlabel("passes over the data")
-    axes[0][0].set_ylabel("R")
-    axes[0][-1].legend(fontsize=6)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("R")
+    axes[0][0].legend(fontsize=7)
     fig.tight_layout()
-    fig.savefig(path, dpi=110)
+    fig.savefig(path, dpi=90)
 
 
 def main() -> None:

@@ -52,8 +52,11 @@ class Task:
         """The batch of these rows."""
         return tuple(t[index] for t in self.data)
 
-    def measure(self, own: Any = None) -> dict[str, float]:
-        """R (the better of own and of fitted multipliers), violation and objective over all rows."""
+    def measure(self, own: Any = None, enough: float = math.inf) -> dict[str, float]:
+        """R (the better of own and of fitted multipliers), violation and objective over all rows.
+
+        R is at least the violation, which stands for it where it is at least `enough`.
+        """
         params = list(self.model.parameters())
         f, c = self.both(self.model, self.data)
 
@@ -61,11 +64,15 @@ class Task:
             found = torch.autograd.grad(v, params, retain_graph=True, allow_unused=True, materialize_grads=True)
             return torch.cat([g.reshape(-1) for g in found]).double().numpy()
 
-        g, J = gradient(f), np.stack([gradient(v) for v in c])
-        c = c.detach().double().numpy()
+        values = c.detach().double().numpy()
+        violation = float(np.linalg.norm(values - np.clip(values, self.lower, self.upper)))
+        if not (math.isfinite(violation) and bool(torch.isfinite(f))):
+            return {"residual": math.inf, "violation": math.inf, "objective": math.inf}
+        if violation >= enough:
+            return {"residual": violation, "violation": violation, "objective": float(f.detach())}
+        g, J, c = gradient(f), np.stack([gradient(v) for v in c]), values
         if not (np.isfinite(g).all() and np.isfinite(J).all()):
             return {"residual": math.inf, "violation": math.inf, "objective": math.inf}
-        violation = float(np.linalg.norm(c - np.clip(c, self.lower, self.upper)))
         up, low = np.isfinite(self.upper), np.isfinite(self.lower)
         gaps = np.concatenate([self.upper[up] - c[up], c[low] - self.lower[low]])
         matrix = np.vstack([np.hstack([J[up].T, -J[low].T]), np.diag(np.maximum(gaps, 0.0))])
@@ -88,6 +95,11 @@ class Task:
             for a in arrays
         )
 
+    def known(self, model: Any, share: Any) -> None:
+        """The model, and beside its parameters the shares of groups that its constraints divide by."""
+        self.model = model
+        model.register_buffer("share", torch.as_tensor(share, dtype=torch.float32))
+
     def sides(self, lower: Any, upper: Any, m: int) -> None:
         self.lower = np.broadcast_to(np.asarray(lower, dtype=float), (m,)).copy()
         self.upper = np.broadcast_to(np.asarray(upper, dtype=float), (m,)).copy()
@@ -102,11 +114,10 @@ def _spambase(task: Task, rng: np.random.Generator, bound: float) -> None:
     X = data.X[rows]
     task.rows_of((X - X.mean(0)) / X.std(0), np.asarray(data.y, dtype=float)[rows])
     task.sides(-math.inf, bound, 1)
-    share = float(task.data[1].mean())
 
     def both(model: Any, batch: Any) -> tuple[Any, Any]:
         X, t = batch
-        z = model(X).squeeze(-1)
+        z, share = model(X).squeeze(-1), model.share
         plus, minus = (softplus(-z) * t).mean() / share, (softplus(z) * (1 - t)).mean() / (1 - share)
         return plus, minus.reshape(1)
 
@@ -116,13 +127,13 @@ def _spambase(task: Task, rng: np.random.Generator, bound: float) -> None:
 def spambase_linear(task: Task, rng: np.random.Generator) -> None:
     """Neyman-Pearson classification: missed spam, false alarms at most 0.7 (losses)."""
     _spambase(task, rng, 0.7)
-    task.model = torch.nn.Linear(57, 1)
+    task.known(torch.nn.Linear(57, 1), task.data[1].mean())
 
 
 def spambase_network(task: Task, rng: np.random.Generator) -> None:
     """The same with two hidden layers, at most 0.3."""
     _spambase(task, rng, 0.3)
-    task.model = perceptron(57, 32, 16, 1)
+    task.known(perceptron(57, 32, 16, 1), task.data[1].mean())
 
 
 def fairness(task: Task, rng: np.random.Generator) -> None:
@@ -132,12 +143,11 @@ def fairness(task: Task, rng: np.random.Generator) -> None:
     t = X[:, :4].sum(1) + X[:, 4] * X[:, 5] + 0.8 * rng.standard_normal(3000) > 0.5
     task.rows_of(np.column_stack([X, group]), t.astype(float))
     task.sides(-0.02, 0.02, 1)
-    task.model = torch.nn.Linear(11, 1)
-    share = float(group.mean())
+    task.known(torch.nn.Linear(11, 1), group.mean())
 
     def both(model: Any, batch: Any) -> tuple[Any, Any]:
         X, t = batch
-        z, g = model(X).squeeze(-1), X[:, -1]
+        z, g, share = model(X).squeeze(-1), X[:, -1], model.share
         return bce(z, t), (torch.sigmoid(z) * (g / share - (1 - g) / (1 - share))).mean().reshape(1)
 
     task.both = both
@@ -153,15 +163,14 @@ def digits(task: Task, rng: np.random.Generator) -> None:
     wrong = (rng.random(len(y)) < 0.5) & (y >= 6)
     task.rows_of((X - X.mean(0)) / (X.std(0) + 0.05), np.where(wrong, rng.integers(0, 10, len(y)), y), y)
     task.sides(-math.inf, 0.25, 10)
-    task.model = perceptron(64, 32, 10)
-    share = torch.as_tensor(np.bincount(y, minlength=10) / len(y), dtype=torch.float32)
+    task.known(perceptron(64, 32, 10), np.bincount(y, minlength=10) / len(y))
 
     def both(model: Any, batch: Any) -> tuple[Any, Any]:
         X, seen, true = batch
         h = model(X)
         f = cross_entropy(h, seen) + 1e-3 * sum((p * p).sum() for p in model.parameters())
         each = cross_entropy(h, true, reduction="none")
-        return f, h.new_zeros(10).index_add(0, true, each) / (len(X) * share)
+        return f, h.new_zeros(10).index_add(0, true, each) / (len(X) * model.share)
 
     task.both = both
 
@@ -173,15 +182,14 @@ def groups(task: Task, rng: np.random.Generator) -> None:
     t = X[:, :6].sum(1) + X[:, 6] * X[:, 7] + 0.8 * rng.standard_normal(6000) > 0
     task.rows_of(np.column_stack([X, np.eye(24)[g]]), t.astype(float))
     task.sides(-0.03, 0.03, 24)
-    task.model = perceptron(36, 16, 1)
-    share = torch.as_tensor(np.bincount(g, minlength=24) / 6000, dtype=torch.float32)
+    task.known(perceptron(36, 16, 1), np.bincount(g, minlength=24) / 6000)
 
     def both(model: Any, batch: Any) -> tuple[Any, Any]:
         X, t = batch
         z = model(X).squeeze(-1)
         score = torch.sigmoid(z)
         f = bce(z, t) + 1e-4 * sum((p * p).sum() for p in model.parameters())
-        return f, (X[:, 12:].mT @ score) / (len(X) * share) - score.mean()
+        return f, (X[:, 12:].mT @ score) / (len(X) * model.share) - score.mean()
 
     task.both = both
 
@@ -194,13 +202,12 @@ def balanced(task: Task, rng: np.random.Generator) -> None:
     task.rows_of(X, t, g)
     task.sides([0.0] * 8 + [-math.inf], [0.0] * 8 + [4.0], 9)
     task.exact = np.array([False] * 8 + [True])
-    task.model = perceptron(8, 24, 1)
-    share = torch.as_tensor(np.bincount(g, minlength=8) / 4000, dtype=torch.float32)
+    task.known(perceptron(8, 24, 1), np.bincount(g, minlength=8) / 4000)
 
     def both(model: Any, batch: Any) -> tuple[Any, Any]:
         X, t, g = batch
         z = model(X).squeeze(-1)
-        off = z.new_zeros(8).index_add(0, g, z - t) / (len(X) * share)
+        off = z.new_zeros(8).index_add(0, g, z - t) / (len(X) * model.share)
         norm = (model[0].weight ** 2).sum().sqrt()
         return smooth_l1_loss(z, t), torch.cat([off, norm.reshape(1)])
 
@@ -239,13 +246,12 @@ def regions(task: Task, rng: np.random.Generator) -> None:
     t = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.2 * rng.standard_normal(100)[r] + 0.5 * rng.standard_normal(8000)
     task.rows_of(X, t, r)
     task.sides(-0.3, 0.3, 100)
-    task.model = perceptron(10, 32, 1)
-    share = torch.as_tensor(np.bincount(r, minlength=100) / 8000, dtype=torch.float32)
+    task.known(perceptron(10, 32, 1), np.bincount(r, minlength=100) / 8000)
 
     def both(model: Any, batch: Any) -> tuple[Any, Any]:
         X, t, r = batch
         off = model(X).squeeze(-1) - t
-        return (off * off).mean(), off.new_zeros(100).index_add(0, r, off) / (len(X) * share)
+        return (off * off).mean(), off.new_zeros(100).index_add(0, r, off) / (len(X) * model.share)
 
     task.both = both
 
@@ -259,13 +265,12 @@ def autoencoder(task: Task, rng: np.random.Generator) -> None:
     X, y = data.data[rows] / 16.0, data.target[rows]
     task.rows_of((X - X.mean(0)) / (X.std(0) + 0.05), y)
     task.sides(-0.02, 0.02, 10)
-    task.model = perceptron(64, 32, 8, 32, 64)
-    share = torch.as_tensor(np.bincount(y, minlength=10) / len(y), dtype=torch.float32)
+    task.known(perceptron(64, 32, 8, 32, 64), np.bincount(y, minlength=10) / len(y))
 
     def both(model: Any, batch: Any) -> tuple[Any, Any]:
         X, y = batch
         each = ((model(X) - X) ** 2).mean(1)
-        return each.mean(), each.new_zeros(10).index_add(0, y, each) / (len(X) * share) - each.mean()
+        return each.mean(), each.new_zeros(10).index_add(0, y, each) / (len(X) * model.share) - each.mean()
 
     task.both = both
 

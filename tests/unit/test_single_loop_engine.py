@@ -89,9 +89,10 @@ def test_a_step_removes_a_share_of_the_error_and_the_loop_contracts_as_its_matri
     gram = (J * A) @ J.T
     e, x = engine(1, 1000), np.ones(3)
     expected = np.array([float((J @ x)[0]), 0.0])
-    for _ in range(40):
+    for t in range(40):
         e.track(J @ x)
-        calibrate(e, gram)
+        if t == 0:
+            calibrate(e, gram)
         move = -A * (e.weights() @ J)
         x = x + move
         e.moved(J @ move, 1.0)
@@ -280,3 +281,28 @@ def test_fitted_multipliers_are_those_of_a_known_point() -> None:
     assert found == pytest.approx([1.0, -2.0, 0.0], abs=1e-8)
     wrong = fitted(J @ J.T, J @ (-f + y @ J), y, np.array([0.0, 0.0, 1.0]), lower, upper)
     assert wrong[0] >= 0.0  # an upper side never pulls
+
+
+def boosts(errors: list[float], *, noise: float = 0.0, longest: float | None = None) -> list[float]:
+    """What penalties were raised by, with these errors of c at one calibration after the other."""
+    rng, e, found = np.random.default_rng(0), engine(1, 10_000), []
+    if longest is not None:
+        e.limit(np.array([longest]))
+    for error in errors:
+        for _ in range(TUNING.every):
+            e.moved(error - e.state.drift, 0.0)
+            e.track(error + noise * rng.standard_normal(1))
+        calibrate(e, np.eye(1))
+        found.append(float(e.state.boost[0]))
+    return found
+
+
+def test_penalties_grow_while_an_error_stays_and_come_down_where_it_turns_round() -> None:
+    found = boosts([1.0] * 7 + [-1.0, 1.0])
+    assert found[1:] == pytest.approx([TUNING.gamma**k for k in (0, 1, 2, 3, 4, 5, 4, 3)])
+
+
+def test_penalties_do_not_grow_where_errors_fall_or_may_be_noise_or_steps_can_do_no_more() -> None:
+    assert set(boosts([0.5**k for k in range(8)])) == {1.0}
+    assert max(boosts([0.0] * 20, noise=1.0)) <= TUNING.gamma
+    assert max(boosts([1.0] * 30, longest=10.0)) < 16.0  # until weights use half of the longest step

@@ -420,11 +420,21 @@ class Large:
             return True
         if self._on_sides(error):
             return True
-        if self.learnt is not None or errors.worst > max(self.t.handed_over, self._rounding()):
+        if not self._rounded() and (
+            self.learnt is not None or errors.worst > max(self.t.handed_over, self._rounding())
+        ):
             return False
         self.finishing += 1
         self.last_mu = max(self.t.least_mu, self.t.last_mu_factor * self.last_mu)
         return self.finishing > self.t.finishing_steps
+
+    def _rounded(self) -> bool:
+        """Whether the best error is near the target, and no larger than rounding makes that of the gradient."""
+        t, best = self.t, self.best[2]
+        if best > t.nearly * self.target:
+            return False
+        terms = np.abs(self.gradient) + (transposed_product(abs(self.j), np.abs(self.y)) if self.sides.m else 0.0)
+        return bool(best <= t.multiplier_noise * np.finfo(float).eps * np.linalg.norm(terms))
 
     def _on_sides(self, error: float) -> bool:
         """Whether Newton steps on the sides that are active, as it seems, lead to a point that meets the target."""

@@ -7,13 +7,16 @@ optimiser's average of the gradients grad f + J'w, and J an average of the Jacob
 
     cbar = D_t + mean of c(x_tau; xi_tau) - D_tau over the last steps,    D_{t+1} = D_t + J (x_{t+1} - x_t)      (track)
     w    = y + trust beta (cbar - s),   s = clip(cbar + y / beta, lower, upper)                              (weights)
-    beta_j = factor kappa / (G_jj lambda_max(corr G)),   G = J A J'                                         (calibrate)
+    beta_j = boost factor kappa / (G_jj lambda_max(corr G)),   G = J A J'                                   (calibrate)
     y   <- y + theta kappa fall (w - y)                                                                         (moved)
 
 beta is such that one step removes the share kappa of the error of c: what the primal step can follow, whatever the
 units of f and c. `trust` in (0, 1] says how much of cbar - s can be more than sampling error. Once a pass, which is a
 virtual outer iteration, the paper's rule raises `factor` unless the tracked violation has fallen; it never exceeds
-1 / fall, by which the steps have become shorter. No bound of the paper is known to hold for this loop.
+1 / fall, by which the steps have become shorter. Between passes `boost` does the same where G says too much of what
+steps do: nearly dependent constraints, or an f so stiff that steps along J are taken back. It grows while the error of
+c stays and points the same way, and comes down where the error turns round. No bound of the paper is known to hold for
+this loop.
 """
 
 from __future__ import annotations
@@ -50,6 +53,8 @@ class EngineState:
     step_vector: Array  #: where the power iteration stands
     diagonal: Array = None  #: of J A J'
     beta: Array = None  #: None before the first Jacobian
+    boost: Array = None  #: of all penalties, between passes
+    gap: Array = None  #: cbar - s when penalties were calibrated last
     reach: Array = None  #: the most that a step can change c by; None: no limit
     batches: int = 0  #: whose values the variance knows
     kept: int = 0  #: slots of the window in use
@@ -108,10 +113,15 @@ class Engine:
         if s.beta is None:
             return s.y
         cbar = self.tracked
-        gap = cbar - formulas.slack(self.xp, cbar, self.lower, self.upper, s.y, s.beta)
+        gap = self._gap(cbar)
         if s.reach is not None:
             gap = self.xp.clip(gap, -s.reach, s.reach)
         return formulas.shifted(s.y, s.beta, self._trust(cbar, gap) * gap)
+
+    def _gap(self, cbar: Array) -> Array:
+        """The error of c: cbar - s."""
+        s = self.state
+        return cbar - formulas.slack(self.xp, cbar, self.lower, self.upper, s.y, s.beta)
 
     def _trust(self, cbar: Array, gap: Array) -> Array:
         """How much of the errors `gap` of c to act on: signal / (signal + noise), as in Wiener's filter.
@@ -160,7 +170,31 @@ class Engine:
         size = xp.sqrt(xp.where(seen, diagonal, 1.0))
         top = self._top(lambda u: product(u / size) / size)
         s.diagonal = diagonal
-        s.beta = s.factor * xp.where(seen, TUNING.kappa / (size * size * top), TUNING.no_penalty)
+        if s.beta is not None:
+            self._boost(product)
+        plain = xp.where(seen, TUNING.kappa / (size * size * top), TUNING.no_penalty)
+        s.boost = xp.ones_like(plain[:1]) if s.boost is None else s.boost
+        s.beta = (s.boost * s.factor) * plain
+
+    def _boost(self, product: Callable[[Array], Array]) -> None:
+        """The paper's rule between passes, on what cannot be noise; see the top of this file.
+
+        Scaled steps have a length that no weight can exceed: where the weights already use a good part of it, larger
+        ones would only shrink the metric, and with it the penalties' limit, without end.
+        """
+        s, xp, tiny = self.state, self.xp, TUNING.no_penalty
+        before, gap = s.gap, self._gap(self.tracked)
+        s.gap = gap
+        if before is None or s.steps <= TUNING.dense_start:
+            return
+        now, then, both = ((s.beta * a * b).sum() for a, b in ((gap, gap), (before, before), (gap, before)))
+        stays = (now > TUNING.tau**2 * then) & (both > TUNING.same_way * xp.sqrt(now * then))
+        stays = stays & (now > (s.beta * self._error()).sum() + tiny)
+        if s.reach is not None:
+            used = abs(product(self.weights())) * TUNING.reach
+            stays = stays & (used <= TUNING.used * s.reach).all()
+        grown = xp.where(stays, TUNING.gamma * s.boost, s.boost)
+        s.boost = xp.clip(xp.where(both < 0.0, s.boost / TUNING.gamma, grown), 1.0, TUNING.most_boost)
 
     def _top(self, product: Callable[[Array], Array]) -> Array:
         """The largest eigenvalue of the correlations, by power iteration."""

@@ -91,6 +91,15 @@ class Tuning:
     #: Penalty of a constraint whose gradient has been zero so far: positive, and without effect.
     no_penalty: float = 1e-30
 
+    # ------------------------------------------------------------------------------- the paper's rule, between passes
+    #: Cosine of the angle between two errors of c, five steps apart, from which on the error stays. By trial.
+    same_way: float = 0.5
+    #: Share of the longest step that weights may use already where penalties are raised. By trial: 0.2 is too little
+    #: where constraints are nearly dependent, with 1 two tasks swing.
+    used: float = 0.5
+    #: Penalties are raised by this factor at most. It was not reached in the trials.
+    most_boost: float = 1000.0
+
     # ---------------------------------------------------------------------------------- the paper's rule, once per pass
     #: Factor of the penalties, and the share to which the tracked violation has to fall. By trial (gamma as in the
     #: paper's stochastic experiments).
