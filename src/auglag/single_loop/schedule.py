@@ -12,6 +12,8 @@ from auglag.single_loop.tuning import TUNING
 
 #: Rows on which a run looks at the functions before its first step.
 FIRST_LOOK = TUNING.least_batch
+#: Steps of a round that the size of a batch aims at.
+STEPS = TUNING.steps
 
 
 @final

@@ -100,6 +100,8 @@ class Training:
             tol=max(self.tolerance, least),
             seed=0 if self.solver == "deterministic" else seed,
             max_epochs=float(self.max_iter),
-            y0=start.y,
+            y0=np.zeros(problem.m)
+            if start.y is None and self.solver == "deterministic"
+            else start.y,  # no sampled steps
             progress=bool(self.verbose),
         )

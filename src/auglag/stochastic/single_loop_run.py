@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, final
@@ -12,8 +13,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from auglag._typing import Matrix, Vector
+from auglag.prox import SquaredL2
 from auglag.single_loop.multipliers import fitted
-from auglag.single_loop.schedule import Round, batch_rows, first_round, round_of, worth_full_batches
+from auglag.single_loop.schedule import STEPS, Round, batch_rows, first_round, round_of, worth_full_batches
 from auglag.stochastic.full_batch import FullBatch
 from auglag.stochastic.limits import Meter
 from auglag.stochastic.nested import Start
@@ -35,7 +38,7 @@ class SampledState:
 
 @final
 class Sampled:
-    """Takes the steps, at most `most` where full batches follow. `rng(pass)` is the randomness of one pass."""
+    """Takes the steps, fewer where Gauss-Newton follows (`newton`). `rng(pass)` is the randomness of one pass."""
 
     def __init__(
         self,
@@ -44,21 +47,17 @@ class Sampled:
         meter: Meter,
         rng: Callable[[int], np.random.Generator],
         save: Callable[[], None],
-        most: int,
+        *,
+        newton: bool,
     ) -> None:
         self.method, self.problem, self.meter, self.rng, self.save = method, problem, meter, rng, save
-        self.most = most
+        self.newton = newton
 
     def begin(self, start: Start, saved: SampledState | None) -> SampledState:
         """The state before the first step, or a saved one."""
-        problem, rows = self.problem, self.meter.pass_rows
+        problem = self.problem
         if saved is None:
-            budget = self.meter.rows / rows
-            passes = first_round(budget, full=True)
-            batch = min(self.method.batch or batch_rows(rows, passes, len(problem.blocks)), rows)
-            if worth_full_batches(budget):
-                passes = min(passes, self.most * batch / rows)
-            this = round_of(passes, rows, batch)
+            this = self._round()
         else:
             this = saved.round
         blocks = [block for block in problem.blocks if block.in_constraints]
@@ -70,6 +69,31 @@ class Sampled:
         )  # fmt: skip
         self.state = saved or SampledState(this, self.walk.state)
         return self.state
+
+    def _round(self) -> Round:
+        """How long the sampled steps last."""
+        rows, blocks = self.meter.pass_rows, len(self.problem.blocks)
+        budget = self.meter.rows / rows
+        passes, full = first_round(budget, full=True), worth_full_batches(budget)
+        most = TUNING.steps_before_newton if self.newton else TUNING.steps_before_lbfgs
+        aim = passes
+        if full and self.newton:
+            passes, aim = min(passes, TUNING.passes_before_newton), TUNING.share_before_newton * STEPS / most
+        batch = min(self.method.batch or batch_rows(rows, aim, blocks), rows)
+        return round_of(min(passes, most * batch / rows) if full else passes, rows, batch)
+
+    def far(self, x: Vector, y: Vector) -> bool:
+        """Whether a few batches tell x from a solution, by the gradient of the Lagrangian or by a violation."""
+        problem, ledger, found = self.problem, self.meter.ledger, []
+        for batches, rows in itertools.islice(self._pass(self.rng(-1)), TUNING.look_batches):
+            found.append(problem.estimate(x, batches))
+            ledger.rows += rows
+        c, jac = np.array([at.c for at in found]), np.array([at.jac for at in found])
+        grad = np.array([at.grad for at in found]) + (problem.g.weight * x if isinstance(problem.g, SquaredL2) else 0.0)
+        J, g = jac.mean(axis=0), grad.mean(axis=0) + y @ jac.mean(axis=0)
+        y = fitted(J @ J.T, J @ g, y, c.mean(axis=0), problem.lower, problem.upper)
+        slopes = grad + np.einsum("j,bjn->bn", y, jac)
+        return _beyond_noise(slopes, slopes.mean(axis=0)) or _beyond_noise(c, problem.violation(c.mean(axis=0)))
 
     def run(self) -> None:
         """Steps until the round is over or a limit of the run is reached."""
@@ -145,8 +169,15 @@ class Sampled:
         gradient = at.grad + y @ at.jac
         y = fitted(at.jac @ at.jac.T, at.jac @ gradient, y, at.c, problem.lower, problem.upper)
         beta = float(np.exp(np.mean(np.log(engine.state.beta))))
-        over = bool(self.meter.reached()) or not worth_full_batches(self.meter.rows / self.meter.pass_rows)
-        return Start(x, y, TUNING.last_penalty * beta if over else beta)
+        if bool(self.meter.reached()) or not worth_full_batches(self.meter.rows / self.meter.pass_rows):
+            return Start(x, y, TUNING.last_penalty * beta)
+        return Start(x, y, TUNING.newton_penalty * beta, TUNING.nested_eta) if self.newton else Start(x, y, beta)
+
+
+def _beyond_noise(values: Matrix, error: Vector) -> bool:
+    """Whether `error` is more than the standard error of the mean of `values` explains."""
+    noise = np.sqrt(np.var(values, axis=0, ddof=1).sum() / len(values))
+    return bool(np.linalg.norm(error) > TUNING.look_noise * noise)
 
 
 def _order(rng: np.random.Generator, rows: int, size: int, steps: int) -> NDArray[np.intp]:
