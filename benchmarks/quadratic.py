@@ -51,6 +51,8 @@ class QP:
 
     def __init__(self, p, q, a, l, u, lb=-np.inf, ub=np.inf):
         self.p, self.a = sparse.csc_matrix(p), sparse.csc_matrix(a)
+        for matrix in (self.p, self.a):
+            matrix.sum_duplicates()  # and sorted: not every solver sees to that
         self.q, self.l, self.u = (np.asarray(v, dtype=float) for v in (q, l, u))
         self.lb, self.ub = (np.broadcast_to(np.asarray(v, dtype=float), self.q.shape).copy() for v in (lb, ub))
 
@@ -87,12 +89,12 @@ def _triples(n, i, steps, factors):
 
 
 def dense_rows(n, m):
-    """Few dense rows over many variables with bounds, and curvatures and gradients over six orders of magnitude."""
+    """Few dense rows over many variables with bounds; curvatures and slopes of six orders of magnitude."""
     rng = np.random.default_rng(n)
     a = rng.uniform(0, 1, (m, n)) * (rng.random((m, n)) < 0.5)
-    inside = rng.uniform(0, 1, n) * (rng.random(n) < 0.3)
     curvature, slope = 10.0 ** rng.uniform(-3, 3, n), 10.0 ** rng.uniform(-3, 3, n)
-    return QP(sparse.diags_array(curvature), -slope, a, a @ inside, np.full(m, np.inf), 0.0, 1e6)
+    right = 0.1 * a @ np.minimum(slope / curvature, 1.0)
+    return QP(sparse.diags_array(curvature), -slope, a, np.full(m, -np.inf), right, 0.0, 1.0)
 
 
 def grid_control(side, dimensions, bounded=True):
@@ -172,7 +174,6 @@ def masses(steps, count=6):
 
 #: CUTEst's convex quadratic and linear programmes with about 2,000 variables and rows or more; some of fixed size.
 SIZES = {
-    **{f"LISWET{k}": {"N": 10000} for k in range(1, 13)},
     "YAO": {"P": 10000},
     "CVXQP1": {"N": 1000},
     "DTOC3": {"N": 5000},
@@ -200,15 +201,12 @@ SIZES = {
     "SIPOW3": {},
     "OET1": {},
     "OET3": {},
+    **{f"LISWET{k}": {"N": 10000} for k in range(1, 13)},
 }
 
 PROBLEMS = {
-    **{name: (cutest, name, sizes) for name, sizes in SIZES.items()},
-    "CVXQP1 10,000": (convex, 10000, 5000),
     "CVXQP2 1,000": (convex, 1000, 250),
-    "CVXQP2 10,000": (convex, 10000, 2500),
     "CVXQP3 1,000": (convex, 1000, 750),
-    "CVXQP3 10,000": (convex, 10000, 7500),
     "grid 2d 30": (grid_control, 30, 2),
     "grid 2d 100": (grid_control, 100, 2),
     "grid 2d 100 free": (grid_control, 100, 2, False),
@@ -225,6 +223,10 @@ PROBLEMS = {
     "lasso 2,000": (lasso, 2000, 1000),
     "masses 50": (masses, 50),
     "masses 1,000": (masses, 1000),
+    **{name: (cutest, name, sizes) for name, sizes in SIZES.items()},
+    "CVXQP1 10,000": (convex, 10000, 5000),
+    "CVXQP2 10,000": (convex, 10000, 2500),
+    "CVXQP3 10,000": (convex, 10000, 7500),
 }
 
 
@@ -318,9 +320,8 @@ def judged(qp, x, y):
     return float(0.5 * x @ (p @ x) + qp.q @ x), float(check.residual + np.max(np.abs(x - inside)))
 
 
-def one(name, solver, tol, pipe):
+def one(qp, solver, tol, pipe):
     warnings.simplefilter("ignore")
-    qp = problem_of(name)
     SOLVERS[solver](portfolio(2, 1), tol)
     start = time.process_time()
     limit = math.ceil(start) + SECONDS + 1
@@ -329,15 +330,14 @@ def one(name, solver, tol, pipe):
     seconds = time.process_time() - start
     resource.setrlimit(resource.RLIMIT_CPU, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     objective, residual = judged(qp, x, y)
-    pipe.send({"seconds": seconds, "fun": objective, "residual": residual,
-               "n": int(qp.q.size), "m": int(qp.l.size)})  # fmt: skip
+    pipe.send({"seconds": seconds, "fun": objective, "residual": residual})
 
 
-def in_child(name, solver, tol):
+def in_child(qp, solver, tol):
     """What `one` sends; nothing where it ran out of time."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")  # the problem is made once
     near, far = context.Pipe(duplex=False)
-    process = context.Process(target=one, args=(name, solver, tol, far))
+    process = context.Process(target=one, args=(qp, solver, tol, far))
     process.start()
     far.close()
     try:
@@ -349,14 +349,17 @@ def in_child(name, solver, tol):
 
 
 def run(path, only):
-    done = {(r["problem"], r["solver"], r["tol"]): r for r in read(path)}
+    done, qp = {(r["problem"], r["solver"], r["tol"]): r for r in read(path)}, {}
     with open(path, "a") as file:
         for name, solver, tol in itertools.product(PROBLEMS, installed(), TOLERANCES):
             if (name, solver, tol) in done or not fnmatch.fnmatch(f"{solver}/{name}", only):
                 continue
+            if name not in qp:
+                qp = {name: problem_of(name)}
             first = done.get((name, solver, TOLERANCES[0]))
             late = first is not None and not first.get("seconds", math.inf) <= SECONDS
-            line = {"problem": name, "solver": solver, "tol": tol, **({} if late else in_child(name, solver, tol))}
+            line = {"problem": name, "solver": solver, "tol": tol, "n": qp[name].q.size, "m": qp[name].l.size}
+            line |= {} if late else in_child(qp[name], solver, tol)
             done[name, solver, tol] = line
             print(line, flush=True)
             file.write(json.dumps(line) + "\n")

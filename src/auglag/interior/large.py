@@ -64,6 +64,7 @@ class Large:
         self.t = t = tuning.TUNING
         self.count = self.tiny = self.restorations = self.finishing = 0
         self.next_fall, self.fallen_at = math.inf, 0  #: the error to be reached next, and when it last was
+        self.least = math.inf  #: error so far
         self.first = form.error(x, y)
         self.best: tuple[Vector, Vector, float, Sets] = (x, y, self.first, Sets.none(sides.n, sides.m))
         self.warm = warm = bool(y.any()) and self.first < t.first_mu
@@ -278,8 +279,12 @@ class Large:
         return self.t.multiplier_noise * float(np.finfo(float).eps) * max(1.0, largest(self.y))
 
     def _progress(self, errors: Errors) -> bool:
-        """Whether the point is better than every one of the free mode in f or in violation."""
-        margin = self.t.less_violation
+        """Whether the point is better than every one of the free mode in f or in violation, and, close to a solution,
+        its error not much larger than the least so far."""
+        margin, least = self.t.less_violation, self.least
+        self.least = min(least, errors.worst)
+        if least <= self.t.close and errors.worst > self.t.much_worse * least:
+            return False
         less = margin * min(1.0, errors.worst)
         return all(
             errors.rows <= (1.0 - margin) * rows or self.at.f <= f - less * abs(f) or errors.rows <= self.target

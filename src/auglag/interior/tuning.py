@@ -147,6 +147,8 @@ class Tuning:
 
     #: Only the fixed mode: one barrier problem after another. For comparisons.
     fixed_only: bool = False
+    #: With an error below `close` the free mode ends where it makes the error larger by this factor. On grids.
+    much_worse: float = 10.0
     #: Added to the diagonal of the variables at all times, in the units of the form: without it every third
     #: factorisation of a Hessian with flat directions needs a shift. On grids.
     standing_prox: float = 1e-7

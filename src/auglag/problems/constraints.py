@@ -58,9 +58,11 @@ class Block:
             return np.asarray(self.matrix @ x)
         counts.constr_nfev += 1
         raw = self.fun(x.copy())
+        if type(raw) is np.ndarray and raw.dtype == np.float64 and raw.shape == (self.size,):
+            return raw.copy()  # users reuse their arrays
         if isinstance(raw, float) and self.size == 1:
             return np.array((raw,))
-        value = real_array(raw, f"{self.name}: fun(x)").flatten()  # a copy: users reuse their arrays
+        value = real_array(raw, f"{self.name}: fun(x)").flatten()
         if value.size != self.size:
             raise InputError(f"{self.name}: fun(x) must return {self.size} values as it did at x0, got {value.size}")
         return value

@@ -274,30 +274,27 @@ class Problem(PointwiseProblem):
         if self._joint is not None:
             self._fill_joint_jac(point)
             return
-        parts, errors = self._jacobians(point)
+        found = [self._jacobian(point, k) for k in range(len(self.blocks))]
+        parts = [jac for jac, _ in found]
         if len(parts) == 1:
             point._jac = parts[0]
         elif parts and not isinstance(parts[0], np.ndarray) and all(sparse.issparse(part) for part in parts):
             point._jac = self._stacked.of([as_csr(part) for part in parts])
         else:
             point._jac = stack(parts, self.n)
-        if self.workspace.level >= 2 or any(error is not None for error in errors):
-            known = zip(self.blocks, errors, strict=True)
-            filled = [error if error is not None else sparse.csr_array((b.size, self.n)) for b, error in known]
+        errors = {k: error for k, (_, error) in enumerate(found) if error is not None}
+        if errors or self.workspace.level >= 2:
+            blank = sparse.csr_array
+            filled = [errors[k] if k in errors else blank((b.size, self.n)) for k, b in enumerate(self.blocks)]
             point._jac_error = stack(filled, self.n)
 
-    def _jacobians(self, point: Point) -> tuple[list[Jacobian], list[Jacobian | None]]:
-        """The Jacobian of every constraint, and its error, if any."""
-        parts, errors = [], []
-        for block, group in zip(self.blocks, self.groups, strict=True):
-            value, noise = point.x, None
-            if isinstance(block.jac, str):
-                value = point.c[group.start : group.stop]
-                noise = self._noise(1 + group.start, 1 + group.stop)
-            jac, error = block.jacobian(point.x, value, self.lower, self.upper, noise)
-            parts.append(jac)
-            errors.append(error)
-        return parts, errors
+    def _jacobian(self, point: Point, k: int) -> tuple[Jacobian, Jacobian | None]:
+        """The Jacobian of one constraint, and its error, if any."""
+        block, group, value, noise = self.blocks[k], self.groups[k], point.x, None
+        if isinstance(block.jac, str):
+            value = point.c[group.start : group.stop]
+            noise = self._noise(1 + group.start, 1 + group.stop)
+        return block.jacobian(point.x, value, self.lower, self.upper, noise)
 
     def _fill_joint_jac(self, point: Point) -> None:
         """(grad f, J) by the user's function or by differencing (f, c) together."""

@@ -225,11 +225,11 @@ class StandardForm:
 
     def user_y(self, y: Vector) -> Vector:
         """Multipliers in the user's units."""
-        return y * self.scaling.sc / self.scaling.sf
+        return y if self.unscaled else y * self.scaling.sc / self.scaling.sf
 
     def own_y(self, y_user: Vector) -> Vector:
         """Multipliers in the units of the form."""
-        return y_user * self.scaling.sf / self.scaling.sc
+        return y_user if self.unscaled else y_user * self.scaling.sf / self.scaling.sc
 
     def at(self, z: Vector) -> FormPoint | Point:
         """The point z with its scaled values; the problem's own point where form and problem are the same."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from auglag.algorithm.status import Status
 from auglag.model.device.linear import Sparse
+from auglag.model.device.on_sides import OnSides
 from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Right, Step, soft_number
 from auglag.model.device.tuning import TUNING
 
@@ -87,6 +88,7 @@ class Loop:
     def __init__(
         self,
         program: Program,
+        on_sides: OnSides,
         data: dict[str, Any],
         linear: Sparse,
         *,
@@ -96,7 +98,7 @@ class Loop:
         seconds: float = math.inf,
         watch: Watch | None = None,
     ) -> None:
-        self.program, self.linear, self.watch = program, linear, watch
+        self.program, self.on_sides, self.linear, self.watch = program, on_sides, linear, watch
         self.near = data  #: the data for iterates near the rows
         self.far = {**data, "units": program.ones(program.m)}  #: and for others: all rows are regularised alike
         self.d = self.far
@@ -270,7 +272,7 @@ class Loop:
 
     def _landed(self, it: Iterate, at: Local, facts: Facts) -> bool:
         """Whether Newton steps on the sides that are active, as it seems, lead to a point that meets the tolerances."""
-        t, sides, d = TUNING, self.program.on_sides, self.d
+        t, sides, d = TUNING, self.on_sides, self.d
         near = max(facts.primal, facts.comp_most) <= t.worth_a_look * self.scaled_tol
         if self.is_elastic or self.previous is None or not near or facts.residual > self.next_landing:
             return False

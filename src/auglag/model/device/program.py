@@ -12,9 +12,10 @@ gives c - s = (y - yk) / rho. In Newton's equations
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -25,9 +26,6 @@ from auglag.model.device.tuning import TUNING
 from auglag.model.precision import double
 from auglag.model.problem import ModelProblem
 from auglag.model.structure import Pattern, Structure
-
-if TYPE_CHECKING:
-    from auglag.model.device.on_sides import OnSides
 
 #: The distance from 1 to the next larger number.
 EPS = float(np.finfo(np.float64).eps)
@@ -173,20 +171,14 @@ class Program:
         return jax.device_put(np.ones(size), self.device)
 
     @cached_property
-    def on_sides(self) -> OnSides:
-        """Newton steps on active sides."""
-        from auglag.model.device.on_sides import OnSides
-
-        return OnSides(self)
-
-    @cached_property
     def no_basis(self) -> tuple[Any, Any]:
         """For the first call of `minimal_residual`: made once, it is as large as several iterates."""
         empty = np.zeros((TUNING.krylov, self.n + self.m))
         return tuple(jax.device_put((empty, empty), self.device))
 
-    def compile_all(self, d: dict[str, Any]) -> None:
-        """Compile every function now, side by side: XLA does it outside Python's lock.
+    def compile_all(self, d: dict[str, Any], more: Callable[..., list[tuple[Any, ...]]]) -> None:
+        """Compile every function now, and what `more` returns for such arguments, side by side: XLA does it outside
+        Python's lock.
 
         A run then waits for the slowest, and restoration or the elastic form do not compile in the middle of it.
         """
@@ -217,7 +209,7 @@ class Program:
             (self.moved, d, it, it, (0.0, 0.0), 0.0),
             (self.freshened, it),
             (self.last, d, it),
-            *self.on_sides.calls(d, it, at, values, right),
+            *more(d, it, at, values, right),
         ]
 
         def compiled(call: tuple[Any, ...]) -> None:
