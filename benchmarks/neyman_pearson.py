@@ -153,7 +153,8 @@ def main() -> None:
     options = parser.parse_args()
     setting, ascent = tuned_descent_ascent(options.first_seed)
     methods = {
-        "**default (screened Gauss-Newton)**": ours(),
+        "**default (sampled steps, then screened Gauss-Newton)**": ours(),
+        "Gauss-Newton alone": ours(method="gauss-newton"),
         "L-BFGS-B, full batch, slack eliminated": ours(method="lbfgs"),
         "SLSQP (SciPy)": slsqp,
         "SVRG, default settings": ours(method="svrg"),

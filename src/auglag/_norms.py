@@ -20,17 +20,20 @@ def norm(v: Vector) -> float:
 
 def largest(v: Any) -> float:
     """The max norm, 0 without entries, NaN if an entry is."""
-    return float(np.maximum.reduce(np.abs(v), axis=None, initial=0.0))
+    sizes = np.abs(v)
+    return float(sizes.item(sizes.argmax())) if sizes.size else 0.0
 
 
 def highest(v: Any) -> float:
     """The largest entry or 0, whichever is more; NaN if an entry is."""
-    return float(np.maximum.reduce(v, initial=0.0))
+    top = v.item(v.argmax()) if v.size else 0.0
+    return 0.0 if top < 0.0 else float(top)
 
 
 def finite(v: Any) -> bool:
     """Whether all entries are finite; the sum of their squares usually tells, unless that is too large."""
-    return math.isfinite(np.vdot(v, v)) or bool(np.count_nonzero(np.isfinite(v)) == v.size)
+    flat = v.ravel("K")
+    return math.isfinite(flat.dot(flat)) or bool(np.isfinite(flat).all())
 
 
 def some(mask: Any) -> bool:

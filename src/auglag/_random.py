@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -19,7 +20,7 @@ def normal(seed: int, size: int) -> Vector:
 
 def uniform(seed: int, *shape: int) -> Vector:
     """`default_rng(seed).random(shape)`; not to be written to."""
-    return _kept_uniform(seed, shape) if np.prod(shape) <= LONGEST else np.random.default_rng(seed).random(shape)
+    return _kept_uniform(seed, shape) if math.prod(shape) <= LONGEST else np.random.default_rng(seed).random(shape)
 
 
 @lru_cache(maxsize=64)

@@ -252,7 +252,8 @@ def minimize(
         checkpoint, resume = usable_path(checkpoint, "checkpoint"), usable_path(resume, "resume")
         given = {"jac": jac, "hess": hess, "hessp": hessp, "bounds": bounds, "g": g}
         problem = _as_problem(fun, _first(fun, x0, warm_start), args, given, constraints, finite_diff_rel_step)
-        settings = replace(settings, weights=row_weights(penalty_weights, problem.m))
+        if penalty_weights is not None:
+            settings = replace(settings, weights=row_weights(penalty_weights, problem.m))
         errors = stated_noise(noise, problem.m)
         start = _start(problem, x0, warm_start)
         stream = logger.output(progress)
@@ -262,7 +263,7 @@ def minimize(
         hooks = Hooks(_wrap(callback), table, table.end if table else None, checkpoint, resume, log, steps=steps)
         if start.beta is not None:
             settings = replace(settings, penalty=warm_penalty(settings.penalty, start.beta))
-        limits = budget or Budget()
+        limits = _BUDGET if budget is None else budget
 
         def carry_out() -> Result:
             with problem.running(), using(linear_solver):
@@ -557,6 +558,8 @@ def scipy_method(
 # ---------------------------------------------------------------------------------------------------------- arguments
 
 _ARGUMENTS = tuple(name for name in inspect.signature(minimize).parameters if name != "unknown")
+#: What a run may spend where nothing is said.
+_BUDGET = Budget()
 #: What `scipy_method` takes in SciPy's `options`.
 _OPTIONS = ("maxiter", "maxfev", "disp", *_ARGUMENTS[_ARGUMENTS.index("g") :])
 #: Arguments of SciPy and others, and what to write instead.

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from multiprocessing import get_context
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from auglag.errors import AuglagError, MissingExtra
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 T = TypeVar("T")
 #: How often an item whose Dask worker died is handed to another one.
@@ -40,6 +41,9 @@ def spread(
 
 
 def _in_pool(work: Callable[[Any], T], items: Mapping[str, Any], workers: int, engine: str) -> Iterator[tuple[str, T]]:
+    from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+    from multiprocessing import get_context
+
     workers = max(1, min(workers, len(items)))
     pool: Executor
     if engine == "threads":

@@ -190,6 +190,9 @@ def _calls(count: int, what: str) -> str:
     return f"{count} call of {what}" if count == 1 else f"{count} calls of {what}"
 
 
+_ROW = tuple(field.name for field in fields(Iteration) if field.name != "sup")
+
+
 def row(iteration: Iteration) -> dict[str, Any]:
     """One row of `Result.history`."""
-    return {field.name: getattr(iteration, field.name) for field in fields(iteration) if field.name != "sup"}
+    return {name: getattr(iteration, name) for name in _ROW}

@@ -16,7 +16,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from auglag.torch import AugmentedLagrangian, Batches, at_most, fit
+from auglag.torch import AugmentedLagrangian, Batches, SingleLoop, at_most, fit
 from helpers.torch_problems import NeymanPearson, linear, network, rows
 
 X, T = rows()
@@ -78,6 +78,23 @@ def own_loop(steps: int = 60) -> list[float]:
     return [*(float(v) for p in model.parameters() for v in p.detach().reshape(-1)), *al.multipliers.tolist()]
 
 
+def own_single_loop(steps: int = 60) -> list[float]:
+    """The single loop in a loop of one's own, with DistributedDataParallel where there are several processes."""
+    model: Any = linear()
+    if torch.distributed.is_initialized():
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+    al = SingleLoop(model, {"false alarms": at_most(0.6)}, optimizer=optimizer, per_pass=len(X) // 64)
+    batches = iter(Batches((X, T), 64, seed=3))
+    for _ in range(steps):
+        optimizer.zero_grad()
+        al.loss(*NP.both(model, next(batches)[0])).backward()
+        optimizer.step()
+        al.step()
+    al.settle()
+    return [*(float(v) for p in model.parameters() for v in p.detach().reshape(-1)), *al.multipliers.tolist()]
+
+
 def kill(folder: Path) -> None:
     """Rank 1 dies in the middle of the run."""
     calls = 0
@@ -106,6 +123,7 @@ def main() -> None:
     found["stream"] = walk("sgd", stream(torch.distributed.get_rank(), 2))
     found["batch norm"] = batch_norm()
     found["own loop"] = own_loop()
+    found["own single loop"] = own_single_loop()
     (folder / f"{torch.distributed.get_rank()}.json").write_text(json.dumps(found), encoding="utf-8")
     torch.distributed.barrier()
     kill(folder)

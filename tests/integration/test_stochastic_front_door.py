@@ -102,15 +102,34 @@ def test_where_gauss_newton_gets_stuck_the_default_begins_again_with_lbfgs(tmp_p
     problem = neyman_pearson(X, y, chat=0.3, loss="sigmoid", intercept=True)  # flat far out, not convex
     stuck = minimize(problem, method="gauss-newton")
     assert stuck.status is Status.STUCK
-    result = minimize(problem)
+    plain: dict[str, Any] = {"y0": [0.0]}  # no sampled steps first: they lead to a solution here
+    result = minimize(problem, **plain)
     assert result.success, result.message
     assert "gauss-newton got stuck; L-BFGS began again at x0" in result.message
     assert result.epochs > stuck.epochs  # nothing is forgotten
     assert [row["epochs"] for row in result.trace] == sorted(row["epochs"] for row in result.trace)
 
     path, half = tmp_path / "run.npz", 0.5 * (stuck.epochs + result.epochs)
-    minimize(problem, checkpoint=path, callback=lambda row: row["epochs"] > half)
-    np.testing.assert_array_equal(minimize(problem, resume=path).x, result.x)
+    minimize(problem, **plain, checkpoint=path, callback=lambda row: row["epochs"] > half)
+    np.testing.assert_array_equal(minimize(problem, **plain, resume=path).x, result.x)
+
+
+def test_the_default_begins_with_sampled_steps_but_not_at_a_solution() -> None:
+    data, passes = auglag.datasets.load_spambase(), {"gauss-newton": 0.0, "auto": 0.0}
+    for seed in range(4):
+        problem = neyman_pearson(data.X, data.y, chat=0.7, seed=seed)
+        x0 = np.random.default_rng(seed).standard_normal(57)
+        found = {method: minimize(problem, x0, method=method, tol=1e-2) for method in passes}
+        passes = {method: passes[method] + found[method].epochs for method in passes}
+    assert passes["auto"] < 0.85 * passes["gauss-newton"]
+    again = minimize(problem, found["auto"].x, tol=2e-2)
+    assert again.epochs < 1.5  # a few batches, and the test of all rows
+
+
+def test_multipliers_are_fitted_where_residuals_are_smaller_with_them() -> None:
+    result = minimize(two_classes(), tol=1e-3, y0=[50.0])
+    assert result.success
+    assert any(row["residual"] < 0.9 * (row["dist"] + row["c_norm"]) for row in result.trace)
 
 
 def test_a_checkpoint_in_a_folder_that_is_not_there_is_refused_at_once(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_it_resumes_bit_for_bit(tmp_path: Path) -> None:
     def dying(self: Any, x: Any, batch: Any, w: Any) -> Any:
         nonlocal calls
         calls += 1
-        if calls == 900:
+        if calls == 300:
             raise Killed
         return plain(self, x, batch, w)
 

@@ -76,6 +76,7 @@ def test_two_processes_with_half_the_batch_each_walk_the_path_of_one(job: Job) -
     assert first["stream"] == pytest.approx(torch_job.walk("sgd", torch_job.stream()), rel=1e-6, abs=1e-8)
     assert_certified(first["batch norm"])
     assert first["own loop"] == pytest.approx(torch_job.own_loop(), rel=1e-6, abs=1e-9)
+    assert first["own single loop"] == pytest.approx(torch_job.own_single_loop(), rel=1e-6, abs=1e-9)
 
 
 def test_a_killed_worker_ends_the_job_with_a_clear_error_and_a_checkpoint_that_resumes(job: Job) -> None:

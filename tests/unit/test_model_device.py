@@ -121,7 +121,7 @@ def test_nothing_is_compiled_twice_or_during_a_run(model):
     place = jax.devices("cpu")[0]
     with double(), jax.default_device(place):
         ready = prepared(problem, None, place, "superlu", deterministic=False)
-        ready.program.compile_all(ready.program.data(problem))
+        ready.program.compile_all(ready.program.data(problem), ready.on_sides.calls)
     solve(problem, ready, device="cpu", linear_solver="superlu")
     functions = {name: part for name, part in vars(ready.program).items() if hasattr(part, "_cache_size")}
     assert {name: part._cache_size() for name, part in functions.items()} == dict.fromkeys(functions, 1)

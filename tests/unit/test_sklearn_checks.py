@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from auglag.sklearn import FairLogisticRegression, NeymanPearsonClassifier
 
+SAMPLING = ("single-loop", "stochastic")
 NO_GROUPS = "ignore:no groups were given:UserWarning"
 
 
@@ -50,8 +51,10 @@ def test_scikit_learns_checks_pass(estimator, check):
 
 @pytest.mark.filterwarnings(NO_GROUPS, "ignore:.*array_api")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # tiny data: passes are few steps
-@parametrize_with_checks([NeymanPearsonClassifier(solver="stochastic"), FairLogisticRegression(solver="stochastic")])
-def test_scikit_learns_checks_pass_with_the_stochastic_solver(estimator, check):
+@parametrize_with_checks(
+    [kind(solver=solver) for kind in (NeymanPearsonClassifier, FairLogisticRegression) for solver in SAMPLING]
+)
+def test_scikit_learns_checks_pass_with_solvers_that_sample(estimator, check):
     check(estimator)
 
 
@@ -155,7 +158,7 @@ def test_a_fit_that_fails_leaves_the_classifier_as_it_was(classifier, spoil):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"solver": "newton"}, r"solver must be one of \['deterministic', 'stochastic'\], got 'newton'"),
+        ({"solver": "newton"}, r"solver must be one of \['deterministic', 'single-loop', 'stochastic'\], got 'newton'"),
         ({"l1": -1.0}, "l1 must be nonnegative and finite, got -1.0"),
         ({"l2": np.nan}, "l2 must be nonnegative and finite, got nan"),
         ({"tol": 0.0}, "tol must be positive and finite, got 0.0"),

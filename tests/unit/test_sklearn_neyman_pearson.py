@@ -88,13 +88,14 @@ def test_l1_makes_coefficients_zero_and_the_certificate_counts_its_subdifferenti
     assert np.count_nonzero(NeymanPearsonClassifier(0.3).fit(data.X, data.y).coef_) == 57
 
 
-def test_the_stochastic_solver_comes_to_the_same_model_and_random_state_makes_it_again():
+@pytest.mark.parametrize(("solver", "method", "tol"), [("stochastic", "svrg", 1e-2), ("single-loop",) * 2 + (1e-5,)])
+def test_solvers_that_sample_come_to_the_same_model_and_random_state_makes_it_again(solver, method, tol):
     X, y = gaussians(3000, 4)
     exact = NeymanPearsonClassifier(0.25).fit(X, y)
-    models = [NeymanPearsonClassifier(0.25, solver="stochastic", random_state=s).fit(X, y) for s in (0, 0, 1)]
+    models = [NeymanPearsonClassifier(0.25, solver=solver, random_state=s).fit(X, y) for s in (0, 0, 1)]
     for model in models:
-        assert model.certificate_.residual <= 1e-2
-        assert model.result_.method == "svrg"
+        assert model.certificate_.residual <= tol
+        assert model.result_.method == method
         assert losses(model, X, y)[0] == pytest.approx(losses(exact, X, y)[0], abs=0.02)
     assert np.array_equal(models[0].coef_, models[1].coef_)
     assert not np.array_equal(models[0].coef_, models[2].coef_)

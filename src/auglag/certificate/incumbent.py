@@ -8,6 +8,7 @@ from typing import final
 
 import numpy as np
 
+from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.algorithm import formulas
 from auglag.algorithm.status import Status
@@ -113,7 +114,7 @@ class Judge:
         `tol` is the larger of the tolerance and the errors of the functions.
         """
         c = self.problem.at(x).c
-        times = float(np.linalg.norm(c - np.clip(c, self.problem.cl, self.problem.cu))) / tol
+        times = norm(c - np.clip(c, self.problem.cl, self.problem.cu)) / tol
         if formulas.clearly_violated(times, 1.0) or not times > 0.0 or not math.isfinite(self.scale_free):
             return times
         return max(times, relative_violation(self.problem, x) / self.scale_free)

@@ -117,7 +117,7 @@ class Certificate:
 
     @property
     def _excused_violation(self) -> float:
-        weight = max(1.0, float(np.linalg.norm(self.multipliers)))
+        weight = max(1.0, norm(self.multipliers))
         return max(self.value_error, self.objective_error / weight)
 
     def weighed(self, tol: float) -> float:

@@ -7,7 +7,8 @@ import math
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from auglag._norms import highest, norm
+from auglag._norms import highest, largest, norm, some
+from auglag._random import uniform
 from auglag._typing import Vector
 from auglag.certificate.parts import Parts
 from auglag.certificate.tuning import TUNING
@@ -52,13 +53,15 @@ def scale_free(at: Parts, aside: Point | None = None, errors: float = 0.0) -> tu
         else:
             v, gap = np.array([g.subdiff_distance(x, v)]), np.array([math.inf])
             size_x = np.max(size_x, initial=0.0, keepdims=True)
-        outside = np.abs(at.outside) / np.maximum(size_x.max(), np.abs(x))
         left = np.minimum(v * size_x / size_f, np.maximum(gap, 0.0) / size_x)
-        violation = np.maximum(at.beyond - rows, 0.0) / size_c
-        missed = np.maximum(at.gap - rows, 0.0)
-        price = np.minimum(missed / size_c, at.multiplier * size_c / size_f)
-        parts = np.concatenate([np.where(v == 0.0, 0.0, left), outside, violation, np.where(missed > 0.0, price, 0.0)])
-    worst = highest(parts)
+        parts = [np.where(v == 0.0, 0.0, left), np.maximum(at.beyond - rows, 0.0) / size_c]
+        if some(at.outside):
+            parts.append(np.abs(at.outside) / np.maximum(largest(size_x), np.abs(x)))
+        if some(at.gap):
+            missed = np.maximum(at.gap - rows, 0.0)
+            price = np.minimum(missed / size_c, at.multiplier * size_c / size_f)
+            parts.append(np.where(missed > 0.0, price, 0.0))
+        worst = highest(np.concatenate(parts))
     return worst if not math.isnan(worst) else math.inf, float(size_f)
 
 
@@ -118,13 +121,14 @@ def relative_violation(problem: AbstractProblem, x: Vector) -> float:
 
 def _place_aside(problem: AbstractProblem, x: Vector, size: Vector) -> Vector:
     """About as far from x as the variables are large, on the way back to x0 if that is far enough."""
-    start = np.clip(problem.x0, problem.lower, problem.upper)
-    far = float(np.max(np.abs(start - x) / size, initial=0.0))
+    start = problem.x0.clip(problem.lower, problem.upper)
+    far = highest(np.abs(start - x) / size)
     if far < TUNING.too_near:
-        signs = np.where(np.random.default_rng(0).random(x.size) < 0.5, -1.0, 1.0)
-        trial = np.clip(x + signs * size, problem.lower, problem.upper)
-        return np.where(trial == x, np.clip(x - signs * size, problem.lower, problem.upper), trial)
-    return np.asarray(np.clip(x + min(1.0, 1.0 / far) * (start - x), problem.lower, problem.upper))
+        signs = np.where(uniform(0, x.size) < 0.5, -1.0, 1.0)
+        trial = (x + signs * size).clip(problem.lower, problem.upper)
+        return np.where(trial == x, (x - signs * size).clip(problem.lower, problem.upper), trial)
+    aside: Vector = (x + min(1.0, 1.0 / far) * (start - x)).clip(problem.lower, problem.upper)
+    return aside
 
 
 def point_aside(problem: AbstractProblem, x: Vector) -> Point | None:

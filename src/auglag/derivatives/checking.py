@@ -9,7 +9,8 @@ disagreement is looked into, and four things must hold before it is called an er
 3. the derivative disagrees at a second point close by as well (a kink at x itself, a function constant in steps);
 4. there is an entry (i, j) for which 1 and 2 hold along the j-th axis. That entry is named.
 
-No point outside the bounds is ever evaluated; fixed variables are not moved, so their columns are not checked.
+No point outside the bounds is ever evaluated; fixed variables are not moved, so their columns are not checked. NumPy is
+silenced meanwhile, for the points are our idea and not the user's.
 """
 
 from __future__ import annotations
@@ -56,9 +57,12 @@ def check_gradient(
     `name` and `of` are what the user calls grad and fun, `noise` is the error of its values beyond double precision.
     Nothing is said where fun or grad is not defined at x.
     """
-    _Check(fun, lambda z: np.reshape(grad(z), (1, -1)), _box(x, lower, upper, least), rng, noise, tolerance).run(
-        name, "the gradient", f"entry {{j}} of the gradient is {{given:.6g}}, but finite differences of {of}"
-    )
+    sentence = f"entry {{j}} of the gradient is {{given:.6g}}, but finite differences of {of}"
+    with np.errstate(all="ignore"):
+        box = _box(x, lower, upper, least)
+        _Check(fun, lambda z: np.reshape(grad(z), (1, -1)), box, rng, noise, tolerance).run(
+            name, "the gradient", sentence
+        )
 
 
 def check_jacobian(
@@ -76,11 +80,9 @@ def check_jacobian(
     least: ArrayLike = 1.0,
 ) -> None:
     """Raise `DerivativeError` if jac(x), dense, sparse or a LinearOperator, is not the Jacobian of fun at x."""
-    _Check(fun, jac, _box(x, lower, upper, least), rng, noise, tolerance).run(
-        name,
-        "the Jacobian",
-        f"row {{i}}, column {{j}} of the Jacobian is {{given:.6g}}, but finite differences of {of}",
-    )
+    sentence = f"row {{i}}, column {{j}} of the Jacobian is {{given:.6g}}, but finite differences of {of}"
+    with np.errstate(all="ignore"):
+        _Check(fun, jac, _box(x, lower, upper, least), rng, noise, tolerance).run(name, "the Jacobian", sentence)
 
 
 def check_hessian_product(
@@ -117,9 +119,9 @@ def check_hessian(
     rng: np.random.Generator | None = None,
 ) -> None:
     """The same of a matrix hessian(x); the terms of its rows are at hand, which of products can only be estimated."""
-    _Check(grad, hessian, _box(x, lower, upper), rng).run(
-        name, "the Hessian", f"row {{i}}, column {{j}} of the Hessian is {{given:.6g}}, but finite differences of {of}"
-    )
+    sentence = f"row {{i}}, column {{j}} of the Hessian is {{given:.6g}}, but finite differences of {of}"
+    with np.errstate(all="ignore"):
+        _Check(grad, hessian, _box(x, lower, upper), rng).run(name, "the Hessian", sentence)
 
 
 def agrees(
@@ -137,12 +139,13 @@ def agrees(
 
     An error of the derivatives up to `negligible` does not matter: where gradients vanish, nothing agrees to digits.
     """
-    check = _Check(fun, lambda z: jac, _box(x, lower, upper, least), None, noise, tolerance)
-    if not check.box.scale.any():
-        return True
-    direction, terms = check._direction(jac, check.box)
-    enough = negligible * norm(direction) / tolerance
-    return check._agrees(jac, direction, terms + enough, "jac: the Jacobian")
+    with np.errstate(all="ignore"):
+        check = _Check(fun, lambda z: jac, _box(x, lower, upper, least), None, noise, tolerance)
+        if not some(check.box.scale):
+            return True
+        direction, terms = check._direction(jac, check.box)
+        enough = negligible * norm(direction) / tolerance
+        return check._agrees(jac, direction, terms + enough, "jac: the Jacobian")
 
 
 @final
@@ -157,14 +160,12 @@ class _Box:
 
     def room(self, direction: Vector) -> float:
         """The largest t for which x + t * direction is inside."""
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            t = np.where(direction > 0, self.upper - self.x, self.x - self.lower) / np.abs(direction)
+        t = np.where(direction > 0, self.upper - self.x, self.x - self.lower) / np.abs(direction)
         return float(np.minimum.reduce(t[direction != 0], initial=np.inf))
 
     def room_both_ways(self, direction: Vector) -> float:
         """The largest t for which x + t * direction and x - t * direction are inside."""
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            t = np.minimum(self.upper - self.x, self.x - self.lower) / np.abs(direction)
+        t = np.minimum(self.upper - self.x, self.x - self.lower) / np.abs(direction)
         return float(np.minimum.reduce(t[direction != 0], initial=np.inf))
 
     def move(self, direction: Vector, t: float) -> Vector:
@@ -183,8 +184,7 @@ class _Box:
             size, sign = _usual_shapes(n, count)
         else:
             size, sign = _shapes(uniform(0, 3, n, count) if rng is None else rng.random((3, n, count)))
-        with np.errstate(over="ignore"):
-            below, above = self.x - self.lower, self.upper - self.x
+        below, above = self.x - self.lower, self.upper - self.x
         near = np.minimum(below, above) < TUNING.largest_step * self.scale
         if some(near):
             sign = np.where(near[:, None], np.where(above >= below, 1.0, -1.0)[:, None], sign)
@@ -214,8 +214,7 @@ def _box(x: ArrayLike, lower: ArrayLike, upper: ArrayLike, least: ArrayLike = 1.
     lower, upper = (side if side.shape == x.shape else np.broadcast_to(side, x.shape) for side in sides)
     size = np.maximum(least, np.abs(x))
     move = np.maximum(np.minimum(size, np.sqrt(size)), TUNING.least_relative_move * size)
-    with np.errstate(over="ignore"):
-        scale = np.minimum(move, upper - lower)
+    scale = np.minimum(move, upper - lower)
     return _Box(x, lower, upper, scale)
 
 
@@ -243,8 +242,7 @@ class _Sweep:
         wrong, best, error = np.zeros(norm.shape, dtype=np.bool_), np.full(norm.shape, np.inf), np.zeros(norm.shape)
         for k in range(len(size) - 2):
             window = self.error[k : k + 3]
-            with np.errstate(invalid="ignore", divide="ignore"):
-                spread = np.ptp(window, axis=0) / size[k : k + 3].min(axis=0)
+            spread = np.ptp(window, axis=0) / size[k : k + 3].min(axis=0)
             found = sure[k : k + 3].all(axis=0) & ~twice & ~agrees[k:].any(axis=0) & (spread <= TUNING.steady)
             better = found & (spread < best)
             wrong |= found
@@ -288,10 +286,9 @@ class _Check:
         )
 
     def _value(self, x: Vector, m: int) -> Vector:
-        """fun(x), NaN where it is not defined; NumPy is silenced, for the points are our idea and not the user's."""
+        """fun(x), NaN where it is not defined."""
         try:
-            with np.errstate(all="ignore"):
-                return np.array(self.fun(x.copy()), dtype=np.float64).reshape(-1)
+            return np.array(self.fun(x.copy()), dtype=np.float64).reshape(-1)
         except EvaluationError:
             return np.full(m, np.nan)
         except Exception as error:
@@ -300,8 +297,7 @@ class _Check:
 
     def _operator(self, box: _Box, name: str, what: str) -> _Operator | None:
         try:
-            with np.errstate(all="ignore"):
-                jac: Any = self.jac(box.x.copy())
+            jac: Any = self.jac(box.x.copy())
         except EvaluationError:
             return None
         except Exception as error:
@@ -321,7 +317,7 @@ class _Check:
         """A direction in which no row of J d is small by cancellation, and the norm of the terms of each row."""
         candidates = box.directions(TUNING.directions, self.rng)
         products, norms = _terms(jac, candidates)
-        share = np.where(norms > 0, products / np.where(norms > 0, norms, 1.0), 1.0)
+        share = np.divide(products, norms, out=np.ones(norms.shape), where=norms > 0)
         k = int(np.minimum.reduce(share, axis=0, initial=1.0).argmax())
         return candidates[:, k], norms[:, k]
 
@@ -343,10 +339,9 @@ class _Check:
         fa, fb = self._value(a, m), self._value(b, m)
         if fa.size != m or fb.size != m:
             return np.zeros(m), np.zeros(m), fa.size if fa.size != m else fb.size
-        with np.errstate(invalid="ignore", over="ignore"):
-            error = (fa - fb) / distance - jac @ ((a - b) / distance)
-            rounding = EPS * np.maximum(np.abs(fa), np.abs(fb)) + self.noise
-            return error, TUNING.rounding_quick * rounding / distance, m
+        error = (fa - fb) / distance - jac @ ((a - b) / distance)
+        rounding = EPS * np.maximum(np.abs(fa), np.abs(fb)) + self.noise
+        return error, TUNING.rounding_quick * rounding / distance, m
 
     def _sweep(self, jac: _Operator, box: _Box, direction: Vector) -> _Sweep:
         """Forward and backward differences for all step sizes that fit."""
@@ -357,20 +352,19 @@ class _Check:
         h = largest * 10.0 ** -np.arange(1 + np.floor(np.log10(largest / TUNING.smallest_step) + 1e-6))[:, None]
         f0 = self._value(box.x, m)
         sides = []
-        with np.errstate(invalid="ignore", over="ignore"):
-            for sign in (1, -1) if both else (1,):
-                points = [box.move(direction, sign * t) for t in h[:, 0].tolist()]
-                values = np.stack([self._value(point, m) for point in points])
-                moved = (np.stack(points, axis=1) - box.x[:, None]) / (sign * h[:, 0])
-                sides.append(((values - f0) / (sign * h), (jac @ moved).T, values))
-            slopes, products, values = (np.stack(part) for part in zip(*sides, strict=True))
-            bad = ~np.isfinite(slopes)
-            slopes = np.where(bad.all(axis=0), np.nan, np.where(bad, slopes[::-1], slopes))
-            products = np.where(bad, products[::-1], products)
-            size = np.max(np.abs(values), axis=0, initial=0.0, where=np.isfinite(values))
-            rounding = TUNING.rounding_sweep * (EPS * np.maximum(size, np.abs(f0)) + self.noise) / h
-            error = slopes - products
-            return _Sweep(slopes.mean(axis=0), error.mean(axis=0), np.abs(error[0] - error[-1]), rounding)
+        for sign in (1, -1) if both else (1,):
+            points = [box.move(direction, sign * t) for t in h[:, 0].tolist()]
+            values = np.stack([self._value(point, m) for point in points])
+            moved = (np.stack(points, axis=1) - box.x[:, None]) / (sign * h[:, 0])
+            sides.append(((values - f0) / (sign * h), (jac @ moved).T, values))
+        slopes, products, values = (np.stack(part) for part in zip(*sides, strict=True))
+        bad = ~np.isfinite(slopes)
+        slopes = np.where(bad.all(axis=0), np.nan, np.where(bad, slopes[::-1], slopes))
+        products = np.where(bad, products[::-1], products)
+        size = np.max(np.abs(values), axis=0, initial=0.0, where=np.isfinite(values))
+        rounding = TUNING.rounding_sweep * (EPS * np.maximum(size, np.abs(f0)) + self.noise) / h
+        error = slopes - products
+        return _Sweep(slopes.mean(axis=0), error.mean(axis=0), np.abs(error[0] - error[-1]), rounding)
 
     def _wrong_nearby(self, direction: Vector, name: str, what: str) -> NDArray[np.bool_]:
         """The rows that are wrong, in the same direction, at the farthest of some points where fun is defined."""
@@ -389,10 +383,9 @@ class _Check:
         box = self.box
         columns = self._suspects(jac, rows, direction)
         given, estimate = _columns(jac, columns)[rows], self._estimate(jac.shape[0], columns)[rows]
-        with np.errstate(invalid="ignore", over="ignore"):
-            error = np.abs(estimate - given) * box.scale[columns]
-            terms = np.maximum(np.abs(estimate), np.abs(given)) * box.scale[columns]
-            rank = np.nan_to_num(error / np.linalg.norm(terms, axis=1, keepdims=True), nan=0.0)
+        error = np.abs(estimate - given) * box.scale[columns]
+        terms = np.maximum(np.abs(estimate), np.abs(given)) * box.scale[columns]
+        rank = np.nan_to_num(error / np.linalg.norm(terms, axis=1, keepdims=True), nan=0.0)
         for k in np.argsort(-rank, axis=None)[: TUNING.suspects].tolist():
             row, column = divmod(k, columns.size)
             i, j = int(rows[row]), int(columns[column])
@@ -434,11 +427,10 @@ class _Check:
 
 def _terms(jac: _Operator, directions: Matrix) -> tuple[Matrix, Matrix]:
     """|J d| and the norms of the terms of its rows, for each column d of `directions`."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        products = np.abs(np.asarray(jac @ directions))
-        if isinstance(jac, LinearOperator):  # its entries are not at hand; the rows' norms can be estimated
-            return products, np.broadcast_to(np.sqrt(np.mean(products**2, axis=1, keepdims=True)), products.shape)
-        return products, np.sqrt(np.asarray(abs(jac) ** 2 @ directions**2))
+    products = np.abs(np.asarray(jac @ directions))
+    if isinstance(jac, LinearOperator):  # its entries are not at hand; the rows' norms can be estimated
+        return products, np.broadcast_to(np.sqrt(np.mean(products**2, axis=1, keepdims=True)), products.shape)
+    return products, np.sqrt(np.asarray((jac * jac) @ (directions * directions)))
 
 
 def _columns(jac: _Operator, columns: NDArray[np.intp]) -> Matrix:

@@ -85,10 +85,13 @@ class Noise:
         return max(least, min(TUNING.noise_longest, float(self.relative**power)))
 
 
+_DOUBLE = np.dtype(np.float64)
+
+
 def dtype_error(value: Any) -> float:
     """The relative rounding error of the type in which a value came: 0 for double precision and whole numbers."""
     dtype = getattr(value, "dtype", None)
-    if not isinstance(dtype, np.dtype) or dtype.kind != "f" or dtype.itemsize >= 8:
+    if dtype is _DOUBLE or not isinstance(dtype, np.dtype) or dtype.kind != "f" or dtype.itemsize >= 8:
         return 0.0
     return float(np.finfo(dtype).eps) / 2
 

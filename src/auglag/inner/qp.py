@@ -182,8 +182,8 @@ def landing(x: Vector, length: float, model: Model, step: Step, lower: Vector, u
     trial: Vector = np.minimum(np.maximum(x + length * step.d, lower), upper)
     held = step.sets.variables
     if length == 1.0 and some(held):
-        trial = np.where((held < 0) & (step.d == lower - x), lower, trial)
-        trial = np.where((held > 0) & (step.d == upper - x), upper, trial)
+        bound = np.where(held < 0, lower, upper)
+        np.copyto(trial, bound, where=(step.d == bound - x) & (held != 0))
     return trial
 
 

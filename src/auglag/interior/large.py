@@ -64,6 +64,7 @@ class Large:
         self.t = t = tuning.TUNING
         self.count = self.tiny = self.restorations = self.finishing = 0
         self.next_fall, self.fallen_at = math.inf, 0  #: the error to be reached next, and when it last was
+        self.least = math.inf  #: error so far
         self.first = form.error(x, y)
         self.best: tuple[Vector, Vector, float, Sets] = (x, y, self.first, Sets.none(sides.n, sides.m))
         self.warm = warm = bool(y.any()) and self.first < t.first_mu
@@ -278,8 +279,12 @@ class Large:
         return self.t.multiplier_noise * float(np.finfo(float).eps) * max(1.0, largest(self.y))
 
     def _progress(self, errors: Errors) -> bool:
-        """Whether the point is better than every one of the free mode in f or in violation."""
-        margin = self.t.less_violation
+        """Whether the point is better than every one of the free mode in f or in violation, and, close to a solution,
+        its error not much larger than the least so far."""
+        margin, least = self.t.less_violation, self.least
+        self.least = min(least, errors.worst)
+        if least <= self.t.close and errors.worst > self.t.much_worse * least:
+            return False
         less = margin * min(1.0, errors.worst)
         return all(
             errors.rows <= (1.0 - margin) * rows or self.at.f <= f - less * abs(f) or errors.rows <= self.target
@@ -420,11 +425,21 @@ class Large:
             return True
         if self._on_sides(error):
             return True
-        if self.learnt is not None or errors.worst > max(self.t.handed_over, self._rounding()):
+        if not self._rounded() and (
+            self.learnt is not None or errors.worst > max(self.t.handed_over, self._rounding())
+        ):
             return False
         self.finishing += 1
         self.last_mu = max(self.t.least_mu, self.t.last_mu_factor * self.last_mu)
         return self.finishing > self.t.finishing_steps
+
+    def _rounded(self) -> bool:
+        """Whether the best error is near the target, and no larger than rounding makes that of the gradient."""
+        t, best = self.t, self.best[2]
+        if best > t.nearly * self.target:
+            return False
+        terms = np.abs(self.gradient) + (transposed_product(abs(self.j), np.abs(self.y)) if self.sides.m else 0.0)
+        return bool(best <= t.multiplier_noise * np.finfo(float).eps * np.linalg.norm(terms))
 
     def _on_sides(self, error: float) -> bool:
         """Whether Newton steps on the sides that are active, as it seems, lead to a point that meets the target."""

@@ -118,7 +118,7 @@ class Programme:
         self.original, self.it = sides, start.in_units(units, sides)
         self.problem, self.sides = problem.in_units(units), sides.in_units(units.of_v(sides), units.rows)
         self._system = linear.system(self.problem.h, self.problem.j, analyses)
-        self._soft = tuning.TUNING.quadratic_soft_least
+        self._soft = tuning.TUNING.quadratic_soft
         self._measure()
 
     @QUIET
@@ -191,11 +191,11 @@ class Programme:
         sides, t = self.sides, tuning.TUNING
         diagonal = sides.spread(self.it.z / self.p, self.it.u / self.q) + t.quadratic_prox
         while self._soft <= t.quadratic_soft_largest:
-            second = np.full(sides.m, max(self._soft, min(t.quadratic_soft * self.mean, t.quadratic_soft_largest)))
+            second = np.full(sides.m, self._soft)
             second[sides.rows] += 1.0 / diagonal[sides.n :]
             factor = self._system.factor(diagonal[: sides.n], second, 0.0)
             if factor.negative == sides.m:
-                newton = Newton(sides, factor, diagonal[sides.n :], 0.0, t.quadratic_refined)
+                newton = Newton(sides, factor, diagonal[sides.n :], 0.0, enough=t.quadratic_refined)
                 dv, dy = newton.solve(self.lagrangian, self.rows)
                 if newton.error <= t.poorly_refined:
                     return newton, self._completed(dv, dy, 0.0, 0.0, 0.0)

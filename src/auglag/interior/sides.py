@@ -39,6 +39,7 @@ class Sides:
         self.at_low, self.at_high = np.flatnonzero(has_low), np.flatnonzero(has_high)
         self.low, self.high = low[self.at_low], high[self.at_high]
         self.count = self.low.size + self.high.size
+        self._least = self._rounding()
         self._both = has_low & has_high
         self._width = np.where(self._both, high - low, np.inf)
         alone = has_low.astype(float) - has_high.astype(float)
@@ -67,11 +68,22 @@ class Sides:
         other = copy.copy(self)
         other.low, other.high = self.low / v[self.at_low], self.high / v[self.at_high]
         other._width, other._target = self._width / v, self._target * rows
+        other._least = other._rounding()
         return other
 
+    def _rounding(self) -> tuple[Vector, Vector]:
+        """Rounding errors of the gaps of lower and of upper sides."""
+        low, high = (np.finfo(float).eps * np.maximum(1.0, np.abs(side)) for side in (self.low, self.high))
+        return low, high
+
     def gaps(self, v: Vector) -> tuple[Vector, Vector]:
-        """Distances to the lower and to the upper sides."""
-        return v[self.at_low] - self.low, self.high - v[self.at_high]
+        """Distances to the lower and to the upper sides, at least a rounding error of the side where v is on it.
+
+        Rounding may put v there (Waechter and Biegler 2006, section 3.5).
+        """
+        p, q = v[self.at_low] - self.low, self.high - v[self.at_high]
+        low, high = self._least
+        return np.where(np.abs(p) < low, low, p), np.where(np.abs(q) < high, high, q)
 
     def spread(self, low: Any, high: Any) -> Vector:
         """A vector like v with a number for each side added to the entry that the side belongs to."""

@@ -147,6 +147,8 @@ class Tuning:
 
     #: Only the fixed mode: one barrier problem after another. For comparisons.
     fixed_only: bool = False
+    #: With an error below `close` the free mode ends where it makes the error larger by this factor. On grids.
+    much_worse: float = 10.0
     #: Added to the diagonal of the variables at all times, in the units of the form: without it every third
     #: factorisation of a Hessian with flat directions needs a shift. On grids.
     standing_prox: float = 1e-7
@@ -159,6 +161,11 @@ class Tuning:
     least_row_unit: float = 1e-3
     soft_least: float = 1e-10
     soft_largest: float = 1e-8
+    #: It is taken out of a solution where it leaves more than this part of the violation, or of `rows_matter` where
+    #: that is less, by at most so many steps of a minimal residual method. As on devices (`auglag.model.device`).
+    left_by_soft: float = 0.1
+    rows_matter: float = 1e-9
+    sharpenings: int = 8
     #: Solutions are refined until their residual, relative to the right side, is `enough_refined`: it is what Newton's
     #: method leaves of the residuals. One above `poorly_refined`, relative to right side and solution, means that the
     #: factors are not those of the matrix. On grids.
@@ -177,6 +184,8 @@ class Tuning:
     #: in a step or two, where mu would have to fall below rounding errors. On grids.
     handed_over: float = 1e-9
     finishing_steps: int = 4
+    #: So they do where the best error is within this factor of the target and no larger than rounding errors make it.
+    nearly: float = 10.0
     #: First multipliers of sides: 1 (WB, section 3.6), or less where the product with the distance would be larger than
     #: this: sides that are very far away say nothing. On grids.
     first_product: float = 100.0
@@ -210,12 +219,11 @@ class Tuning:
     quadratic_idle: int = 40
     #: Sweeps that bring the largest entries of rows and columns near 1 (OSQP and PIQP take 10).
     equilibrations: int = 10
-    #: The diagonal of the rows: `quadratic_soft` times the mean product, at least `quadratic_soft_least`. Multipliers
-    #: of ill-posed programmes are 1e6 and more, so that a larger one stops them; with a smaller one pivots lose the
-    #: inertia, and then it grows by `quadratic_soft_growth` up to `quadratic_soft_largest`. By trial on LISWET, YAO,
-    #: CVXQP.
-    quadratic_soft: float = 1e-5
-    quadratic_soft_least: float = 1e-12
+    #: The diagonal of the rows. A step leaves this multiple of the change of the multipliers as a violation; those of
+    #: ill-posed programmes are 1e7 and more (LISWET), so that a larger one lets the rows lag behind all else. Where
+    #: pivots lose the inertia it grows by `quadratic_soft_growth` up to `quadratic_soft_largest`. By trial on LISWET,
+    #: YAO, CVXQP.
+    quadratic_soft: float = 1e-18
     quadratic_soft_growth: float = 100.0
     quadratic_soft_largest: float = 1e-6
     #: As `enough_refined`: there is no line search that would tell an inaccurate step.

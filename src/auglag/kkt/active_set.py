@@ -61,7 +61,7 @@ def active_set(
     fixed = model.lower == model.upper
     if some(fixed):
         variables[fixed & (variables == 0)] = 1
-    system, limits = _Corrected(model, shift, hint, correct), _limits(model)
+    system = _Corrected(model, shift, hint, correct)
     seen: set[bytes] = set()
     for _ in range(tuning.TUNING.sweeps if sweeps is None else sweeps):
         key = rows.tobytes() + variables.tobytes()
@@ -73,7 +73,7 @@ def active_set(
             break
         d, w = found
         new_rows = _new_rows(model, rows, d, w)
-        new_variables = _new_variables(model, system, variables, fixed, d, w, limits)
+        new_variables = _new_variables(model, system, variables, fixed, d, w)
         if new_rows.tobytes() + new_variables.tobytes() == key:
             d = np.minimum(np.maximum(d, model.lower), model.upper)
             return Step(d, w, Sets(rows, variables), system.shift, plain=not system.overdone)
@@ -112,25 +112,23 @@ def _new_rows(model: Model, rows: Side, d: Vector, w: Vector) -> Side:
     new = rows * (rows * w >= 0)
     if np.count_nonzero(rows) < rows.size:
         t = model.t + model.jacobian.dot(d)
-        tolerance = tuning.TUNING.row_slack * np.maximum(1.0, np.abs(t))
-        entering = (t > model.cu + tolerance).view(np.int8) - (t < model.cl - tolerance).view(np.int8)
-        new = np.where(rows, new, entering)
+        if some(((t > model.cu) | (t < model.cl)) & (rows == 0)):
+            slack = tuning.TUNING.row_slack * np.maximum(1.0, np.abs(t))
+            entering = (t > model.cu + slack).view(np.int8) - (t < model.cl - slack).view(np.int8)
+            new = np.where(rows, new, entering)
     new[model.equal] = 1
     return new
 
 
-def _limits(model: Model) -> tuple[Vector, Vector]:
-    """The bounds of a step, and a little more: variables beyond are held."""
-    slack = tuning.TUNING.bound_slack
-    below = model.lower - slack * np.maximum(1.0, np.abs(model.lower))
-    return below, model.upper + slack * np.maximum(1.0, np.abs(model.upper))
-
-
-def _new_variables(
-    model: Model, system: _Corrected, variables: Side, fixed: Mask, d: Vector, w: Vector, limits: tuple[Vector, Vector]
-) -> Side:
+def _new_variables(model: Model, system: _Corrected, variables: Side, fixed: Mask, d: Vector, w: Vector) -> Side:
     """The same for bounds: free variables that leave them are held, held ones that pull away are let go."""
-    new = (d > limits[1]).view(np.int8) - (d < limits[0]).view(np.int8)
+    low, high = model.lower, model.upper
+    if some((d > high) | (d < low)):
+        slack = tuning.TUNING.bound_slack
+        below, above = low - slack * np.maximum(1.0, np.abs(low)), high + slack * np.maximum(1.0, np.abs(high))
+        new = (d > above).view(np.int8) - (d < below).view(np.int8)
+    else:
+        new = np.zeros(d.size, np.int8)
     if np.count_nonzero(variables):
         slope = model.gradient + system.h @ d + model.jacobian.T.dot(w) + system.shift * d
         new = np.where(variables, variables * (variables * slope <= 0), new)

@@ -29,9 +29,9 @@ def flipped(h: Hessian, j: Any, beta: float, free: Indices, active: Indices) -> 
     units = np.ones(free.size)
     if not jaf.size:  # without rows nothing ties the variables together but H: each is measured in its own unit
         diagonal = np.abs(np.diagonal(hff))
-        units = np.sqrt(np.maximum(diagonal, t.least_unit * max(1e-8, float(np.max(diagonal, initial=0.0)))))
+        units = np.sqrt(np.maximum(diagonal, t.least_unit * max(1e-8, largest(diagonal))))
         hff = hff / np.outer(units, units)
-    size = max(1e-8, float(np.max(np.abs(hff), initial=0.0)))
+    size = max(1e-8, largest(hff))
     try:
         reduced, basis = _on_soft_directions(hff, jaf, beta, size)
         values, vectors = eigenvectors_below(reduced, t.flat * size)
@@ -55,7 +55,7 @@ def _on_soft_directions(h: Any, j: Any, beta: float, size: float) -> tuple[Any, 
         return h, None
     t = tuning.TUNING
     if h.shape[0] > t.singular_values:
-        slope = min(float(np.max(np.abs(j), initial=0.0)), 1e150) ** 2
+        slope = min(largest(j), 1e150) ** 2
         weight = min(beta, t.held * max(size, t.held_least_size) / max(slope, t.held_least_slope)) if slope > 0 else 0.0
         return (h + weight * (j.T @ j) if weight else h), None
     sigma, vt = right_singular_vectors(j)

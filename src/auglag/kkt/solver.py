@@ -52,7 +52,7 @@ def _uncorrected(model: Model, step: Step, shift: float) -> Step:
 
     Sets met on the way may ask for a correction that the last ones do not need: with it Newton's method would be slow.
     """
-    free, active = np.flatnonzero(step.sets.variables == 0), np.flatnonzero(step.sets.rows)
+    (free,), (active,) = (step.sets.variables == 0).nonzero(), step.sets.rows.nonzero()
     convex = flipped(model.hessian, model.jacobian, model.beta, free, active)
     if convex is not None:
         model = replace(model, hessian=convex)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import eigh
 
+from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.kkt import linear, tuning
 from auglag.kkt.convexity import diagonal_size, larger_shift
@@ -50,8 +51,8 @@ class Tangent:
         v[self.free] = seed[self.free]
         if self.active.size < self.free.size:
             return not self.free.size
-        rest = float(np.linalg.norm(v + self._back(self._j @ v)))
-        return rest <= tuning.TUNING.tangent_new * float(np.linalg.norm(v))
+        rest = norm(v + self._back(self._j @ v))
+        return rest <= tuning.TUNING.tangent_new * norm(v)
 
     def shifted(self, shift: float) -> Factor | None:
         """Factors for the smallest multiple of the identity tried, `shift` at least, that makes H positive."""
@@ -71,13 +72,13 @@ class Tangent:
         v = seed
         for _ in range(tuning.TUNING.tangent_solves):
             v = self.onto(factor, v)
-            v = orthogonal(v / max(float(np.linalg.norm(v)), 1e-300), basis)
-            length = float(np.linalg.norm(v))
+            v = orthogonal(v / max(norm(v), 1e-300), basis)
+            length = norm(v)
             if not length > tuning.TUNING.tangent_new:
                 break
             v = v / length
             v = v + self._back(self._j @ v)  # what little left the tangent space has grown
-            v = v / float(np.linalg.norm(v))
+            v = v / norm(v)
             basis.append(v)
         if not basis:
             return np.zeros(0), np.zeros((seed.size, 0))
@@ -118,7 +119,7 @@ def _in_units(j: Any) -> tuple[Any, Vector]:
     """(J with its rows divided by their lengths, these lengths)."""
     least = 1.0 / tuning.TUNING.tangent_penalty
     if isinstance(j, np.ndarray):
-        units = np.maximum(np.linalg.norm(j, axis=1), least)
+        units = np.maximum(np.sqrt(np.add.reduce(j * j, axis=1)), least)
         return j / units[:, None], units
     units = np.maximum(sparse.linalg.norm(j, axis=1), least)
     return sparse.csr_array((j.data / np.repeat(units, np.diff(j.indptr)), j.indices, j.indptr), j.shape), units

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import Bounds
 
+from auglag._norms import finite
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.problems.constraints import interval
@@ -45,7 +46,7 @@ def check_x0(x0: Any, name: str = "x0") -> Vector:
         raise InputError(f"{name} must be a vector, got an array of shape {x.shape}")
     if x.size == 0:
         raise InputError(f"{name} must have at least one entry, got an empty array")
-    if not np.isfinite(x).all():
+    if not finite(x):
         j = int(np.flatnonzero(~np.isfinite(x))[0])
         raise InputError(f"{name} must be finite, got {x[j]} in entry {j}")
     return np.array(x, dtype=np.float64, order="C")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, final
@@ -37,15 +38,15 @@ class Counts:
 
     def copy(self) -> Counts:
         """A snapshot."""
-        return replace(self)
+        return Counts(*self._values())
 
     def since(self, earlier: Counts) -> Counts:
         """The calls made after the snapshot `earlier`."""
-        return Counts(**{k: v - getattr(earlier, k) for k, v in self.as_dict().items()})
+        return Counts(*map(operator.sub, self._values(), earlier._values()))
 
     def plus(self, other: Counts) -> Counts:
         """The sum of two counts."""
-        return Counts(**{k: v + getattr(other, k) for k, v in self.as_dict().items()})
+        return Counts(*map(operator.add, self._values(), other._values()))
 
     def add(self, other: Counts) -> None:
         """Count these calls, too."""
@@ -54,7 +55,10 @@ class Counts:
 
     def as_dict(self) -> dict[str, int]:
         """Field name -> count."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return dict(zip(self.__slots__, self._values(), strict=True))
+
+    def _values(self) -> tuple[int, ...]:
+        return self.nfev, self.njev, self.nhev, self.constr_nfev, self.constr_njev, self.constr_nhev
 
 
 @final
@@ -435,7 +439,19 @@ class PointwiseProblem(AbstractProblem):
 class Point:
     """One x and what is known there. Parts are evaluated lazily; NaN marks what is not defined."""
 
-    __slots__ = ("_c", "_f", "_grad", "_grad_error", "_jac", "_jac_error", "measured", "problem", "source", "x")
+    __slots__ = (
+        "_c",
+        "_f",
+        "_grad",
+        "_grad_error",
+        "_jac",
+        "_jac_error",
+        "measured",
+        "problem",
+        "source",
+        "typical",
+        "x",
+    )
 
     def __init__(self, problem: AbstractProblem, x: Vector) -> None:
         self.problem = problem
@@ -448,6 +464,7 @@ class Point:
         self._jac_error: Any = None
         self.source: Point | None = None  # the point that values are taken from, where another problem lies behind
         self.measured: Any = None  # the last certificate made of these values, and what else it was made of
+        self.typical: Vector | None = None  # the sizes of the variables as these values tell them (`units.typical`)
 
     def copy(self) -> Point:
         """The same values, for another run."""
@@ -566,7 +583,7 @@ class Point:
         noise = problem.precision.c
         slack = np.minimum(self.c - problem.cl, problem.cu - self.c)
         counts = (problem.cl == problem.cu) | (w != 0.0) | (slack <= noise)
-        return float(np.linalg.norm(noise[counts]))
+        return norm(noise[counts])
 
     def accuracy(self, w: Vector) -> float:
         """What errors of values and derivatives beyond those of double precision make of R; 0 where there are none."""
@@ -578,7 +595,7 @@ class Point:
 
     def forget_derivatives(self) -> None:
         """Keep the values only."""
-        self._grad = self._jac = self._grad_error = self._jac_error = self.measured = None
+        self._grad = self._jac = self._grad_error = self._jac_error = self.measured = self.typical = None
         if self.source is not None:
             self.source.forget_derivatives()
 

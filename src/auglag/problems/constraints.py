@@ -21,7 +21,7 @@ from auglag.derivatives.detection import Detected
 from auglag.derivatives.extrapolation import extrapolated
 from auglag.derivatives.noise import Noise, dtype_error
 from auglag.errors import EvaluationError, InputError, OptionError, note_point
-from auglag.problems.base import Workspace
+from auglag.problems.base import Counts, Workspace
 from auglag.problems.jacobians import as_jacobian, columns_times, real_array, transposed_product
 from auglag.problems.patterns import Pattern
 from auglag.problems.tuning import TUNING
@@ -52,15 +52,17 @@ class Block:
     jac_pattern: Pattern = field(default_factory=Pattern)  #: of the last sparse Jacobian, which the next one shares
     hess_pattern: Pattern = field(default_factory=Pattern)  #: of the last sparse Hessian
 
-    def value(self, x: Vector) -> Vector:
+    def value(self, x: Vector, counts: Counts) -> Vector:
         """fun(x) as a float vector of the right length."""
         if self.matrix is not None:
             return np.asarray(self.matrix @ x)
-        self.work().counts.constr_nfev += 1
+        counts.constr_nfev += 1
         raw = self.fun(x.copy())
+        if type(raw) is np.ndarray and raw.dtype == np.float64 and raw.shape == (self.size,):
+            return raw.copy()  # users reuse their arrays
         if isinstance(raw, float) and self.size == 1:
             return np.array((raw,))
-        value = real_array(raw, f"{self.name}: fun(x)").flatten()  # a copy: users reuse their arrays
+        value = real_array(raw, f"{self.name}: fun(x)").flatten()
         if value.size != self.size:
             raise InputError(f"{self.name}: fun(x) must return {self.size} values as it did at x0, got {value.size}")
         return value
@@ -333,10 +335,9 @@ def interval(lb: Any, ub: Any, size: int, what: str) -> tuple[Vector, Vector]:
     sides = []
     for side, label in ((lb, "lb"), (ub, "ub")):
         array = real_array(side, f"{what}.{label}")
-        try:
-            array = array.copy() if array.shape == (size,) else np.broadcast_to(array, (size,)).copy()
-        except ValueError:
-            raise InputError(f"{what}.{label} must be a number or have {size} entries, got {array.size}") from None
+        if array.shape != (size,) and (array.size != 1 or array.ndim > 1):
+            raise InputError(f"{what}.{label} must be a number or have {size} entries, got {array.size}")
+        array = array.copy() if array.shape == (size,) else np.full(size, array)
         if some(np.isnan(array)):
             raise InputError(f"{what}.{label} must not contain NaN, got {side!r:.80}")
         sides.append(array)
@@ -375,7 +376,7 @@ def parse_hess(hess: Any, what: str) -> Callable[..., Any] | str | None:
 
 
 def _no_keep_feasible(constraint: Any, i: int) -> None:
-    if np.any(constraint.keep_feasible):
+    if constraint.keep_feasible is not False and np.any(constraint.keep_feasible):
         raise InputError(
             f"constraints[{i}].keep_feasible must be False: an augmented Lagrangian visits infeasible points. "
             "Bounds are always kept; state simple limits as bounds"

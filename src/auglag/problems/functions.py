@@ -35,6 +35,10 @@ from auglag.prox import Custom, as_term
 from auglag.prox.custom import check_prox
 
 
+def _rows(group: Group, point: Point) -> Vector:
+    return point.c[group.start : group.stop]
+
+
 @suggesting
 @final
 class Problem(PointwiseProblem):
@@ -160,11 +164,12 @@ class Problem(PointwiseProblem):
         elif self._fun is None:
             point._f = 0.0
         else:
-            self.counts.nfev += 1
+            counts = self.workspace.counts
+            counts.nfev += 1
             value = self._fun(point.x.copy())
             if self._with_gradient:
                 value, gradient = pair(value, "fun(x)", "(value, gradient) when jac=True")
-                self.counts.njev += 1
+                counts.njev += 1
                 self._set_gradient(point, gradient, "the gradient returned by fun(x)")
             point._f = value if type(value) is float else scalar(value, "fun(x)")
 
@@ -201,7 +206,7 @@ class Problem(PointwiseProblem):
             point._grad = np.ascontiguousarray(jac[0])
             point._grad_error = None if error is None else np.ascontiguousarray(error[0])
         else:
-            self.counts.njev += 1
+            self.workspace.counts.njev += 1
             self._set_gradient(point, self._jac(point.x.copy()), "jac(x)")
 
     def _set_gradient(self, point: Point, raw: Any, what: str) -> None:
@@ -248,10 +253,10 @@ class Problem(PointwiseProblem):
     def fill_c(self, point: Point) -> None:
         if self._joint is not None:
             self._fill_jointly(point)
-        elif len(self.blocks) == 1:
-            point._c = self.blocks[0].value(point.x)
         else:
-            point._c = np.concatenate([np.zeros(0)] + [block.value(point.x) for block in self.blocks])
+            counts = self.workspace.counts
+            parts = [block.value(point.x, counts) for block in self.blocks]
+            point._c = parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.zeros(0)
 
     def afresh(self, known: Point) -> Point:
         """Several constraint functions are called in the other order, which shows when one disturbs another."""
@@ -261,37 +266,35 @@ class Problem(PointwiseProblem):
         return point
 
     def _fill_c_backwards(self, point: Point) -> None:
-        point._c = np.concatenate([block.value(point.x) for block in reversed(self.blocks)][::-1])
+        counts = self.workspace.counts
+        point._c = np.concatenate([block.value(point.x, counts) for block in reversed(self.blocks)][::-1])
 
     def fill_jac(self, point: Point) -> None:
         """All Jacobians; one block is kept as it is, several are kept side by side until someone needs one matrix."""
         if self._joint is not None:
             self._fill_joint_jac(point)
             return
-        parts, errors = self._jacobians(point)
+        found = [self._jacobian(point, k) for k in range(len(self.blocks))]
+        parts = [jac for jac, _ in found]
         if len(parts) == 1:
             point._jac = parts[0]
         elif parts and not isinstance(parts[0], np.ndarray) and all(sparse.issparse(part) for part in parts):
             point._jac = self._stacked.of([as_csr(part) for part in parts])
         else:
             point._jac = stack(parts, self.n)
-        if self.workspace.level >= 2 or any(error is not None for error in errors):
-            known = zip(self.blocks, errors, strict=True)
-            filled = [error if error is not None else sparse.csr_array((b.size, self.n)) for b, error in known]
+        errors = {k: error for k, (_, error) in enumerate(found) if error is not None}
+        if errors or self.workspace.level >= 2:
+            blank = sparse.csr_array
+            filled = [errors[k] if k in errors else blank((b.size, self.n)) for k, b in enumerate(self.blocks)]
             point._jac_error = stack(filled, self.n)
 
-    def _jacobians(self, point: Point) -> tuple[list[Jacobian], list[Jacobian | None]]:
-        """The Jacobian of every constraint, and its error, if any."""
-        parts, errors = [], []
-        for block, group in zip(self.blocks, self.groups, strict=True):
-            value, noise = point.x, None
-            if isinstance(block.jac, str):
-                value = point.c[group.start : group.stop]
-                noise = self._noise(1 + group.start, 1 + group.stop)
-            jac, error = block.jacobian(point.x, value, self.lower, self.upper, noise)
-            parts.append(jac)
-            errors.append(error)
-        return parts, errors
+    def _jacobian(self, point: Point, k: int) -> tuple[Jacobian, Jacobian | None]:
+        """The Jacobian of one constraint, and its error, if any."""
+        block, group, value, noise = self.blocks[k], self.groups[k], point.x, None
+        if isinstance(block.jac, str):
+            value = point.c[group.start : group.stop]
+            noise = self._noise(1 + group.start, 1 + group.stop)
+        return block.jacobian(point.x, value, self.lower, self.upper, noise)
 
     def _fill_joint_jac(self, point: Point) -> None:
         """(grad f, J) by the user's function or by differencing (f, c) together."""
@@ -387,22 +390,24 @@ class Problem(PointwiseProblem):
         if self._joint is not None and callable(self._jac):
             yield trust.Supplied(
                 checking.check_jacobian,
-                lambda z: np.append(self.at(z).f, self.at(z).c),
+                lambda point: np.append(point.f, point.c),
                 lambda z: np.vstack([self.at(z).grad, dense(self.at(z).jac)]),
                 slice(None),
                 {"name": "jac (the gradient of f as row 0)", "of": "fun_and_con"},
             )
         elif self._fun is not None and not isinstance(self._jac, str):
-            fun, grad = lambda z: self.at(z).f, lambda z: self.at(z).grad
-            yield trust.Supplied(checking.check_gradient, fun, grad, slice(0, 1), {"name": "jac"})
+            yield trust.Supplied(
+                checking.check_gradient,
+                lambda point: np.array((point.f,)),
+                lambda z: self.at(z).grad,
+                slice(0, 1),
+                {"name": "jac"},
+            )
         for k, (block, group) in enumerate(zip(self.blocks, self.groups, strict=False)):
             if block.matrix is None and callable(block.jac):
-                rows, part = partial(self._rows_at, group), partial(self._part_at, k)
                 own = slice(1 + group.start, 1 + group.stop)
-                yield trust.Supplied(checking.check_jacobian, rows, part, own, {"name": f"{block.name}: jac"})
-
-    def _rows_at(self, group: Group, x: Vector) -> Vector:
-        return self.at(x).c[group.start : group.stop]
+                values, part = partial(_rows, group), partial(self._part_at, k)
+                yield trust.Supplied(checking.check_jacobian, values, part, own, {"name": f"{block.name}: jac"})
 
     def _part_at(self, k: int, x: Vector) -> Jacobian:
         """The Jacobian of one constraint: a part of that of all, where this is an array."""

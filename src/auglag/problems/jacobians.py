@@ -20,6 +20,8 @@ def real_array(value: Any, what: str) -> Vector:
     """`value` as a float64 array, or an error that says what is wrong with it."""
     if type(value) is np.ndarray and value.dtype == np.float64:
         return value
+    if type(value) is float:
+        return np.array(value)
     try:
         array = np.asarray(value)
     except ValueError as error:

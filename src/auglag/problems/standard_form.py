@@ -62,6 +62,12 @@ class Scaling:
             return Scaling(float(sf), np.asarray(sc), sx)
         values = units.row_values(problem, point.c) if problem.m else rows
         least = TUNING.least_size_closely if closely else TUNING.least_size
+        flat = (rows == 0.0) & (values > 0.0) & np.isfinite(values)
+        if some(
+            flat
+        ):  # no gradient tells the unit of such a row (as of x^2 <= 1e-4 at 0), the distance to its side does
+            sc = np.where(flat, 1.0 / np.clip(values, 1.0 / TUNING.largest_scale, 1.0 / formulas.SMALLEST_SCALE), sc)
+            values = np.where(flat, 1.0, values)
         of_f, of_rows = max(steepest, abs(point.f)), np.maximum(rows, values)
         if _small(of_f, least) or some(_small(of_rows, least)):
             away_f, away_rows = _slopes_away(point, sx)
@@ -219,11 +225,11 @@ class StandardForm:
 
     def user_y(self, y: Vector) -> Vector:
         """Multipliers in the user's units."""
-        return y * self.scaling.sc / self.scaling.sf
+        return y if self.unscaled else y * self.scaling.sc / self.scaling.sf
 
     def own_y(self, y_user: Vector) -> Vector:
         """Multipliers in the units of the form."""
-        return y_user * self.scaling.sf / self.scaling.sc
+        return y_user if self.unscaled else y_user * self.scaling.sf / self.scaling.sc
 
     def at(self, z: Vector) -> FormPoint | Point:
         """The point z with its scaled values; the problem's own point where form and problem are the same."""
@@ -453,20 +459,20 @@ def _error(
 ) -> float:
     """The largest KKT error of (x, y); see `StandardForm.error`. `free` are the entries of the gradient that x has."""
     c = point.c
-    above, below = c - cu, cl - c
-    violation = highest(np.maximum(below, above))
     size = max(1.0, largest(point.grad))
     with np.errstate(invalid="ignore", over="ignore"):
         slope = point.lagrangian_gradient(y) / size
     slope = slope if free is None else slope[free]
-    stationarity = largest(x - np.minimum(np.maximum(x - slope, lower), upper))
-    if not math.isfinite(stationarity):  # `max` of Python would lose a NaN
+    error = largest(x - np.minimum(np.maximum(x - slope, lower), upper))
+    if not (math.isfinite(error) and math.isfinite(point.f)):  # `max` of Python would lose a NaN
         return math.inf
-    weight = np.abs(y) * (cl != cu)
-    gap = np.maximum(np.where(y > 0.0, -above, -below), 0.0)
-    missed = highest(np.minimum(weight / size, gap * np.maximum(1.0, weight)))
-    error = max(violation, stationarity, missed)
-    return error if math.isfinite(error) and math.isfinite(point.f) else math.inf
+    if y.size:
+        above, below = c - cu, cl - c
+        weight = np.abs(y) * (cl != cu)
+        gap = np.maximum(-np.where(y > 0.0, above, below), 0.0)
+        missed = np.minimum(weight / size, gap * np.maximum(1.0, weight))
+        error = max(highest(np.maximum(np.maximum(below, above), missed)), error)
+    return error if math.isfinite(error) else math.inf
 
 
 def _finite(second: Any) -> Any:

@@ -18,7 +18,7 @@ from auglag.derivatives import checking
 from auglag.derivatives.noise import Precision, estimate, estimate_scale
 from auglag.errors import DerivativeError
 from auglag.problems import units
-from auglag.problems.base import AbstractProblem
+from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.jacobians import row_norms, stack
 from auglag.problems.tuning import TUNING
 
@@ -29,7 +29,7 @@ class Supplied:
     """A function of the user with a derivative that the user supplied, too."""
 
     check: Callable[..., None]  #: of `derivatives.checking`
-    fun: Callable[[Vector], Any]
+    values: Callable[[Point], Vector]
     jac: Callable[[Vector], Any]
     rows: slice  #: of (f, c)
     names: dict[str, str]  #: for messages
@@ -128,11 +128,16 @@ def _check_first(
     """Raise `DerivativeError` if a first derivative is wrong for sure."""
     if _all_agree(problem, supplied, x, tolerance, negligible):
         return
+
+    def values_of(part: Supplied) -> Callable[[Vector], Vector]:
+        return lambda z: part.values(problem.at(z))
+
     for part in supplied:
         options = {"noise": problem.precision.noise[part.rows], "tolerance": tolerance, "least": _least(problem, x)}
         for lower, upper in _boxes(problem, _together(problem, [part], x), x):
             # The same seed for all, so that they try the same directions and share their points.
-            part.check(part.fun, part.jac, x, lower, upper, **part.names, **options, rng=np.random.default_rng(0))
+            rng = np.random.default_rng(0)
+            part.check(values_of(part), part.jac, x, lower, upper, **part.names, **options, rng=rng)
 
 
 def _boxes(problem: AbstractProblem, derivatives: Jacobian | None, x: Vector) -> Iterator[tuple[Vector, Vector]]:
@@ -183,7 +188,8 @@ def _all_agree(
         return False
 
     def values(z: Vector) -> Vector:
-        return np.concatenate([np.atleast_1d(part.fun(z)) for part in supplied])
+        point = problem.at(z)
+        return np.concatenate([part.values(point) for part in supplied])
 
     noise: Vector | float = 0.0
     if problem.coarse:

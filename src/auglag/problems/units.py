@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from auglag._norms import some
-from auglag._typing import Vector
+from auglag._typing import Matrix, Vector
 from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.jacobians import dense
 from auglag.problems.tuning import TUNING
@@ -25,6 +25,14 @@ def typical(point: Point, *, closely: bool = False) -> Vector:
     is the step that changes f as much as steps of the other variables do. No size is larger than the distance of the
     bounds. NaN where nothing is known; with `closely` a start that is small, but not 0, then counts as it is.
     """
+    if closely:
+        return _judged(point, closely=True)
+    if point.typical is None:  # asked for by the check of derivatives and by the scaling
+        point.typical = _judged(point, closely=False)
+    return point.typical
+
+
+def _judged(point: Point, *, closely: bool) -> Vector:
     problem, x = point.problem, np.abs(point.x)
     width = problem.upper - problem.lower
     x = np.where(x < TUNING.zero, 0.0, x)
@@ -105,7 +113,7 @@ def _by_gradient(point: Point, known: Vector) -> Vector:
         relative = np.isnan(known).all() and np.count_nonzero(gradient) > 1
         changes = gradient if relative else gradient * known
         changes = changes[np.isfinite(changes) & (changes > 0.0)]
-        sizes = np.median(changes) / gradient if changes.size else np.full_like(gradient, np.nan)
+        sizes = _medians(changes[:, None]) / gradient if changes.size else np.full_like(gradient, np.nan)
         usable = np.isfinite(sizes) & (sizes > 0.0) & (sizes <= _longest(point))
     return np.where(usable, sizes, np.nan)
 
@@ -122,13 +130,17 @@ def _natural_steps(point: Point, sizes: Vector, most: float) -> Vector:
             steps[0] = abs(point.f) / np.abs(point.grad)
         if problem.m and not isinstance(point.jac, LinearOperator) and problem.m * problem.n <= TUNING.largest_sizing:
             jac, values = np.abs(dense(point.jac)), row_values(problem, point.c)
-            at_side = TUNING.at_side * np.maximum(np.abs(point.c), np.max(jac * sizes, axis=1, initial=0.0))
+            at_side = TUNING.at_side * np.maximum(np.abs(point.c), np.maximum.reduce(jac * sizes, axis=1, initial=0.0))
             rows = np.where(values > at_side, values, np.nan)[:, None] / jac
-            steps = np.vstack([steps, rows])
+            steps = np.concatenate((steps, rows))
         steps[~np.isfinite(steps) | (steps <= TUNING.zero) | (steps > np.minimum(_longest(point), most))] = np.nan
         steps = np.log(steps)
-    known = np.isfinite(steps).any(axis=0)
-    result = np.full(problem.n, np.nan)
-    if known.any():
-        result[known] = np.exp(np.nanmedian(steps[:, known], axis=0))
-    return result
+    return np.exp(_medians(steps))
+
+
+def _medians(values: Matrix) -> Vector:
+    """The median of the numbers in each column, NaN where there are none; NumPy's takes a hundred times as long."""
+    ordered, count = np.sort(values, axis=0), np.count_nonzero(~np.isnan(values), axis=0)  # NaN comes last
+    columns = np.arange(values.shape[1])
+    medians: Vector = (ordered[np.maximum(count - 1, 0) // 2, columns] + ordered[count // 2, columns]) / 2
+    return medians

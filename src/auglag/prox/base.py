@@ -117,7 +117,7 @@ class Zero(SeparableTerm):
         return x.copy()
 
     def subdiff_interval(self, x: Vector) -> tuple[Vector, Vector]:
-        zeros = np.zeros_like(x)
+        zeros = np.zeros(x.size)
         return zeros, zeros
 
     def subdiff_distance(self, x: Vector, v: Vector) -> float:

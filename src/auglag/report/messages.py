@@ -8,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
+from auglag._norms import highest
 from auglag._typing import Vector
 from auglag.algorithm.rules import Iteration
 from auglag.algorithm.status import Status
@@ -63,7 +64,6 @@ def result_of(end: Ending) -> Result:
     text, problem, check = message(end), end.problem, end.check
     point = problem.at(end.x)
     c = point.c
-    row_excess = np.maximum(np.maximum(problem.cl - c, c - problem.cu), 0.0)
     return Result(
         x=end.x.copy(),
         fun=check.objective,
@@ -74,7 +74,7 @@ def result_of(end: Ending) -> Result:
         nit_inner=sum(it.inner_iterations for it in end.iterations),
         **end.counts.as_dict(),
         jac=point.grad.copy(),
-        maxcv=float(np.max(row_excess, initial=0.0)),
+        maxcv=highest(np.maximum(problem.cl - c, c - problem.cu)),
         multipliers=_split(problem, check.multipliers),
         names=tuple(group.name for group in problem.groups),
         bound_multipliers=check.bound_multipliers,

@@ -12,6 +12,8 @@ from auglag.single_loop.tuning import TUNING
 
 #: Rows on which a run looks at the functions before its first step.
 FIRST_LOOK = TUNING.least_batch
+#: Steps of a round that the size of a batch aims at.
+STEPS = TUNING.steps
 
 
 @final
@@ -27,6 +29,11 @@ class Round:
     def fall(self, done: int) -> float:
         """The factor of the rate after `done` steps of this round."""
         return least_fall(1.0 - done / self.steps)
+
+
+def endless_fall(done: int) -> float:
+    """The factor of the rate after `done` steps of a training without an end."""
+    return max(TUNING.endless_least, 1.0 / (1.0 + done / TUNING.steps))
 
 
 def full_rule() -> PenaltyRule:

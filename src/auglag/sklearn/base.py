@@ -7,6 +7,7 @@ import warnings
 from abc import ABC
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from auglag._typing import Matrix, Vector
-from auglag.sklearn.design import Design
+from auglag.sklearn.design import Design, FeatureMoments
+from auglag.sklearn.streaming import Chunk, Stream
 from auglag.sklearn.training import Start, Training
 from auglag.stochastic import StochasticResult
 from auglag.stochastic.losses import sigmoid
@@ -94,6 +96,45 @@ class ConstrainedLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
             )
         return X, code == 1
 
+    def _stream_rows(self, X: Any, y: Any, classes: Any) -> tuple[Matrix, NDArray[np.bool_], Stream]:
+        """(features, whether a row is of the second class, the stream so far), for one call of `partial_fit`.
+
+        The stream is a copy: a call that fails leaves the one before.
+        """
+        first = not hasattr(self, "classes_")
+        if first and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        if classes is not None:
+            given = np.unique(np.asarray(classes))
+            if len(given) != 2:
+                raise ValueError(f"classes must be two labels, got {len(given)}: {given.tolist()[:5]}")
+            if not first and not np.array_equal(given, self.classes_):
+                raise ValueError(f"classes must be those of the first call, {self.classes_.tolist()}, got {given}")
+        X, y = validate_data(self, X, y, dtype=np.float64, reset=first)
+        check_classification_targets(y)
+        if first:
+            self.classes_ = given
+        unknown = np.setdiff1d(y, self.classes_)
+        if unknown.size:
+            raise ValueError(f"y must have the labels {self.classes_.tolist()}, got {unknown.tolist()[:5]}")
+        known = getattr(self, "_stream", None)
+        stream = Stream(self._seed(), FeatureMoments()) if known is None else deepcopy(known)
+        return X, y == self.classes_[1], stream
+
+    def _learn(self, stream: Stream, chunk: Chunk, start: Start) -> None:
+        """Take the steps that the rows of a chunk allow, and set the attributes."""
+        x, self.multipliers_ = stream.learn(chunk, self._training(), start)
+        assert stream.design is not None
+        coef, intercept = stream.design.to_user(x)
+        self.coef_, self.intercept_ = coef[None, :], np.array([intercept])
+        self.n_iter_, self.t_, self._stream = 1, stream.rows, stream
+        self.tracked_ = dict(zip(chunk.names, stream.values.tolist(), strict=True))
+        self._forget("result_", "certificate_")  # of another point
+
+    def _forget(self, *names: str) -> None:
+        for name in names:
+            self.__dict__.pop(name, None)
+
     def _training(self) -> Training:
         return Training(self.solver, self.l1, self.l2, self.tol, self.max_iter, self.verbose)
 
@@ -101,8 +142,12 @@ class ConstrainedLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _earlier(self, design: Design, m: int) -> Start:
-        """The end of the last fit, where a warm start is wanted and of use."""
-        if not self.warm_start or not hasattr(self, "coef_") or self.coef_.shape[1] != design.used.size:
+        """The end of the last fit, where a warm start is wanted."""
+        return self._last(design, m) if self.warm_start else Start()
+
+    def _last(self, design: Design, m: int) -> Start:
+        """Coefficients and multipliers as they are, in the variables of a design."""
+        if not hasattr(self, "coef_") or self.coef_.shape[1] != design.used.size:
             return Start()
         x = design.from_user(self.coef_[0], float(self.intercept_[0]) + self._shift())
         return Start(x, self.multipliers_ if self.multipliers_.shape == (m,) else None)
@@ -113,6 +158,7 @@ class ConstrainedLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _accept(self, result: StochasticResult, design: Design, passes: float) -> None:
         """Set the fitted attributes; say so if the run did not reach `tol`."""
+        self._forget("_stream", "t_", "tracked_")
         coef, intercept = design.to_user(result.x)
         self.coef_, self.intercept_ = coef[None, :], np.array([intercept])
         self.result_, self.certificate_ = result, result.certificate

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from auglag._typing import Matrix, Vector
 
+#: Rows that are standardised or summed at a time: copies of all of them would cost more than the sums.
+SLICE = 1 << 14
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -27,12 +30,15 @@ class Design:
         d = X.shape[1]
         mean, scale = np.zeros(d), np.ones(d)
         if standardize:
-            size = np.abs(X).max(axis=0, initial=0.0)
+            size = np.maximum(X.max(axis=0, initial=0.0), -X.min(axis=0, initial=0.0))
             size = np.where(size > 0.0, size, 1.0)  # divided by first, so that no square overflows
-            deviation = (X / size).std(axis=0)
+            moments = FeatureMoments()
+            for start in range(0, len(X), SLICE):
+                moments.add(X[start : start + SLICE] / size)
+            deviation = moments.deviation
             # A feature that is constant up to rounding has no scale of its own.
             scale = np.where(deviation > 1e-12, size * deviation, 1.0)
-            mean = X.mean(axis=0) if intercept else mean
+            mean = size * moments.mean if intercept else mean
         return cls(mean, scale, used, intercept)
 
     @property
@@ -46,9 +52,14 @@ class Design:
         return self.features + int(self.intercept)
 
     def rows(self, X: Matrix) -> Matrix:
-        """The rows a."""
-        A = ((X - self.mean) / self.scale)[:, self.used]
-        return np.ascontiguousarray(np.hstack([A, np.ones((len(A), 1))]) if self.intercept else A)
+        """The rows a, in an array of their own: written once, since there may be very many."""
+        A = np.empty((len(X), self.n))
+        part = A[:, : self.features]
+        np.subtract(X if self.used.all() else X[:, self.used], self.mean[self.used], out=part)
+        part /= self.scale[self.used]
+        if self.intercept:
+            A[:, -1] = 1.0
+        return A
 
     def to_user(self, x: Vector) -> tuple[Vector, float]:
         """(coefficients, intercept) for features in the user's units."""
@@ -60,3 +71,35 @@ class Design:
         """The variables x of given coefficients."""
         weights = (coef * self.scale)[self.used]
         return np.append(weights, intercept + float(self.mean @ coef)) if self.intercept else weights
+
+
+@final
+@dataclass(slots=True)
+class FeatureMoments:
+    """Mean and spread of the features of all rows seen so far (Chan, Golub and LeVeque 1983)."""
+
+    count: int = 0
+    mean: Vector | float = 0.0
+    squares: Vector | float = 0.0  #: sums of squared deviations from the mean
+
+    def add(self, X: Matrix) -> None:
+        """More rows."""
+        total, mean = self.count + len(X), X.mean(axis=0)
+        shift = mean - self.mean
+        self.squares = self.squares + ((X - mean) ** 2).sum(axis=0) + shift**2 * (self.count * len(X) / total)
+        self.mean, self.count = self.mean + shift * (len(X) / total), total
+
+    @property
+    def deviation(self) -> Vector:
+        """The standard deviation of every feature."""
+        return np.sqrt(np.asarray(self.squares, dtype=np.float64) / self.count)
+
+    def design(self, *, standardize: bool, intercept: bool, used: NDArray[np.bool_]) -> Design:
+        """As `Design.of` all these rows."""
+        mean, scale = np.zeros(used.size), np.ones(used.size)
+        if standardize:
+            deviation = self.deviation
+            scale = np.where(deviation > 1e-12 * (np.abs(self.mean) + deviation), deviation, 1.0)
+            scale = np.where(np.isfinite(scale) & (scale > 0.0), scale, 1.0)
+            mean = np.asarray(self.mean) if intercept else mean
+        return Design(mean, scale, used, intercept)

@@ -15,7 +15,8 @@ from auglag.errors import InputError, require_positive
 from auglag.sklearn.arguments import require_nonnegative
 from auglag.sklearn.base import ConstrainedLinearClassifier
 from auglag.sklearn.design import Design
-from auglag.sklearn.groups import encode, split_column
+from auglag.sklearn.groups import encode, find, split_column
+from auglag.sklearn.streaming import Chunk
 from auglag.sklearn.training import Training
 from auglag.stochastic import LinearBlock, StochasticProblem
 
@@ -101,16 +102,9 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
         with self._kept_on_error():
             training = self._training()
             self._check()
-            labels, position = sensitive_features, None
-            if self.group is not None:
-                if sensitive_features is not None:
-                    raise InputError("group and sensitive_features must not both be given, got both")
-                blank, labels, position = split_column(X, self.group)
-                X = X if self.use_group else blank
+            X, labels, position = self._labelled(X, sensitive_features)
             X, positive = self._binary(X, y)
-            used = np.ones(X.shape[1], dtype=bool)
-            if position is not None and not self.use_group:
-                used[position] = False
+            used = self._used(X, position)
             design = Design.of(X, standardize=self.standardize, intercept=self.fit_intercept, used=used)
             if not design.n:
                 raise InputError("a model must have a feature or an intercept, got X with the group's column only")
@@ -121,6 +115,52 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
             gaps = problem.evaluate(result.x).c
             self.gaps_ = dict(zip(problem.names, gaps.tolist(), strict=True))
         return self
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sensitive_features: Any = None, groups: Any = None
+    ) -> FairLogisticRegression:
+        """Learn from more rows, each once, by steps of the single loop.
+
+        The first call needs `classes`, the two labels, and `groups`, all labels of groups, unless its rows have all of
+        them. Rows of a call may come in any order, calls must be samples of all that is to come (or drift slowly).
+        `gaps_` has the tracked gaps. There is no certificate: no call sees all rows.
+        """
+        with self._kept_on_error():
+            self._training()
+            self._check()
+            X, labels, position = self._labelled(X, sensitive_features)
+            X, positive, stream = self._stream_rows(X, y, classes)
+            used = self._used(X, position)
+            design = stream.look(X, used, standardize=self.standardize, intercept=self.fit_intercept)
+            if not stream.chunks:
+                self._name_groups(labels, groups)
+            parts = [] if not self.groups_ else self._within(positive, find(labels, self.groups_, self._what()))
+            A, (names, signs) = design.rows(X), self._gaps(parts)
+            blocks = self._blocks(A, positive, parts, signs)
+            factors = np.hstack([np.zeros((len(names), 1)), signs])
+            sides = np.full(len(names), float(self.bound))
+            chunk = Chunk(blocks, factors, len(X), -sides, sides, names)
+            self._learn(stream, chunk, self._last(design, len(names)))
+            self.gaps_ = dict(self.tracked_)
+        return self
+
+    def _labelled(self, X: Any, sensitive_features: Any) -> tuple[Any, Any, int | None]:
+        """(X without a column that is no feature, the groups' labels, the number of their column)."""
+        if self.group is None:
+            return X, sensitive_features, None
+        if sensitive_features is not None:
+            raise InputError("group and sensitive_features must not both be given, got both")
+        blank, labels, position = split_column(X, self.group)
+        return X if self.use_group else blank, labels, position
+
+    def _used(self, X: Matrix, position: int | None) -> NDArray[np.bool_]:
+        used = np.ones(X.shape[1], dtype=bool)
+        if position is not None and not self.use_group:
+            used[position] = False
+        return used
+
+    def _what(self) -> str:
+        return "sensitive_features" if self.group is None else f"column {self.group!r}"
 
     def _rows(self, X: Any) -> Matrix:
         if self.group is not None and not self.use_group:
@@ -133,23 +173,26 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
             raise InputError(f"constraint must be one of {sorted(CONSTRAINTS)}, got {self.constraint!r:.80}")
         require_positive(self.sharpness, "sharpness")
 
-    def _parts(self, labels: Any, positive: NDArray[np.bool_]) -> list[dict[Any, NDArray[np.bool_]]]:
-        """For every class within which groups are compared: group -> its rows."""
+    def _name_groups(self, labels: Any, groups: Any = None) -> None:
+        """Set `groups_`: those given, else those of the rows; none without labels, which a warning says."""
         self.groups_: list[Any] = []
+        if labels is not None:
+            self.groups_ = encode(labels if groups is None else groups, self._what() if groups is None else "groups")[0]
+            return
+        warnings.warn(
+            "no groups were given, so nothing is bounded: pass sensitive_features to fit, or name a column by "
+            "group=...",
+            UserWarning,
+            stacklevel=4,
+        )
+
+    def _parts(self, labels: Any, positive: NDArray[np.bool_]) -> list[dict[Any, NDArray[np.bool_]]]:
+        """For every class within which groups are compared: group -> its rows, of which there must be some."""
+        self._name_groups(labels)
         if labels is None:
-            warnings.warn(
-                "no groups were given, so nothing is bounded: pass sensitive_features to fit, or name a column by "
-                "group=...",
-                UserWarning,
-                stacklevel=3,
-            )
             return []
-        self.groups_, code = encode(labels, "sensitive_features" if self.group is None else f"column {self.group!r}")
-        check_consistent_length(positive, code)
-        parts = []
-        for wanted in CONSTRAINTS[self.constraint]:
-            inside = np.ones(len(code), dtype=bool) if wanted is None else positive == wanted
-            part = {group: inside & (code == k) for k, group in enumerate(self.groups_)}
+        parts = self._within(positive, find(labels, self.groups_, self._what()))
+        for wanted, part in zip(CONSTRAINTS[self.constraint], parts, strict=True):
             for group, rows in part.items():
                 if not rows.any():
                     label = self.classes_.tolist()[bool(wanted)]
@@ -157,8 +200,33 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
                         f"constraint = {self.constraint!r} needs rows of class {label!r} in every group, got none in "
                         f"group {group!r}"
                     )
-            parts.append(part)
         return parts
+
+    def _within(self, positive: NDArray[np.bool_], code: NDArray[np.intp]) -> list[dict[Any, NDArray[np.bool_]]]:
+        """For every class within which groups are compared: group -> its rows."""
+        check_consistent_length(positive, code)
+        insides = [np.full(len(code), True) if c is None else positive == c for c in CONSTRAINTS[self.constraint]]
+        return [{group: inside & (code == k) for k, group in enumerate(self.groups_)} for inside in insides]
+
+    def _gaps(self, parts: list[dict[Any, NDArray[np.bool_]]]) -> tuple[list[str], Matrix]:
+        """(names of the gaps, factors of the groups' means in each)."""
+        classes = [self.classes_[int(bool(wanted))] for wanted in CONSTRAINTS[self.constraint]]
+        return _pairs(parts, classes, all_pairs=self.bound > 0.0)
+
+    def _blocks(
+        self, A: Matrix, positive: NDArray[np.bool_], parts: list[dict[Any, NDArray[np.bool_]]], signs: Matrix
+    ) -> list[LinearBlock | None]:
+        """The loss of all rows, and the surrogate of decisions of every group; None for a group without rows."""
+        target = np.where(positive, 1.0, -1.0)
+        blocks: list[LinearBlock | None] = [
+            LinearBlock(A, target, objective=1.0, constraints=np.zeros(len(signs)), check=False)
+        ]
+        every = [rows for part in parts for rows in part.values()]
+        for rows, sign in zip(every, signs.T, strict=True):
+            sharp = A[rows] * float(self.sharpness)
+            some = LinearBlock(sharp, -1.0, loss="sigmoid", constraints=sign, check=False) if len(sharp) else None
+            blocks.append(some)
+        return blocks
 
     def _problem(
         self,
@@ -168,17 +236,9 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
         positive: NDArray[np.bool_],
         parts: list[dict[Any, NDArray[np.bool_]]],
     ) -> StochasticProblem:
-        A = design.rows(X)
-        classes = [self.classes_[int(bool(wanted))] for wanted in CONSTRAINTS[self.constraint]]
-        names, signs = _pairs(parts, classes, all_pairs=self.bound > 0.0)
-        m = len(names)
-        target = np.where(positive, 1.0, -1.0)
-        blocks = [LinearBlock(A, target, objective=1.0, constraints=np.zeros(m), check=False)]
-        every = [rows for part in parts for rows in part.values()]
-        for rows, sign in zip(every, signs.T, strict=True):
-            sharp = A[rows] * float(self.sharpness)
-            blocks.append(LinearBlock(sharp, -1.0, loss="sigmoid", constraints=sign, check=False))
-        sides = np.full(m, float(self.bound))
+        names, signs = self._gaps(parts)
+        blocks = [block for block in self._blocks(design.rows(X), positive, parts, signs) if block is not None]
+        sides = np.full(len(names), float(self.bound))
         return training.problem(blocks, design.features, -sides, sides, names)
 
 

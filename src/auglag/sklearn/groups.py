@@ -15,14 +15,7 @@ MOST_GROUPS = 20
 
 def encode(labels: Any, what: str = "sensitive_features") -> tuple[list[Any], NDArray[np.intp]]:
     """(the groups in order, the number of each row's group)."""
-    values = np.asarray(labels)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1:
-        raise InputError(f"{what} must be one label per row, got shape {values.shape} (combine columns into one first)")
-    missing = _missing(values)
-    if missing.any():
-        raise InputError(f"{what} must not have missing values, got {int(missing.sum())} of them")
+    values = _column(labels, what)
     try:
         groups, code = np.unique(values, return_inverse=True)
     except TypeError:
@@ -36,6 +29,30 @@ def encode(labels: Any, what: str = "sensitive_features") -> tuple[list[Any], ND
             "be cut into classes first)"
         )
     return groups.tolist(), code.astype(np.intp)
+
+
+def find(labels: Any, groups: list[Any], what: str) -> NDArray[np.intp]:
+    """The number of each row's group among known ones."""
+    if labels is None:
+        raise InputError(f"{what} must be given: the rows before had groups")
+    values, known = _column(labels, what), np.asarray(groups)
+    unknown = ~np.isin(values, known)
+    if unknown.any():
+        raise InputError(f"{what} must have the groups {groups}, got {values[unknown][0]!r:.80}")
+    return np.asarray(np.searchsorted(known, values), dtype=np.intp)
+
+
+def _column(labels: Any, what: str) -> Any:
+    """One label per row, none of them missing."""
+    values = np.asarray(labels)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise InputError(f"{what} must be one label per row, got shape {values.shape} (combine columns into one first)")
+    missing = _missing(values)
+    if missing.any():
+        raise InputError(f"{what} must not have missing values, got {int(missing.sum())} of them")
+    return values
 
 
 def _missing(values: Any) -> NDArray[np.bool_]:

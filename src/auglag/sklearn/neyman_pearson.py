@@ -8,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
 
 from auglag._typing import Matrix
 from auglag.errors import InputError, require_positive
@@ -15,17 +16,25 @@ from auglag.sklearn.arguments import share_or_count
 from auglag.sklearn.base import ConstrainedLinearClassifier
 from auglag.sklearn.calibration import Calibration, calibrate, negatives_needed
 from auglag.sklearn.design import Design
+from auglag.sklearn.streaming import Chunk
 from auglag.sklearn.training import Start, Training
 from auglag.stochastic import LinearBlock, StochasticProblem
 from auglag.stochastic.neyman_pearson import require_attainable
 
 #: chat where neither chat nor max_fpr is given; a score of 0 everywhere has the loss log 2 = 0.69.
 CHAT = 0.3
+#: What the constraint is called.
+NAME = "false positives"
 # The search for chat:
 SEARCH_RUNS = 10  #: at most so many runs
 SEARCH_TOL = 1e-3  #: each until R is at most this
 NEAR = 0.05  #: a rate whose relative difference from max_fpr is at most this ends the search
 WIDEN = 3.0  #: as long as no chat is known to be too large, the next one is so many times the last
+
+
+def _uncalibrated(classifier: Any) -> bool:
+    """Whether rows may come in parts."""
+    return classifier.max_fpr is None
 
 
 @final
@@ -54,17 +63,18 @@ class NeymanPearsonClassifier(ConstrainedLinearClassifier):
         Weights of the penalties on the coefficients, not on the intercept; of standardised features, if `standardize`.
     fit_intercept, standardize : bool
         Whether there is an intercept; whether features are standardised for training. `coef_` is in the units of X.
-    solver : {"deterministic", "stochastic"}
-        Gauss-Newton or L-BFGS on all rows; or variance-reduced stochastic gradients under Algorithm 2.
+    solver : {"deterministic", "single-loop", "stochastic"}
+        Gauss-Newton or L-BFGS on all rows; the same after some hundred sampled steps in which the multipliers move too,
+        which saves passes where rows are many; or variance-reduced stochastic gradients under Algorithm 2.
     tol : float or None
-        The run ends when the KKT residual on all training rows (`certificate_.residual`) is at most tol. None: 1e-5
-        for the deterministic solver, 1e-2 for the stochastic one.
+        The run ends when the KKT residual on all training rows (`certificate_.residual`) is at most tol. None: 1e-5,
+        for the stochastic solver 1e-2.
     max_iter : int
         The most passes over the training rows; with a ConvergenceWarning, should they not suffice.
     warm_start : bool
         Start the next fit from the last coefficients and multipliers.
     random_state : int, RandomState or None
-        For the choice of held-out negatives, and for the stochastic solver.
+        For the choice of held-out negatives, and for solvers that sample.
     verbose : int
         Print the course of the run.
 
@@ -121,7 +131,9 @@ class NeymanPearsonClassifier(ConstrainedLinearClassifier):
             held = self._held_out(positive, seed)
             kept = ~held
             used = np.ones(X.shape[1], dtype=bool)
-            design = Design.of(X[kept], standardize=self.standardize, intercept=self.fit_intercept, used=used)
+            design = Design.of(
+                X[kept] if held.any() else X, standardize=self.standardize, intercept=self.fit_intercept, used=used
+            )
             rows = _Rows(design.rows(X[kept & positive]), design.rows(X[kept & ~positive]))
             found = _Found(CHAT if self.chat is None else float(self.chat), self._earlier(design, 1))
             if self.chat is None and self.max_fpr is not None:
@@ -133,6 +145,33 @@ class NeymanPearsonClassifier(ConstrainedLinearClassifier):
             self._accept(result, design, found.passes + result.epochs)
             self.chat_ = found.chat
             self._set_threshold(X[held])
+        return self
+
+    @available_if(_uncalibrated)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> NeymanPearsonClassifier:
+        """Learn from more rows, each once; `classes`, the two labels, on the first call.
+
+        Rows of a call may come in any order, calls must be samples of all that is to come (or drift slowly). Steps are
+        those of the single loop; `tracked_` has the loss of the negatives. There is no certificate: no call
+        sees all rows. Not with `max_fpr`, whose promise needs rows that are held out.
+        """
+        with self._kept_on_error():
+            self._training()
+            chat = CHAT if self.chat is None else float(require_positive(self.chat, "chat"))
+            X, positive, stream = self._stream_rows(X, y, classes)
+            design = stream.look(
+                X, np.ones(X.shape[1], dtype=bool), standardize=self.standardize, intercept=self.fit_intercept
+            )
+            pieces = [(X[positive], 1.0, 1.0, [0.0]), (X[~positive], -1.0, 0.0, [1.0])]
+            blocks = [
+                LinearBlock(design.rows(rows), sign, objective=f, constraints=c, check=False) if len(rows) else None
+                for rows, sign, f, c in pieces
+            ]
+            sides = np.array([-math.inf]), np.array([chat])
+            chunk = Chunk(blocks, np.array([[0.0, 1.0]]), len(X), *sides, names=[NAME])
+            self._learn(stream, chunk, self._last(design, 1))
+            self.chat_ = chat
+            self._set_threshold(X[:0])
         return self
 
     def _held_out(self, positive: NDArray[np.bool_], seed: int) -> NDArray[np.bool_]:
@@ -181,7 +220,7 @@ def _problem(training: Training, design: Design, rows: _Rows, chat: float) -> St
         LinearBlock(rows.positives, 1.0, objective=1.0, constraints=[0.0], check=False),
         LinearBlock(rows.negatives, -1.0, constraints=[1.0], check=False),
     ]
-    return training.problem(blocks, design.features, [-math.inf], [chat], ["false positives"])
+    return training.problem(blocks, design.features, [-math.inf], [chat], [NAME])
 
 
 @final

@@ -18,7 +18,7 @@ from auglag.stochastic.minimize import choose, minimize
 from auglag.stochastic.result import StochasticResult
 
 #: Solver -> the tolerance where none is given.
-SOLVERS = {"deterministic": 1e-5, "stochastic": 1e-2}
+SOLVERS = {"deterministic": 1e-5, "single-loop": 1e-5, "stochastic": 1e-2}
 #: Rows of a block in one step of the stochastic solver: small, because passes are what it spends. The L2 term gets one.
 BATCH = 8
 
@@ -85,9 +85,11 @@ class Training:
     def _run(self, problem: StochasticProblem, start: Start, seed: int, least: float) -> StochasticResult:
         method: str | SVRG | GaussNewton | FullBatchSolver = "auto"
         sampled = self.solver == "stochastic"
-        if sampled:
+        if self.solver == "single-loop" and start.x is None:  # its steps, too, would lead away from a good start
+            method = "single-loop"
+        elif sampled:
             method = SVRG(batch=[1 if isinstance(block.loss, Squared) else BATCH for block in problem.linear or ()])
-        elif start.x is not None:  # samples of the rows would lead away from a good start
+        elif start.x is not None:  # samples of the rows would lead away from a good one
             method = GaussNewton(nested=False) if choose(problem) == "gauss-newton" else FullBatchSolver(nested=False)
         return minimize(
             problem,
@@ -96,8 +98,10 @@ class Training:
             # Losses are means of order 1, so a penalty of 1 is no extreme, and the early subproblems are worth solving.
             penalty=Adaptive(initial=1.0, gamma=3.0, tau=0.5) if sampled else None,
             tol=max(self.tolerance, least),
-            seed=seed if sampled else 0,
+            seed=0 if self.solver == "deterministic" else seed,
             max_epochs=float(self.max_iter),
-            y0=start.y,
+            y0=np.zeros(problem.m)
+            if start.y is None and self.solver == "deterministic"
+            else start.y,  # no sampled steps
             progress=bool(self.verbose),
         )

@@ -50,6 +50,7 @@ class Context:
     backend: Backend
     test_rows: int  #: of the first sample, where data have no end
     nested: bool  #: start on samples of the rows
+    sampled: bool  #: start with sampled steps
     rescue: bool  #: begin again with L-BFGS where the method gets stuck
 
     @property

@@ -94,12 +94,16 @@ class Driver(ABC, Generic[S, T]):
     # ----------------------------------------------------------------------------------------- what a leaf fills in
 
     @abstractmethod
-    def best_at(self, test: T) -> Best:
-        """What is kept of a test that has the smallest R."""
+    def best_at(self, test: T, y: Vector, residual: float) -> Best:
+        """What is kept of a test that has the smallest R, with the multipliers y."""
 
     @abstractmethod
-    def enough(self, test: T) -> bool:
+    def enough(self, test: T, residual: float) -> bool:
         """Whether the run may end at this test."""
+
+    def measured(self, test: T) -> tuple[Vector, float]:
+        """(multipliers, R) by which a test counts: those of Algorithm 1, or others with a smaller R."""
+        return test.y_hat, test.residual
 
     def verdict(self) -> Status | None:
         """A reason to end that the stopping test does not know of."""
@@ -154,9 +158,9 @@ class Driver(ABC, Generic[S, T]):
 
     def tested(self, test: T, *, p: int, steps: int, accepted: bool, k: int | None = None) -> bool:
         """Keep the best point, record, save, show; True if the run may end here. The witness of inner loops."""
-        state = self.state
-        if test.residual < state.best.residual:
-            state.best = self.best_at(test)
+        state, (y, residual) = self.state, self.measured(test)
+        if residual < state.best.residual:
+            state.best = self.best_at(test, y, residual)
         entry = {
             "k": state.history.k if k is None else k,
             "p": p,
@@ -164,7 +168,7 @@ class Driver(ABC, Generic[S, T]):
             "epochs": self.meter.epochs,
             "gradients": state.ledger.gradients,
             "seconds": self.meter.seconds,
-            "residual": test.residual,
+            "residual": residual,
             "dist": test.dist,
             "c_norm": test.c_norm,
             "violation": test.violation,
@@ -173,7 +177,7 @@ class Driver(ABC, Generic[S, T]):
             **self.extra(test),
         }
         state.trace.append(entry)
-        done = self.enough(test)
+        done = self.enough(test, residual)
         if self.inner.saves and not accepted and not done and k is None:
             self.save()
         self.show(entry)

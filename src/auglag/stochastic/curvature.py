@@ -6,6 +6,8 @@ from the margins of the last full-batch test ("screening"), and few of them carr
 
 from __future__ import annotations
 
+import math
+import sys
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -26,9 +28,11 @@ from auglag.stochastic.tuning import TUNING
 class GaussNewton:
     """Damped Gauss-Newton on the augmented Lagrangian without slacks; every iteration ends in a full-batch test.
 
-    `damping` is the first mu in (H + mu I) d = -grad. `screen` is the largest share of the curvature's trace that may
-    be left out (it falls with the gradient). A curvature is kept while steps cut the gradient to `lazy` of its norm. No
-    more than `rows_per_variable` * n rows of a block are used for one curvature, or one row in 20 up to 200 n.
+    `damping` is the first mu in (H + mu I) d = -grad, where the gradient has norm 1 or more; with a smaller one it is
+    smaller by the square. `screen` is the largest share of the curvature's trace that may be left out (it falls with
+    the gradient). A curvature is kept while steps cut the gradient to `lazy` of its norm. No more than
+    `rows_per_variable` * n rows of a block are used for one curvature (None: 3 n, and 2 n more for every decade that
+    the gradient has fallen below 1), or one row in 20 up to 200 n.
     `nested` starts on random samples of the rows: True, False, or None for "when there are more than 500 rows per
     variable".
     """
@@ -37,15 +41,23 @@ class GaussNewton:
     damping: float = 0.1
     screen: float = 0.1
     lazy: float = 0.2
-    rows_per_variable: int = 12
+    rows_per_variable: int | None = None
     patience: int = 15  #: iterations on one subproblem after which all rows are taken
     nested: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("damping", "screen", "lazy", "rows_per_variable", "patience"):
-            require_positive(getattr(self, name), f"GaussNewton.{name}")
+            if name != "rows_per_variable" or self.rows_per_variable is not None:
+                require_positive(getattr(self, name), f"GaussNewton.{name}")
         if not self.screen < 1.0:
             raise InputError(f"GaussNewton.screen must lie in (0, 1), got {self.screen}")
+
+    def rows(self, dist: float) -> float:
+        """Rows per variable of a curvature where the gradient has the norm `dist`."""
+        if self.rows_per_variable is not None:
+            return self.rows_per_variable
+        decades = max(0.0, -math.log10(max(dist, sys.float_info.min)))
+        return TUNING.curvature_rows_first + TUNING.curvature_rows_decade * decades
 
 
 @final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -21,7 +22,7 @@ from auglag.stochastic.tuning import TUNING
 class Memory:
     """What one subproblem hands on to the next."""
 
-    damping: float
+    damping: float = 0.0  #: 0 before the first subproblem
     matrices: list[Matrix] | None = None  #: of the last curvature; None if it has to be formed anew
     fresh: bool = False  #: the curvature was formed at the current point
 
@@ -34,13 +35,15 @@ class GaussNewtonInner:
 
     def __init__(self, config: GaussNewton, meter: Meter, seed: int) -> None:
         self.config, self.meter, self.seed = config, meter, seed
-        self.memory, self.k = Memory(config.damping), 1
+        self.memory, self.k = Memory(), 1
 
     def solve(self, subproblem: StochasticLagrangian, x: Vector, tol: float, *, limit: int) -> InnerResult:
         """Iterate until dist <= tol at a point not above the start, or R <= the tolerance of the run."""
         memory = self.memory
         start = test = subproblem.test(x)
         memory.fresh = False
+        if not memory.damping:
+            memory.damping = max(self.config.damping * min(1.0, test.dist) ** 2, TUNING.least_damping)
         status, why, iterations = InnerStatus.LIMIT, "", 0
         floor = TUNING.rounding * max(1.0, abs(start.value))
         while True:
@@ -73,7 +76,7 @@ class GaussNewtonInner:
         if memory.matrices is None:
             rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.k, iterations)))
             share = 0.0 if iterations > config.patience else min(config.screen, test.dist)
-            cap = config.rows_per_variable * subproblem.problem.n
+            cap = math.ceil(config.rows(test.dist) * subproblem.problem.n)
             ledger = subproblem.full.ledger
             memory.matrices = curvature(subproblem.problem, test.evaluation, share, cap, rng, ledger).matrices
             memory.fresh = True

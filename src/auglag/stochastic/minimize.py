@@ -74,10 +74,11 @@ def minimize(
         "auto" takes the method with the fewest passes over the data that the problem allows: "gauss-newton" for known
         structure and up to 1500 variables (should that get stuck, "lbfgs" begins again at x0), "lbfgs" for more
         variables or no structure (both evaluate full batches, and start on samples where there are many more rows than
-        variables), "lbfgs" on larger and larger samples for samplers, "pstorm" for iterators of batches. "sgd",
-        "pstorm", "svrg" are sampled methods under Algorithm 2; "single-loop" makes up to 20 passes of sampled steps
-        in which multipliers move too, and then goes on with full batches; an object such as `SGD(step=InverseSqrt(3.0),
-        batch=64)`, or one of your own class, does as well.
+        variables; Gauss-Newton on linear blocks otherwise with two passes of sampled steps, unless `y0` is given or a
+        few batches cannot tell x0 from a solution), "lbfgs" on larger and larger samples for samplers, "pstorm" for
+        iterators of batches. "sgd", "pstorm", "svrg" are sampled methods under Algorithm 2; "single-loop" begins with
+        sampled steps in which multipliers move too, and then goes on with full batches; an object such as
+        `SGD(step=InverseSqrt(3.0), batch=64)`, or one of your own class, does as well.
     variant : str
         "adaptive-full" (Algorithm 1, the default), "always-full", "adaptive-short", "always-short".
     preset : str
@@ -100,7 +101,7 @@ def minimize(
     max_outer : int
         The most outer iterations.
     y0 : array_like
-        Multipliers to start from (0).
+        Multipliers to start from (0). With method="auto" no sampled steps come first then: they would lead away.
     penalty : PenaltyRule
         How the penalty grows, instead of the method's rule, as in `auglag.minimize`.
     dual : DualRule
@@ -177,12 +178,14 @@ def minimize(
     log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
     hooks = Hooks(callback, table, table.end if table is not None else None, checkpoint, resume, log)
     sampled = isinstance(settings.method, Method)
+    nested = not isinstance(settings.method, Method) and worthwhile(problem, settings.method.nested)
+    start = method == "auto" and chosen == "gauss-newton" and problem.linear is not None and y0 is None and not nested
     context = Context(
         problem=problem, settings=settings, start=Start(_start(problem, x0), _multipliers(problem, y0)), tol=float(tol),
         seed=int(seed), limits=limits, hooks=hooks,
         backend=backend if isinstance(backend, Backend) else Backend(backend if sampled else "numpy", problem),
         test_rows=int(test_rows),
-        nested=not isinstance(settings.method, Method) and worthwhile(problem, settings.method.nested),
+        nested=nested, sampled=start,
         rescue=method == "auto" and isinstance(settings.method, GaussNewton),
     )  # fmt: skip
 

@@ -15,7 +15,9 @@ from auglag.algorithm.rules import History
 from auglag.algorithm.status import Status
 from auglag.certificate import Certificate, certificate
 from auglag.errors import CheckpointError, InputError
+from auglag.prox import SquaredL2, Zero
 from auglag.single_loop.engine import EngineState
+from auglag.single_loop.multipliers import fitted
 from auglag.single_loop.schedule import Round
 from auglag.single_loop.steps import ScaledState
 from auglag.stochastic.algorithm2 import InnerState
@@ -23,10 +25,11 @@ from auglag.stochastic.context import Context, State
 from auglag.stochastic.course import Best, Driver
 from auglag.stochastic.estimate import EstimatedCertificate, estimate_certificate
 from auglag.stochastic.full_batch import FullBatch, FullBatchProblem
-from auglag.stochastic.gauss_newton import Memory
+from auglag.stochastic.gauss_newton import GaussNewtonInner, Memory
 from auglag.stochastic.growing import growth
 from auglag.stochastic.lagrangian import FullTest, Geometry, StochasticLagrangian
 from auglag.stochastic.limits import Ledger, Meter
+from auglag.stochastic.method import Method
 from auglag.stochastic.nested import Start, begin_at, go_on, nested_start
 from auglag.stochastic.problem import Evaluation, StochasticProblem
 from auglag.stochastic.reporting import Ending, advice, message
@@ -35,6 +38,7 @@ from auglag.stochastic.single_loop import SingleLoop
 from auglag.stochastic.single_loop_run import Sampled, SampledState
 from auglag.stochastic.stage import Stage
 from auglag.stochastic.tuning import TUNING
+from auglag.stochastic.walk import WalkState
 from auglag.strategy.hooks import give_best, result_of_run
 
 
@@ -51,9 +55,8 @@ class Run(Driver[StochasticLagrangian, FullTest]):
                 raise CheckpointError(
                     "a run on an iterator of batches cannot be resumed: the iterator cannot be wound back"
                 )
-            state = frame.load(
-                context.hooks.resume, State, Start, InnerState, Memory, SampledState, EngineState, ScaledState, Round
-            )
+            kinds = (State, Start, InnerState, Memory, SampledState, WalkState, EngineState, ScaledState, Round)
+            state = frame.load(context.hooks.resume, *kinds)
             tests_on = context.sample(state.times)
         else:
             tests_on, start = context.sample(1), context.start
@@ -126,8 +129,11 @@ class Run(Driver[StochasticLagrangian, FullTest]):
                 context.hooks.say,
             )  # fmt: skip
             self.inner.forget()
-        if isinstance(settings.method, SingleLoop) and not state.attempt and state.times == 1:
-            self._single_loop(settings.method)
+        if not state.attempt and state.times == 1:
+            if isinstance(settings.method, SingleLoop):
+                self._single_loop(settings.method)
+            elif context.sampled:
+                self._single_loop(SingleLoop(), only_if_far=True)
         start, first = state.start, self.full.at(state.start.x)
         if not first.finite:
             raise InputError("f, c and their gradients must be finite at x0, got NaN or inf")
@@ -138,13 +144,18 @@ class Run(Driver[StochasticLagrangian, FullTest]):
         state.history = History(first.f, violation, settings.negligible * context.tol)
         self.tested(test, p=0, steps=0, accepted=False, k=0)
 
-    def _single_loop(self, method: SingleLoop) -> None:
+    def _single_loop(self, method: SingleLoop, *, only_if_far: bool = False) -> None:
         """Sampled steps; they lead to another start."""
-        context, state = self.context, self.state
-        steps = Sampled(method, context.problem, self.meter, lambda i: context.rng(f"single loop {i}"), self.save)
-        state.sampled = steps.begin(state.start, state.sampled)
-        steps.run()
-        state.start, state.sampled = steps.end(self.full), None
+        context, state, newton = self.context, self.state, isinstance(self.inner, GaussNewtonInner)
+        steps = Sampled(
+            method, context.problem, self.meter, lambda i: context.rng(f"single loop {i}"), self.save, newton=newton
+        )
+        resumed, start = state.sampled is not None, state.start
+        state.sampled = steps.begin(start, state.sampled)
+        if resumed or not only_if_far or steps.far(start.x, start.y):
+            steps.run()
+            state.start = steps.end(self.full)
+        state.sampled = None
 
     def _algorithm1(self) -> Status:
         context, settings, start = self.context, self.context.settings, self.state.start
@@ -173,12 +184,27 @@ class Run(Driver[StochasticLagrangian, FullTest]):
 
     # ------------------------------------------------------------------------------------------ what the driver asks
 
-    def best_at(self, test: FullTest) -> Best:
-        return Best(self.geometry.x(test.v), test.y_hat, test.residual, evaluation=test.evaluation)
+    def best_at(self, test: FullTest, y: Vector, residual: float) -> Best:
+        return Best(self.geometry.x(test.v), y, residual, evaluation=test.evaluation)
 
-    def enough(self, test: FullTest) -> bool:
+    def measured(self, test: FullTest) -> tuple[Vector, float]:
+        """With multipliers fitted to the gradient, where R is smaller: full batches tell them for nothing.
+
+        Those of Algorithm 1 need some outer iterations to settle. Sampled methods and presets are left as they are
+        published.
+        """
+        context, at, g = self.context, test.evaluation, self.context.problem.g
+        full = not isinstance(context.settings.method, Method) and context.problem.finite_data
+        if not (full and at.c.size and at.finite and isinstance(g, Zero | SquaredL2)):
+            return test.y_hat, test.residual
+        slope = at.grad + test.y_hat @ at.jac + (g.weight * at.x if isinstance(g, SquaredL2) else 0.0)
+        y = fitted(at.jac @ at.jac.T, at.jac @ slope, test.y_hat, at.c, context.problem.lower, context.problem.upper)
+        check = certificate(FullBatchProblem.from_evaluation(context.problem, at), at.x, y, scale_free=False)
+        return (y, check.residual) if check.residual < test.residual else (test.y_hat, test.residual)
+
+    def enough(self, test: FullTest, residual: float) -> bool:
         """R <= tol over all rows; or, where rows have no end, whether the sample has told what it can."""
-        return bool(test.residual <= self.context.aim) and (self.context.problem.finite_data or self._judged(test))
+        return bool(residual <= self.context.aim) and (self.context.problem.finite_data or self._judged(test))
 
     def _judged(self, test: FullTest) -> bool:
         """Whether a fresh sample has borne out R <= tol, or shown that this one is too small for it.
@@ -193,7 +219,7 @@ class Run(Driver[StochasticLagrangian, FullTest]):
         state.ledger.rows += cost
         state.look_at = TUNING.look_again * test.residual
         if check.meets(context.tol):  # this is the point to return, although another may have a smaller R
-            state.certified, state.best = check, self.best_at(test)
+            state.certified, state.best = check, self.best_at(test, test.y_hat, test.residual)
         elif context.grows:
             state.refuted = check
         return self.verdict() is not None
@@ -203,15 +229,16 @@ class Run(Driver[StochasticLagrangian, FullTest]):
         return estimate_certificate(self.context.problem, x, y, rows=rows, rng=self.context.rng(purpose))
 
     def verdict(self) -> Status | None:
-        """What a certificate of sampled data has decided."""
-        if self.state.certified is not None:
+        """What a certificate of sampled data has decided, or a test with other multipliers than Algorithm 1's."""
+        met = self.context.problem.finite_data and self.state.best.residual <= self.context.aim
+        if met or self.state.certified is not None:
             return Status.SOLVED
         return None if self.state.refuted is None else Status.UNCERTIFIED
 
     def ended_at(self, last: FullTest) -> None:
         """A subproblem may end at a point that no witness has seen with its new multipliers."""
         if last.residual < self.state.best.residual:
-            self.state.best = self.best_at(last)
+            self.state.best = self.best_at(last, last.y_hat, last.residual)
 
     def save(self) -> None:
         """As it is; but not at a point that was refuted: a resumed run has to come to that, too."""

@@ -61,6 +61,22 @@ class Tuning:
     lipschitz_step: float = 1e-5
 
     # ----------------------------------------------------------------------------------------------------- single loop
+    #: Sampled steps before full batches, with Gauss-Newton and with L-BFGS (which gains less from a pass), however many
+    #: rows there are: what is left after so many steps is mostly noise. By trial, on 3,700 to 1,000,000 rows.
+    steps_before_newton: int = 500
+    steps_before_lbfgs: int = 1000
+    #: Passes that those before Gauss-Newton take at most. By trial: with 4 the first 1e-2 comes later, 1e-6 no sooner.
+    passes_before_newton: float = 2.0
+    #: Share of a pass that their batches aim at, between the smallest and the largest of the single loop: where rows
+    #: are many, less noise costs next to nothing.
+    share_before_newton: float = 0.1
+    #: Gauss-Newton begins with this share of the penalty that the steps had: multipliers are known by then, and a large
+    #: penalty makes its steps short. By trial: 1/10 to 1/3 are alike, with 1 it takes half as many passes again.
+    newton_penalty: float = 1.0 / 3.0
+    #: Batches that tell whether a start is a solution for all they know: then no sampled steps lead away from it. Twice
+    #: the standard error of their mean counts as noise.
+    look_batches: int = 16
+    look_noise: float = 2.0
     #: Where nothing follows the sampled steps, their point is tested with so small a share of the penalty that y + beta
     #: c is y, which was fitted.
     last_penalty: float = 1e-6
@@ -94,6 +110,10 @@ class Tuning:
     damping_growth: float = 3.0
     damping_restart: float = 1e-10
     damping_trials: int = 60
+    #: Rows per variable of a curvature where the gradient has norm 1, and how many more for every decade that it has
+    #: fallen: a rough curvature will do far from a solution. By trial.
+    curvature_rows_first: float = 3.0
+    curvature_rows_decade: float = 2.0
     #: Where there are very many rows, a curvature may use one in `curvature_share` of them, up to
     #: `curvature_rows_per_variable` times n: 5 % of a pass for a much better matrix. By trial.
     curvature_share: int = 20

@@ -10,7 +10,7 @@ from typing import final
 
 import numpy as np
 
-from auglag._norms import norm
+from auglag._norms import largest, norm
 from auglag._typing import Vector
 from auglag.algorithm import algencan, formulas
 from auglag.algorithm.lagrangian import AugmentedLagrangian
@@ -108,8 +108,9 @@ def _negligible(run: Run, check: Certificate) -> float:
     if not state.iterations:  # the start was solved: nothing is known of the size of f elsewhere
         return task.tol
     size_f = max(abs(check.objective), abs(state.first_objective - check.objective))
-    sizes = np.zeros(1) if state.sizes is None else np.nan_to_num(state.sizes)
-    size_x = max(float(np.max(np.abs(state.best.x), initial=0.0)), float(np.max(sizes)))
+    size_x = largest(state.best.x)
+    if state.sizes is not None:
+        size_x = max(size_x, largest(np.fmax(state.sizes, 0.0)))  # those that are not known are NaN
     return min(task.tol, task.scale_free * size_f / size_x) if size_f * size_x > 0.0 else task.tol
 
 
@@ -465,12 +466,12 @@ def _row(context: Context, state: State, found: Candidate) -> Iteration:
         beta=context.rules.penalty.next(state.history),
         eta=context.task.tol,
         usable=True,
-        violation=float(np.linalg.norm(form.distance(found.x))),
+        violation=norm(form.distance(found.x)),
         stationarity=check.stationarity * form.scaling.sf,
         residual=check.residual,
         user_violation=math.hypot(check.violation, check.complementarity),
         objective=check.objective,
-        multiplier_norm=float(np.linalg.norm(check.multipliers)),
+        multiplier_norm=norm(check.multipliers),
         inner_status=ACCELERATED,
         inner_iterations=found.steps,
         evaluations=found.steps,
@@ -542,7 +543,7 @@ def look(context: Context, state: State) -> second_order.Finding:
 def _fresh_history(context: Context, z: Vector) -> History:
     """A history that begins at z."""
     form = context.form
-    violation = float(np.linalg.norm(form.distance(z)))
+    violation = norm(form.distance(z))
     negligible, optimal = context.demands
     return History(form.at(z).f, violation, negligible, optimal=optimal)
 
@@ -578,7 +579,7 @@ def settle(task: Task, state: State, *, cut_short: bool = False) -> None:
             kept.point.forget_derivatives()
     if found.residual <= task.tol or (state.history.iterations and not cut_short):
         check, before = judge.check(found), judge.check(kept)
-        worth = check.objective + float(np.linalg.norm(check.multipliers)) * check.violation
+        worth = check.objective + norm(check.multipliers) * check.violation
         better = judge.accepts(check) and plan.better(worth, before.objective, task.tuning)
     second.steps += steps_of(state.history.iterations)
     if better:
@@ -652,7 +653,7 @@ class Posed:
         x = form.user_x(found.x)
         if found.usable and (form.magnified or context.goal(state) > context.task.tol):
             check = context.task.judge.measure(x, form.user_y(y_hat))
-            residual = context.compared(check, found.residual + float(np.linalg.norm(c)))
+            residual = context.compared(check, found.residual + norm(c))
             violation = math.hypot(check.violation, check.complementarity)
         state.doubts.diverged = x.copy() if found.status is InnerStatus.UNBOUNDED else None
         in_sup_norms = context.task.settings.sup_norms and found.usable
@@ -661,12 +662,12 @@ class Posed:
             beta=asked.beta,
             eta=asked.eta,
             usable=found.usable,
-            violation=float(np.linalg.norm(c)),
+            violation=norm(c),
             stationarity=found.residual,
             residual=residual,
             user_violation=violation,
             objective=objective(context.task.problem, x),
-            multiplier_norm=float(np.linalg.norm(context.user_y(found.x, y_hat, known=found.usable))),
+            multiplier_norm=norm(context.user_y(found.x, y_hat, known=found.usable)),
             inner_status=found.status.name,
             inner_iterations=found.iterations,
             evaluations=found.evaluations,
@@ -822,8 +823,8 @@ def begin_again(context: Context, state: State, attempt: int) -> Context:
     if context.form.magnified and math.isfinite(state.best.residual):  # points are compared in other units from here on
         own = context.form.error(context.form.start(state.best.x), context.form.own_y(state.best.y))
         state.best.residual = context.compared(task.judge.check(state.best), own)
-    largest = tuning.start_multipliers
-    y = np.clip(context.form.own_y(state.best.y), -largest, largest) if onwards else np.zeros(context.form.m)
+    most = tuning.start_multipliers
+    y = np.clip(context.form.own_y(state.best.y), -most, most) if onwards else np.zeros(context.form.m)
     begin(context, state, context.form.start(x), y)
     state.memory, state.newtons, state.between = Memory(), Newtons(), Between()
     state.doubts.restorations, state.doubts.depth = 0, inner_tuning.TUNING.unbounded

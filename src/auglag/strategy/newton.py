@@ -45,7 +45,7 @@ def by_newton(context: Context, state: State, phase: Newton) -> Candidate:
         )
     finally:
         watch.over()
-    return replace(found, steps=found.steps + before)
+    return Candidate(found.x, found.y, found.error, found.steps + before)
 
 
 def by_interior_points(context: Context, state: State, phase: Interior) -> Arrival:

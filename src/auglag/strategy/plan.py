@@ -326,10 +326,10 @@ def _calls_for(a: Aftermath, start: Start | None, t: Tuning) -> bool:
     After INFEASIBLE only a start at another place may: the violation is stationary here. The best point may if it is
     near a solution. Where the tolerance is nearly met, or without constraints, nothing else may, and once is enough:
     other starts lead to other minima. The least violated point near a feasible x0 is x0 itself, which was tried. Other
-    units help only where those of the user are unusual.
+    units help only where those of the user are unusual, and not with the last digits.
     """
     if start is not None and start.units:
-        return a.unusual
+        return a.unusual and not a.nearly
     if a.status is Status.INFEASIBLE:
         return start is not None and start.spread > 0.0
     near = a.residual <= t.near_residual

@@ -9,19 +9,18 @@ give its curvature alone, which is much cheaper.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 from scipy import sparse
 
-from auglag._norms import norm
+from auglag._norms import largest, norm
 from auglag._random import normal
 from auglag._typing import Vector
 from auglag.kkt import Hessian, Memory, Tangent
 from auglag.kkt.curvature import structured_sr1
-from auglag.kkt.linear import Factor
 from auglag.kkt.linear.base import block
 from auglag.strategy.solution import Sides, Solution
 from auglag.strategy.tuning import Tuning
@@ -41,7 +40,7 @@ class Probed:
     down: Vector | None = None  #: a direction along which it was measured to be negative
 
 
-def probed(at: Solution, jacobian: Any, sides: Sides, tuning: Tuning, *, doubtful: bool = False) -> Probed:
+def probed(at: Solution, jacobian: Any, sides: Sides, tuning: Tuning, *, doubtful: Callable[[], bool]) -> Probed:
     """The learnt curvature on the tangent space of what holds the solution, after a few probes.
 
     Each probe joins what is known, so that the next direction is better chosen: one along which the learnt curvature is
@@ -61,13 +60,13 @@ def probed(at: Solution, jacobian: Any, sides: Sides, tuning: Tuning, *, doubtfu
             return Probed(hessian, positive=True, vertex=True)
         flat = at.flat(tangent, tuning)
         positive = tangent.positive(flat)
-        factor = tangent.shifted(0.0 if positive else flat)
-        if factor is None:
-            return Probed(None)
-        chosen = positive and not (doubtful and count == 0)
+        chosen = positive and not (count == 0 and doubtful())
         if chosen:
-            direction = space.beyond(learnt.steps, tangent, factor, product, random)
+            direction = space.beyond(learnt.steps, tangent, product, random)
         else:
+            factor = tangent.shifted(0.0 if positive else flat)
+            if factor is None:
+                return Probed(None)
             lowest = tangent.lowest(factor, random)[1].T
             direction = lowest[0] if len(lowest) and _new(lowest[0], learnt.probes, tuning) else None
         if direction is None or count >= (enough if positive else most):
@@ -107,12 +106,14 @@ class _Space:
         if not steps or self._too_large(steps):
             return not steps
         seen = self._seen(steps)
+        if len(seen) >= self._free.size:
+            return True
         beyond = _off(np.array([_product(pair, y)[self._free] for pair in pairs]), seen)
         sizes = np.array([norm(dg) + norm(dj.T @ y) for _, dg, dj in pairs])
         return bool((np.linalg.norm(beyond, axis=1) <= self._tuning.rank_new * sizes).all())
 
     def beyond(
-        self, steps: Sequence[Vector], tangent: Tangent, factor: Factor, product: Vector | None, random: Vector
+        self, steps: Sequence[Vector], tangent: Tangent, product: Vector | None, random: Vector
     ) -> Vector | None:
         """A direction of the tangent space at right angles to all whose curvature is known; None where there is none.
 
@@ -122,6 +123,9 @@ class _Space:
         """
         direction = np.zeros(random.size)
         if self._too_large(steps):
+            factor = tangent.shifted(0.0)
+            if factor is None:
+                return None
             direction = tangent.onto(factor, random)
             return direction / max(norm(direction), 1e-300)
         seen = self._seen(steps)
@@ -149,7 +153,7 @@ class _Space:
 
 def _unit(rows: Vector) -> Vector:
     """Rows divided by their lengths."""
-    units: Vector = rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-300)[:, None]
+    units: Vector = rows / np.maximum(np.sqrt(np.add.reduce(rows * rows, axis=1)), 1e-300)[:, None]
     return units
 
 
@@ -212,7 +216,7 @@ class _ByGradients:
         if at.form.has_hessp:
             pair: Pair | None = (direction, at.point.hessp(at.y, direction), np.zeros((at.form.m, at.z.size)))
         else:
-            s = _inside(at, self._step * direction / float(np.max(np.abs(direction))), self.probes)
+            s = _inside(at, self._step * direction / largest(direction), self.probes)
             pair = _difference(at, s)
             if pair is not None and _along(pair, at.y) <= self._tuning.probe_clear * self._step * size:
                 other = _difference(at, at.inside(at.z - s) - at.z)
@@ -254,7 +258,7 @@ class _ByValues:
     def probe(self, direction: Vector, size: float) -> _Probe | None:
         """One direction more; None where functions are not defined, or bounds leave no room."""
         at = self._at
-        s = _inside(at, self._step * direction / float(np.max(np.abs(direction))), self.probes)
+        s = _inside(at, self._step * direction / largest(direction), self.probes)
         own = _bend(at, s)
         if not math.isfinite(own):
             return None

@@ -11,6 +11,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 from scipy.sparse.linalg import LinearOperator
 
+from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.algorithm import formulas
 from auglag.algorithm.lagrangian import AugmentedLagrangian
@@ -239,6 +240,6 @@ def least_violation(
         return None
     point = view.user_x(found.x).copy()
     c = problem.at(point).c
-    violation = float(np.linalg.norm(c - np.clip(c, problem.cl, problem.cu)))
-    stationary = found.residual <= tuning.stationary * float(np.linalg.norm(scaled))
+    violation = norm(c - np.clip(c, problem.cl, problem.cu))
+    stationary = found.residual <= tuning.stationary * norm(scaled)
     return LeastViolation(point, violation, stationary, found.iterations)

@@ -16,10 +16,12 @@ from typing import Any, final
 
 import numpy as np
 
+from auglag._norms import largest, norm
 from auglag._typing import Vector
 from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.kkt import Hessian, Tangent
 from auglag.kkt.linear.base import block
+from auglag.problems.jacobians import row_norms
 from auglag.problems.presolved import Presolved
 from auglag.strategy.plan import DEGENERATE, MINIMUM, PROBABLE, SADDLE, UNCHECKED
 from auglag.strategy.probes import probed
@@ -55,7 +57,7 @@ def look(at: Solution, tuning: Tuning) -> Finding:
         tangent = Tangent(hessian, jacobian, sides.free, sides.rows, at.memory.layout)
         positive = tangent.positive(at.flat(tangent, tuning))
     else:
-        found = probed(at, jacobian, sides, tuning, doubtful=_dependent(jacobian, sides.all_held(), tuning))
+        found = probed(at, jacobian, sides, tuning, doubtful=lambda: _dependent(jacobian, sides.all_held(), tuning))
         if found.hessian is None:
             return Finding(UNCHECKED)
         hessian, positive, certain = found.hessian, found.positive, found.vertex
@@ -113,7 +115,7 @@ def _lower_along(at: Solution, direction: Vector, trials: int, tangent: Tangent,
 
     Lower means by more than rounding errors and R explain. Values only.
     """
-    length = float(np.max(np.abs(direction), initial=0.0))
+    length = largest(direction)
     if not length > 0.0:
         return None
     unit = direction / length
@@ -128,7 +130,7 @@ def _lower_along(at: Solution, direction: Vector, trials: int, tangent: Tangent,
         values = [merit.value(point) for point in points]
         best = min(range(len(ends)), key=lambda i: values[i] if math.isfinite(values[i]) else math.inf)
         noise = tuning.leave_noise * max(1.0, abs(first))
-        noise += at.form.scaling.sf * at.residual * float(np.linalg.norm(points[best] - at.z))
+        noise += at.form.scaling.sf * at.residual * norm(points[best] - at.z)
         if values[best] < first - noise:
             return points[best]
         step *= tuning.leave_shorter
@@ -139,11 +141,11 @@ def _near_rows(at: Solution, z: Vector, tangent: Tangent, tuning: Tuning) -> Vec
     """z moved back to the rows by a few steps of Newton's method with the Jacobian of the solution."""
     for _ in range(tuning.leave_corrections if tangent.active.size else 0):
         off = at.form.distance(z)
-        size = float(np.linalg.norm(off))
+        size = norm(off)
         if not at.tol < size < math.inf:
             break
         nearer = at.inside(z + tangent.back(off))
-        if not float(np.linalg.norm(at.form.distance(nearer))) < size:
+        if not norm(at.form.distance(nearer)) < size:
             break
         z = nearer
     return z
@@ -164,7 +166,7 @@ def _dependent(jacobian: Any, held: Sides, tuning: Tuning) -> bool:
         return False
     part = block(jacobian, rows, free)
     part = part if isinstance(part, np.ndarray) else part.toarray()
-    part = part / np.maximum(np.max(np.abs(part), axis=1), 1e-300)[:, None]
+    part = part / np.maximum(row_norms(part), 1e-300)[:, None]
     sigma = np.linalg.svd(part, compute_uv=False)
     return bool(sigma[-1] <= tuning.rank * sigma[0])
 

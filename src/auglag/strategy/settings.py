@@ -176,7 +176,7 @@ def resolve(
         if not isinstance(acceleration, SQP | bool):
             raise InputError(f"acceleration must be True, False or an SQP object, got {acceleration!r:.80}")
         changes["acceleration"] = SQP() if acceleration is True else acceleration or None
-    return replace(settings, **changes)
+    return replace(settings, **changes) if changes else settings
 
 
 def row_weights(weights: Any, m: int) -> tuple[float, ...]:

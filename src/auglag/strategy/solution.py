@@ -106,4 +106,5 @@ class Solution:
         reach = near * np.maximum(1.0, np.abs(c))
         touched = form.equal | (form.cu - c <= reach) | (c - form.cl <= reach)
         rows = form.equal | (touched & (pulls > least))
-        return Sides(np.flatnonzero(~strong), np.flatnonzero(rows), weak, np.flatnonzero(touched & ~rows))
+        (free,), (held,), (weak_rows,) = (~strong).nonzero(), rows.nonzero(), (touched & ~rows).nonzero()
+        return Sides(free, held, weak, weak_rows)

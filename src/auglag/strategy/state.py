@@ -239,15 +239,16 @@ class Context:
             form.jacobian = kind(problem.at(x).hess(np.zeros(0)))
         elif problem.partly_curved and problem.n > inner_tuning.TUNING.dense_size:
             form.jacobian = kind(problem.known_curvature(x))
-        inner = choose(settings.inner, form.traits, models=settings.acceleration is not None)
+        traits = form.traits
+        inner = choose(settings.inner, traits, models=settings.acceleration is not None)
         named = isinstance(inner, LBFGSB) and settings.inner != "auto"  # a user who names it wants it alone
-        newton = settings.acceleration is not None and not named and accelerated(inner, form.traits)
+        newton = settings.acceleration is not None and not named and accelerated(inner, traits)
         models = newton and isinstance(inner, QPModel)
         aim = min(settings.aim, task.tuning.newton_aim) if models else settings.aim
         if not problem.m:  # the inner tolerance is the tolerance; Newton's last steps cost little
             aim = task.tuning.newton_aim if isinstance(inner, QPModel) else 1.0
         rules = _rules(task, state, aim)
-        return Context(task, form, inner, rules, newton, models, curvature_for(form.traits), aim)
+        return Context(task, form, inner, rules, newton, models, curvature_for(traits), aim)
 
     def again(self, state: State) -> Context:
         """For another attempt, whose scaling and first penalty may be others."""

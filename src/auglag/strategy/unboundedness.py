@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, lsqr
 
+from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.certificate.incumbent import objective
 from auglag.inner import InnerSolver
@@ -139,7 +140,7 @@ class _Far:
 
     def violation(self, x: Vector) -> float:
         """||c - clip(c, cl, cu)||, user's units."""
-        return float(np.linalg.norm(self._distance(x)))
+        return norm(self._distance(x))
 
     def inside(self, x: Vector) -> bool:
         """Whether every row holds to the last digit."""

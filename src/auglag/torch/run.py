@@ -324,13 +324,13 @@ class Run(Driver[Subproblem, Test]):
 
     # ------------------------------------------------------------------------------------------ what the driver asks
 
-    def best_at(self, test: Test) -> Best:
+    def best_at(self, test: Test, y: Vector, residual: float) -> Best:
         """The point, with the buffers of the model, which batch norm changes beside x."""
         buffers = tuple(b.detach().clone() for b in self.context.functions.model.buffers())
-        return Best(test.v, test.y_hat, test.residual, buffers)
+        return Best(test.v, y, residual, buffers)
 
-    def enough(self, test: Test) -> bool:
-        return bool(test.residual <= self.context.tol)
+    def enough(self, test: Test, residual: float) -> bool:
+        return bool(residual <= self.context.tol)
 
     def extra(self, test: Test) -> dict[str, Any]:
         self.state.inside = test.values.f, test.values.c

@@ -131,6 +131,7 @@ class Batch:
     def run(self, d: dict[str, Any], par: Any, x: Any, y: Any) -> tuple[Finished, float]:
         """Solve for every row of `par` from x (and multipliers y, if given)."""
         begun = time.perf_counter()
+        d = {**d, "units": self.program.ones(self.program.m)}  # all rows are regularised alike, as far from solutions
         total, warm = par.shape[0], y is not None
         y = jnp.zeros(self.program.m) if y is None else y
         place = np.minimum(np.arange(self.slots), total - 1)
@@ -195,7 +196,7 @@ class Batch:
     # ------------------------------------------------------------------------------------------- one slot, for vmap
 
     def _plain(self) -> Elastic:
-        return Elastic(jnp.zeros(()), jnp.zeros(self.program.m), jnp.ones(()))
+        return Elastic.inelastic(self.program.m)
 
     def _begin(self, d: Any, par: Any, x: Any, y: Any, warm: bool) -> State:
         t, p = TUNING, self.program

@@ -18,6 +18,7 @@ import numpy as np
 
 from auglag.algorithm.status import Status
 from auglag.model.device.linear import Sparse
+from auglag.model.device.on_sides import OnSides
 from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Right, Step, soft_number
 from auglag.model.device.tuning import TUNING
 
@@ -87,6 +88,7 @@ class Loop:
     def __init__(
         self,
         program: Program,
+        on_sides: OnSides,
         data: dict[str, Any],
         linear: Sparse,
         *,
@@ -96,14 +98,17 @@ class Loop:
         seconds: float = math.inf,
         watch: Watch | None = None,
     ) -> None:
-        self.program, self.d, self.linear, self.watch = program, data, linear, watch
+        self.program, self.on_sides, self.linear, self.watch = program, on_sides, linear, watch
+        self.near = data  #: the data for iterates near the rows
+        self.far = {**data, "units": program.ones(program.m)}  #: and for others: all rows are regularised alike
+        self.d = self.far
         self.tol, self.scaled_tol, self.steps, self.seconds = tol, scaled_tol, steps, seconds
         self.times = Times()
         self.least_mu = scaled_tol / TUNING.last_mu
         self.never_free, self.free, self.fraction = False, False, TUNING.to_sides
         self.free_points: list[tuple[float, float]] = []
         self.mu, self.shift, self.last_shift = TUNING.first_mu, 0.0, 0.0
-        self.soft_factor = 1.0
+        self.soft_factor, self.stiff = 1.0, False  #: whether regularisation could not be taken out of the last step
         self.prox = 0.0  #: on the diagonal of variables, where factorisations break down without it
         self.refused: tuple[Iterate, tuple[float, float]] | None = None  #: a step that the filter did not take
         self.soft_steps = 0  #: steps in a row that were taken in spite of the filter
@@ -117,9 +122,11 @@ class Loop:
         self.elastic, self.is_elastic = Elastic.off(program.m, program.device), False
         self.rho = TUNING.first_penalty
         self.zero = program.still()
-        self.count = 0
+        self.count, self.begun = 0, 0.0
         self.now: tuple[Iterate, Any] = (self.zero, None)
         self.best: tuple[Iterate, Any] | None = None  #: of least residual among those that meet the scaled tolerance
+        self.previous: Iterate | None = None  #: the iterate before the last step
+        self.next_landing = math.inf  #: the residual with which steps on sides are tried next
 
     # -------------------------------------------------------------------------------------------------- the start
 
@@ -145,28 +152,34 @@ class Loop:
 
     def run(self, it: Iterate) -> Ended:
         """Steps until the tolerances are met or there is no step. Ctrl-C ends the run at its last iterate."""
-        begun = time.perf_counter()
+        self.begun = time.perf_counter()
         self.count, self.now, self.best = 0, (it, None), None
         facts: Any
         status = Status.INTERRUPTED
         try:
-            status = self._steps(it, begun)
+            status = self._steps(it)
         except KeyboardInterrupt:
             if self.now[1] is None:
                 raise
-        self.times.total = time.perf_counter() - begun
+        self.times.total = self._elapsed()
         it, facts = self.now if self.best is None else self.best
         return Ended(it, facts, status, self.count, self.times)
 
-    def _steps(self, it: Iterate, begun: float) -> Status:
+    def _elapsed(self) -> float:
+        return time.perf_counter() - self.begun
+
+    def _steps(self, it: Iterate) -> Status:
         step, lengths = self.zero, (0.0, 0.0)
         while True:
             it, at, values, right, facts = self._advance(it, step, lengths)
             self.now = (it, facts)
+            near = facts.theta <= self.small_theta < math.inf
             step, lengths = self.zero, (0.0, 0.0)
-            status = self._verdict(self.count, facts, time.perf_counter() - begun)
+            status = self._verdict(facts)
             if status is not None:
                 return status
+            if self._landed(it, at, facts):
+                return Status.SOLVED
             if self._outer(facts, it) or self._sharpened(facts) or self._settled(facts):
                 continue
             self._follow(facts)
@@ -184,7 +197,10 @@ class Loop:
                 other = self._repaired(it, facts)
             if other is None and found is not None:
                 step, lengths = found
+                self.previous = it
+                self.d = self.near if near else self.far
                 continue
+            self.previous = None
             other = other or self._otherwise(it, at, facts)
             if other is None:
                 return Status.INFEASIBLE if self._infeasible(facts) else Status.STUCK
@@ -219,18 +235,13 @@ class Loop:
         self.times.evaluation += time.perf_counter() - begun
         return (*out, numbers)
 
-    def _verdict(self, count: int, facts: Facts, seconds: float) -> Status | None:
-        t = TUNING
+    def _verdict(self, facts: Facts) -> Status | None:
+        t, count = TUNING, self.count
         if self.watch is not None and self.watch(count, facts):
             return Status.STOPPED
         if not all(map(math.isfinite, (facts.f, facts.dual, facts.primal, facts.phi))):
             return Status.NON_FINITE
-        feasible = not self.is_elastic or facts.elastic <= self.scaled_tol
-        if facts.error <= self.scaled_tol and facts.violation <= self.tol and feasible:
-            if self.met_at < 0:
-                self.met_at, self.times.met = count, seconds
-            if self.best is None or facts.residual < self.best[1].residual:
-                self.best = self.now
+        if self._met(*self.now):
             if facts.residual <= self.tol:
                 return Status.SOLVED
             slow = self.mu <= t.least_mu and facts.residual > t.extra_leaves * self.last_residual
@@ -244,9 +255,48 @@ class Loop:
             return Status.INFEASIBLE
         if count >= self.steps:
             return Status.ITERATION_LIMIT
-        if seconds >= self.seconds:
+        if self._elapsed() >= self.seconds:
             return Status.TIME_LIMIT
         return None
+
+    def _met(self, it: Iterate, facts: Facts) -> bool:
+        """Whether an iterate meets the scaled tolerance; the best of these is kept."""
+        feasible = not self.is_elastic or facts.elastic <= self.scaled_tol
+        if not (facts.error <= self.scaled_tol and facts.violation <= self.tol and feasible):
+            return False
+        if self.met_at < 0:
+            self.met_at, self.times.met = self.count, self._elapsed()
+        if self.best is None or facts.residual < self.best[1].residual:
+            self.best = (it, facts)
+        return True
+
+    def _landed(self, it: Iterate, at: Local, facts: Facts) -> bool:
+        """Whether Newton steps on the sides that are active, as it seems, lead to a point that meets the tolerances."""
+        t, sides, d = TUNING, self.on_sides, self.d
+        near = max(facts.primal, facts.comp_most) <= t.worth_a_look * self.scaled_tol
+        if self.is_elastic or self.previous is None or not near or facts.residual > self.next_landing:
+            return False
+        left, self.next_landing = facts.residual, t.landing_again * facts.residual
+        active = sides.active(d, self.previous, it)
+        for count in range(t.steps_on_sides):
+            for shift in (0.0, self.last_shift) if self.last_shift else (0.0,):
+                values, springs, right = sides.system(d, it, at, active, shift)
+                if self._factor(values) == (self.program.n, self.program.m):
+                    break
+            else:
+                return False
+            solution = self._solve(right.both[0])
+            for _ in range(t.side_refinements):
+                solution = solution + self._solve(sides.error(d, values, right, solution))
+            it, at, numbers = sides.landed(d, it, springs, active, right, solution)
+            facts, before = Facts(*np.asarray(numbers).tolist()), left
+            left = facts.residual
+            self.times.log.append(f"on sides, step {count + 1}: residual {before:.1e} to {left:.1e}")
+            if self._met(it, facts) and left <= self.tol:
+                return True
+            if not left <= t.side_step_leaves * before:
+                return False
+        return False
 
     def _jammed(self, length: float, facts: Facts) -> bool:
         """Whether the last steps were all cut short by sides: the way to the constraints leads along them."""
@@ -420,6 +470,7 @@ class Loop:
         t, p, d, new, soft = TUNING, self.program, self.d, found.facts, system.soft
         violation, dual = max(facts.primal, t.rows_matter), max(facts.dual, t.rows_matter)
         much = soft * new.dual_move > t.rows_accurate * violation or self.prox * new.move > t.rows_accurate * dual
+        self.stiff = False
         if self.is_elastic or not much or not self._usable(found):
             return found
         solution, basis, least = found.solution, p.no_basis, math.inf
@@ -433,6 +484,7 @@ class Loop:
             if not left < least or left <= t.rows_accurate:
                 break
             least = left
+        self.stiff = left > t.rows_accurate
         self.times.log.append(f"regularisation taken out in {count + 1}, {left:.0e} is left")
         sharp = self._post(solution, system)
         return sharp._replace(facts=sharp.facts._replace(accuracy=new.accuracy, row_error=new.row_error))
@@ -447,10 +499,7 @@ class Loop:
             if inertia == (p.n, p.m):
                 system = System(it, at, values, right, shift, soft)
                 found = self._refined(system, facts)
-                bad = not self._error(found) <= 1.0
-                self.soft_factor = (
-                    min(t.soft_factor_most, factor * t.soft_growth) if bad else max(1.0, factor / t.soft_fall)
-                )
+                self.soft_factor = self._next_softness(factor, found)
                 if self._usable(found):
                     self.last_shift = shift or self.last_shift
                     self.shift = shift / t.shift_fall if shift > t.standing_shift else 0.0
@@ -470,6 +519,15 @@ class Loop:
             values = p.assemble(self.d, at, shift, soft, self.elastic, self.prox)
             rows = at.c + self.elastic.on * it.r
             right = p.right(self.d, it, at, rows, self.mu, shift, self.elastic)
+
+    def _next_softness(self, factor: float, found: Solved) -> float:
+        """More regularisation where a system was solved badly, less where it was in the way of a good solution."""
+        t = TUNING
+        if not self._error(found) <= 1.0:
+            return min(t.soft_factor_most, factor * t.soft_growth)
+        if self.stiff and found.facts.accuracy <= t.very_accurate:
+            return max(t.soft_factor_least, factor / t.soft_growth)
+        return max(1.0, factor / t.soft_fall) if factor > 1.0 else factor
 
     # -------------------------------------------------------------------------------------------------- the search
 

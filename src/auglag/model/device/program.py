@@ -12,6 +12,7 @@ gives c - s = (y - yk) / rho. In Newton's equations
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from typing import Any, NamedTuple, final
@@ -48,8 +49,13 @@ class Elastic(NamedTuple):
     rho: Any
 
     @classmethod
+    def inelastic(cls, m: int) -> Elastic:
+        """The form without elastic variables, inside compiled functions."""
+        return cls(jnp.zeros(()), jnp.zeros(m), jnp.ones(()))
+
+    @classmethod
     def off(cls, m: int, device: Any) -> Elastic:
-        """The form without elastic variables."""
+        """The same as an argument of them."""
         return cls(np.float64(0.0), jax.device_put(np.zeros(m), device), np.float64(1.0))
 
 
@@ -160,14 +166,19 @@ class Program:
         w, y = np.zeros(self.n + self.rows.size), np.zeros(self.m)
         return Iterate(*jax.device_put((w, y, w, w, y), self.device))
 
+    def ones(self, size: int) -> Any:
+        """A vector of ones."""
+        return jax.device_put(np.ones(size), self.device)
+
     @cached_property
     def no_basis(self) -> tuple[Any, Any]:
         """For the first call of `minimal_residual`: made once, it is as large as several iterates."""
         empty = np.zeros((TUNING.krylov, self.n + self.m))
         return tuple(jax.device_put((empty, empty), self.device))
 
-    def compile_all(self, d: dict[str, Any]) -> None:
-        """Compile every function now, side by side: XLA does it outside Python's lock.
+    def compile_all(self, d: dict[str, Any], more: Callable[..., list[tuple[Any, ...]]]) -> None:
+        """Compile every function now, and what `more` returns for such arguments, side by side: XLA does it outside
+        Python's lock.
 
         A run then waits for the slowest, and restoration or the elastic form do not compile in the middle of it.
         """
@@ -198,6 +209,7 @@ class Program:
             (self.moved, d, it, it, (0.0, 0.0), 0.0),
             (self.freshened, it),
             (self.last, d, it),
+            *more(d, it, at, values, right),
         ]
 
         def compiled(call: tuple[Any, ...]) -> None:
@@ -232,6 +244,7 @@ class Program:
             "scale_c": jnp.asarray(rows),
             "units": jnp.asarray(np.maximum(rows / max(np.max(rows, initial=0.0), 1e-300), t.least_row_unit)),
             "sides": jnp.asarray(float(sides)),
+            "first_side": jnp.asarray(max(1.0, t.first_side * steepest * objective)),
         }
         return {**self.constant, **jax.device_put(own, self.device)}
 
@@ -242,8 +255,8 @@ class Program:
         push, mu, warm = control
         w = inside(d, jnp.concatenate([x, self._values(d, x)[1][d["rows"]]]), push)
         low, high, below, above = gaps(d, w)
-        z = jnp.where(low, jnp.where(warm > 0, mu / below, 1.0), 0.0)
-        u = jnp.where(high, jnp.where(warm > 0, mu / above, 1.0), 0.0)
+        z = jnp.where(low, jnp.where(warm > 0, mu / below, d["first_side"]), 0.0)
+        u = jnp.where(high, jnp.where(warm > 0, mu / above, d["first_side"]), 0.0)
         return Iterate(w, y * d["scale_f"] / d["scale_c"], z, u, jnp.zeros(self.m))
 
     def _fitted(self, solution: Any) -> Any:
@@ -321,7 +334,7 @@ class Program:
         """Matrix and right side for multipliers by least squares at an iterate."""
         _, at = self._slopes(d, it._replace(y=jnp.zeros(self.m)))
         flat = at._replace(hess=jnp.zeros_like(at.hess), weights=jnp.zeros_like(at.weights))
-        plain = Elastic(jnp.zeros(()), jnp.zeros(self.m), jnp.ones(()))
+        plain = Elastic.inelastic(self.m)
         values = self._assemble(d, flat, 1.0, TUNING.soft_most, plain)
         first = -(at.gradient - it.z + it.u)[: self.n] * d["free"]
         second = jnp.zeros(self.m).at[d["rows"]].add(it.z[self.n :] - it.u[self.n :])
@@ -530,7 +543,7 @@ class Program:
         _, at = self._slopes(d, it._replace(y=jnp.zeros(self.m)))
         size = near / jnp.maximum(1.0, jnp.abs(ref)) ** 2
         at = at._replace(gradient=size * (it.w - ref), hess=jnp.zeros_like(at.hess), weights=at.weights + size)
-        plain = Elastic(jnp.zeros(()), jnp.zeros(self.m), jnp.ones(()))
+        plain = Elastic.inelastic(self.m)
         values = self._assemble(d, at, 0.0, 1.0 / rho, plain)
         still = it._replace(y=jnp.zeros(self.m))
         right = self._right(d, still, at, at.c, mu, 0.0, plain)
@@ -540,7 +553,7 @@ class Program:
     def _merit(self, d: Any, w: Any, rows: Any, ref: Any, control: Any) -> Any:
         """rho/2 |c - s|^2, the barrier, and the distance to the reference."""
         mu, near, rho = control
-        plain = Elastic(jnp.zeros(()), jnp.zeros(self.m), jnp.ones(()))
+        plain = Elastic.inelastic(self.m)
         away = 0.5 * near * jnp.sum(((w - ref) / jnp.maximum(1.0, jnp.abs(ref))) ** 2)
         return 0.5 * rho * jnp.dot(rows, rows) + away + self._barrier(d, w, 0.0, mu, jnp.zeros(self.m), plain)
 
@@ -565,7 +578,7 @@ class Program:
         w = it.w + length * step.w
         f, c = self._values(d, w[: self.n])
         rows = self._rows(d, c, w)
-        plain = Elastic(jnp.zeros(()), jnp.zeros(self.m), jnp.ones(()))
+        plain = Elastic.inelastic(self.m)
         phi = self._barrier(d, w, f, mu, jnp.zeros(self.m), plain)
         return jnp.stack([self._merit(d, w, rows, ref, control), jnp.sum(jnp.abs(rows)), phi])
 

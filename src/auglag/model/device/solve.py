@@ -17,6 +17,7 @@ from auglag.certificate import Certificate, Tolerance, certificate
 from auglag.errors import InputError
 from auglag.model.device.linear import Sparse, chosen, require_device
 from auglag.model.device.loop import Loop, Watch
+from auglag.model.device.on_sides import OnSides
 from auglag.model.device.program import Program
 from auglag.model.device.tuning import TUNING
 from auglag.model.precision import double
@@ -39,6 +40,7 @@ class Prepared(NamedTuple):
     """What is kept from one solve to the next of the same structure: the program and the analysed pattern."""
 
     program: Program
+    on_sides: OnSides
     linear: Sparse
     key: tuple[Any, ...]
 
@@ -52,7 +54,8 @@ def prepared(
     if before is not None and before.key == key:
         return before
     program = Program(problem.structure, problem, device, deterministic=deterministic)
-    return Prepared(program, chosen(program.pattern, device.platform, linear_solver, deterministic=deterministic), key)
+    linear = chosen(program.pattern, device.platform, linear_solver, deterministic=deterministic)
+    return Prepared(program, OnSides(program), linear, key)
 
 
 def solve(
@@ -88,10 +91,11 @@ def solve(
         problem.data = ready.program.constant["model"]  # so that the certificate is evaluated there, too
         data = ready.program.data(problem)
         if ready is not before and place.platform == "gpu":
-            ready.program.compile_all(data)
+            ready.program.compile_all(data, ready.on_sides.calls)
         made = time.perf_counter() - begun
         loop = Loop(
             ready.program,
+            ready.on_sides,
             data,
             ready.linear,
             tol=tolerance.residual,

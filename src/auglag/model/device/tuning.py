@@ -57,6 +57,10 @@ class Tuning:
     large_multipliers: float = 100.0
     #: Multipliers of sides stay within this factor of mu / gap (WB (16): kappa_Sigma).
     side_multiplier_factor: float = 1e10
+    #: First multipliers of sides: this part of the largest entry of the scaled gradient, which is what they have to
+    #: balance, and no less than 1 (WB, section 3.6). On 16 grids, where 1 took 1.4 times the steps and 10 times more
+    #: than this was unsafe.
+    first_side: float = 0.1
     #: Least distance from the sides at the start, relative to max(1, |side|) and to the width (WB, section 3.6: kappa_1
     #: and kappa_2), and for a start with multipliers (by trial).
     push: float = 1e-2
@@ -79,6 +83,10 @@ class Tuning:
     soft_growth: float = 10.0
     soft_fall: float = 3.0
     soft_factor_most: float = 1e4
+    #: It is divided by `soft_growth`, down to `soft_factor_least`, where a system was solved to `very_accurate` and yet
+    #: the regularisation could not be taken out of its solution. By trial on control problems, whose rows are stiff.
+    soft_factor_least: float = 1e-4
+    very_accurate: float = 1e-9
     #: Where a factorisation breaks down or solves badly, `soft` grows and variables get a proximal term between
     #: `first_prox` and `largest_prox`, at most `softenings` times a step. By trial: without pivoting, soft times prox
     #: above 1e-14 were safe on 8,387 buses, as the theory of quasi-definite matrices lets expect.
@@ -207,6 +215,18 @@ class Tuning:
 
     #: Most steps, unless a budget says otherwise. By trial: power flow takes at most 250.
     most_steps: int = 1000
+    #: Newton steps on the sides that are active, as it seems, are tried once violation and complementarity are at most
+    #: `worth_a_look` times the scaled tolerance: at most `steps_on_sides`, each to leave at most `side_step_leaves` of
+    #: the residual, and again once it has fallen by `landing_again`. Active sides are springs of the stiffness
+    #: `stiff_side`, what is free has the curvature `side_prox` added, solutions are refined `side_refinements` times.
+    #: As in `interior.large`.
+    worth_a_look: float = 1e3
+    steps_on_sides: int = 3
+    side_step_leaves: float = 0.1
+    landing_again: float = 0.5
+    stiff_side: float = 1e8
+    side_prox: float = 1e-7
+    side_refinements: int = 2
     #: Steps after the scaled tolerance is met that may be spent on the residual in the user's units. By trial.
     extra_steps: int = 20
     #: They end where mu is at its least and a step leaves more than this part of the residual. By trial.

@@ -1,0 +1,132 @@
+"""CUTEst problems at the largest sizes S2MPJ lists, n + m >= 1,000: auglag beside IPOPT, with and without Hessians.
+
+    python benchmarks/cutest_large.py runs.sqlite                # all; goes on where it was interrupted
+    python benchmarks/cutest_large.py runs.sqlite --every 6      # every sixth problem of the table, by name
+    python benchmarks/cutest_large.py runs.sqlite --table        # writes results/cutest_large.md from what is there
+
+Problems with rows or bounds or neither, with an objective, continuous. One judge for all: solved means a violation and
+a stationarity, relative to max(1, |grad f|), of at most 1e-6 with the best multipliers. 20 CPU seconds and 4 GiB each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from auglag.bench.record import Record
+from auglag.bench.runner import run_all, stored
+from auglag.bench.spec import Limits, Run
+from auglag.bench.store import Store
+from auglag.problems.cutest import table
+
+RESULTS = Path(__file__).parent / "results"
+LEAST = 1_000  #: n + m
+TOL = 1e-6
+LIMITS = Limits(gradients=20_000, seconds=20.0, wall=240.0, memory=4096.0)
+SOLVERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "auglag": ("auglag", {"tol": TOL, "derivatives": 2}),
+    "IPOPT": ("ipopt", {"tol": 1e-8}),
+    "auglag, first derivatives": ("auglag", {"tol": TOL, "derivatives": 1}),
+    "IPOPT, limited memory": ("ipopt-lm", {"tol": 1e-8}),
+}
+
+
+def problems() -> Iterator[tuple[str, list[float] | None]]:
+    """Names and parameters, in the order of their names."""
+    for entry in sorted(table().values(), key=lambda entry: entry.name.upper()):
+        if not (entry.objective and entry.continuous):
+            continue
+        listed = max(entry.sizes, key=lambda size: size.n + size.m, default=None)
+        if listed is not None and listed.n + listed.m >= max(LEAST, entry.n + entry.m):
+            yield entry.name, list(listed.params)
+        elif entry.n + entry.m >= LEAST:
+            yield entry.name, None
+
+
+def runs(every: int) -> list[Run]:
+    """Every solver on every problem of the sample."""
+    return [
+        Run(name, solver, options, LIMITS, label=label, params=params)
+        for name, params in list(problems())[::every]
+        for label, (solver, options) in SOLVERS.items()
+    ]
+
+
+def seconds(record: Record) -> float:
+    """CPU seconds; the limit for what was killed."""
+    return min(record.cpu, LIMITS.seconds) if record.cpu > 0.0 else LIMITS.seconds
+
+
+def mean(values: list[float], shift: float = 0.1) -> float:
+    """The shifted geometric mean."""
+    return math.exp(statistics.mean(math.log(value + shift) for value in values)) - shift
+
+
+def written(records: list[Record], every: int) -> str:
+    """The page."""
+    by_problem: dict[str, dict[str, Record]] = {}
+    for record in records:
+        by_problem.setdefault(record.run.problem, {})[record.title] = record
+    whole = {name: row for name, row in by_problem.items() if len(row) == len(SOLVERS)}
+    sample = "all of them" if every == 1 else f"every {every}th by name"
+    lines = [
+        "# CUTEst at large sizes",
+        "",
+        f"`python benchmarks/cutest_large.py runs.sqlite --every {every}`, then `--table`: S2MPJ's continuous problems",
+        f"with an objective, at the largest size listed, n + m >= {LEAST:,}: {len(list(problems()))} problems, of",
+        f"these {sample}, as far as all four solvers were run: {len(whole)}. Solved: violation and relative",
+        f"stationarity at most {TOL:g} for one judge. CPU seconds of the solver, {LIMITS.seconds:g} at most; means are",
+        "shifted geometric (0.1 s), failures count as the limit.",
+        "",
+        "| solver | solved | CPU s in all | mean s |",
+        "|---|---|---|---|",
+    ]
+    for label in SOLVERS:
+        own = [row[label] for row in whole.values()]
+        times = [seconds(record) for record in own]
+        counted = [s if r.solved(TOL) else LIMITS.seconds for s, r in zip(times, own, strict=True)]
+        solved = sum(record.solved(TOL) for record in own)
+        lines.append(f"| {label} | {solved} of {len(own)} | {sum(times):.0f} | {mean(counted):.2f} |")
+    lines += ["", "CPU seconds; in brackets where the point is not a solution.", ""]
+    lines += ["| problem | n | m | " + " | ".join(SOLVERS) + " |", "|---" * (3 + len(SOLVERS)) + "|"]
+    for name, row in whole.items():
+        n, m = max((record.n, record.m) for record in row.values())
+        lines.append(f"| {name} | {n} | {m} | " + " | ".join(_cell(row[label]) for label in SOLVERS) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(record: Record) -> str:
+    text = f"{seconds(record):.2f}"
+    return text if record.solved(TOL) else f"({text})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("store", type=Path)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--solver", choices=list(SOLVERS), action="append")
+    parser.add_argument("--table", action="store_true")
+    arguments = parser.parse_args()
+    store, wanted = Store(arguments.store), runs(arguments.every)
+    if arguments.table:
+        known = store.keys()
+        text = written(stored([run for run in wanted if run.key in known], store), arguments.every)
+        (RESULTS / "cutest_large.md").write_text(text, encoding="utf-8")
+        print(text)
+        return
+    for run in wanted:
+        if not arguments.solver or run.title in arguments.solver:
+            (record,) = run_all([run], store)
+            print(
+                f"{run.problem:12s} {run.title:26s} {record.ending:9s} {record.cpu:7.2f} s",
+                record.solved(TOL),
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
