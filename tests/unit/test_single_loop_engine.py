@@ -299,10 +299,13 @@ def boosts(errors: list[float], *, noise: float = 0.0, longest: float | None = N
 
 def test_penalties_grow_while_an_error_stays_and_come_down_where_it_turns_round() -> None:
     found = boosts([1.0] * 7 + [-1.0, 1.0])
-    assert found[1:] == pytest.approx([TUNING.gamma**k for k in (0, 1, 2, 3, 4, 5, 4, 3)])
+    top, gamma = TUNING.most_boost, TUNING.gamma
+    assert found[1:] == pytest.approx([1.0, gamma, gamma**2, top, top, top, top / gamma, top / gamma**2])
 
 
 def test_penalties_do_not_grow_where_errors_fall_or_may_be_noise_or_steps_can_do_no_more() -> None:
     assert set(boosts([0.5**k for k in range(8)])) == {1.0}
     assert max(boosts([0.0] * 20, noise=1.0)) <= TUNING.gamma
-    assert max(boosts([1.0] * 30, longest=10.0)) < 16.0  # until weights use half of the longest step
+    assert max(boosts([1.0] * 30, longest=1.0)) == TUNING.gamma  # until weights use half of the longest step
+    asked = 9.0 * TUNING.kappa * TUNING.most_boost / 6.0  # more than all of it
+    assert boosts([1.0] * 6 + [9.0], longest=6.0)[-1] == pytest.approx(TUNING.most_boost / asked)

@@ -173,28 +173,37 @@ class Engine:
         if s.beta is not None:
             self._boost(product)
         plain = xp.where(seen, TUNING.kappa / (size * size * top), TUNING.no_penalty)
-        s.boost = xp.ones_like(plain[:1]) if s.boost is None else s.boost
+        s.boost = xp.ones_like(plain) if s.boost is None else s.boost
         s.beta = (s.boost * s.factor) * plain
 
     def _boost(self, product: Callable[[Array], Array]) -> None:
         """The paper's rule between passes, on what cannot be noise; see the top of this file.
 
         Scaled steps have a length that no weight can exceed: where the weights already use a good part of it, larger
-        ones would only shrink the metric, and with it the penalties' limit, without end.
+        ones would only shrink the metric, from which penalties follow, without end. Where they ask for more than all of
+        it, the metric is about to shrink, and penalties come down.
         """
         s, xp, tiny = self.state, self.xp, TUNING.no_penalty
         before, gap = s.gap, self._gap(self.tracked)
         s.gap = gap
         if before is None or s.steps <= TUNING.dense_start:
             return
-        now, then, both = ((s.beta * a * b).sum() for a, b in ((gap, gap), (before, before), (gap, before)))
+        now, then, both = (self._pooled(s.beta * a * b) for a, b in ((gap, gap), (before, before), (gap, before)))
         stays = (now > TUNING.tau**2 * then) & (both > TUNING.same_way * xp.sqrt(now * then))
-        stays = stays & (now > (s.beta * self._error()).sum() + tiny)
+        stays = stays & (now > self._pooled(s.beta * self._error()) + tiny)
+        boost = xp.where(both < 0.0, s.boost / TUNING.gamma, s.boost)
         if s.reach is not None:
-            used = abs(product(self.weights())) * TUNING.reach
-            stays = stays & (used <= TUNING.used * s.reach).all()
-        grown = xp.where(stays, TUNING.gamma * s.boost, s.boost)
-        s.boost = xp.clip(xp.where(both < 0.0, s.boost / TUNING.gamma, grown), 1.0, TUNING.most_boost)
+            used = (abs(product(self.weights())) * (TUNING.reach / (s.reach + tiny))).max()
+            stays = stays & (used <= TUNING.used)
+            boost = xp.where(used > 1.0, s.boost / xp.where(used > TUNING.gamma, used, TUNING.gamma), boost)
+        s.boost = xp.clip(xp.where(stays, TUNING.gamma * s.boost, boost), 1.0, TUNING.most_boost)
+
+    def _pooled(self, values: Array) -> Array:
+        """Sums over the constraints that depend on the batch, and over those that do not: these have no noise."""
+        if self.exact is None:
+            return values.sum() + 0.0 * values
+        exact, rest = self.xp.where(self.exact, values, 0.0), self.xp.where(self.exact, 0.0, values)
+        return self.xp.where(self.exact, exact.sum(), rest.sum())
 
     def _top(self, product: Callable[[Array], Array]) -> Array:
         """The largest eigenvalue of the correlations, by power iteration."""
