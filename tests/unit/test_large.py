@@ -50,8 +50,8 @@ def test_sides_are_lists_of_those_that_exist():
 
 def test_a_variable_that_rounding_put_on_its_side_has_a_gap():
     sides = Sides(small_form())
-    p, q = sides.gaps(np.array([0.0, 2.0 + 2e-16, 4.0]))
-    assert 0.0 < p[0] < 1e-15
+    p, q = sides.gaps(np.array([1e-30, 2.0, 4.0]))
+    assert p[0] == 1e-30  # nothing is rounded at a side of 0
     assert (q[1:] > 0.0).all()
     assert q[1:].max() < 1e-14
     assert sides.gaps(np.array([-1e-6, 0.0, 0.0]))[0] == -1e-6  # but not one that is outside

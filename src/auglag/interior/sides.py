@@ -73,8 +73,7 @@ class Sides:
 
     def _rounding(self) -> tuple[Vector, Vector]:
         """Rounding errors of the gaps of lower and of upper sides."""
-        low, high = (np.finfo(float).eps * np.maximum(1.0, np.abs(side)) for side in (self.low, self.high))
-        return low, high
+        return np.finfo(float).eps * np.abs(self.low), np.finfo(float).eps * np.abs(self.high)
 
     def gaps(self, v: Vector) -> tuple[Vector, Vector]:
         """Distances to the lower and to the upper sides, at least a rounding error of the side where v is on it.
