@@ -254,6 +254,8 @@ def draw(cells: Cells, options: Any, path: Path) -> None:
             (line,) = ax.loglog(levels, bands[:, 0], "o-", markersize=3, label=label)
             ax.fill_between(levels, bands[:, 1], bands[:, 2], alpha=0.2, color=line.get_color())
         ax.set_title(task, fontsize=9)
+        ax.set_xticks(levels, [f"{passes:g}" for passes in levels], minor=False)
+        ax.minorticks_off()
     for ax in axes[-1]:
         ax.set_xlabel("passes over the data")
     for ax in axes[:, 0]:
