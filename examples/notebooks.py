@@ -15,6 +15,8 @@ from typing import Any
 
 GALLERY = Path(__file__).parent / "gallery"
 EXAMPLES = sorted(GALLERY.glob("[a-z]*.py"))
+#: Packages that an example may import, each an extra of the same name.
+EXTRAS = ("jax", "torch", "sklearn")
 RUN = """results = main(["--output", "."])"""
 SHOW = """plt.figure(figsize=(13, 6))
 plt.imshow(plt.imread("{name}.png"))
@@ -36,6 +38,11 @@ def body(path: Path) -> str:
     return "\n".join(source.splitlines()[first.end_lineno or 0 :]).strip()
 
 
+def extras(path: Path) -> list[str]:
+    """What an example needs beyond matplotlib."""
+    return [name for name in EXTRAS if f"import {name}" in body(path) or f"from {name}" in body(path)]
+
+
 def code(path: Path) -> list[str]:
     """Cells: imports and constants, each function or class, a call of `main`, its picture.
 
@@ -48,8 +55,7 @@ def code(path: Path) -> list[str]:
 def notebook(path: Path) -> dict[str, Any]:
     """A notebook, in the format of Jupyter (version 4.5), of an example."""
     title, text = described(path)
-    extras = "plot,jax" if "import jax" in body(path) else "plot"
-    needs = f"It needs `pip install 'auglag[{extras}]'`."
+    needs = f"It needs `pip install 'auglag[{','.join(['plot', *extras(path)])}]'`."
     cells: list[dict[str, Any]] = [
         {"cell_type": "markdown", "metadata": {}, "source": f"# {title}\n\n{text}\n\n{needs}"}
     ]

@@ -21,9 +21,13 @@ SHOWN = ("circle_packing", "soap_film", "swing_up", "power_flow")
 PANELS = {
     "circle_packing": (0.0, 0.515, 0.0, 1.0),
     "denoising": (0.0, 0.72, 0.31, 0.635),
+    "equal_odds": (0.0, 0.42, 0.0, 1.0),
     "fair_classifier": (0.35, 0.675, 0.0, 1.0),
+    "fine_tuning": (0.0, 0.66, 0.0, 1.0),
     "hanging_chain": (0.48, 0.91, 0.0, 1.0),
+    "heat_network": (0.0, 0.5, 0.0, 1.0),
     "infeasible": (0.0, 0.46, 0.0, 1.0),
+    "lipschitz": (0.0, 0.66, 0.0, 1.0),
     "neyman_pearson": (0.5, 1.0, 0.0, 1.0),
     "portfolio": (0.425, 1.0, 0.0, 1.0),
     "predictive_control": (0.0, 0.48, 0.0, 1.0),

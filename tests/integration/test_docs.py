@@ -168,7 +168,7 @@ PROMISES: dict[str, tuple[int, Callable[[Reader], None]]] = {
     "docs/prox.md": (1, prox),
     "docs/stochastic.md": (3, stochastic),
     "docs/torch.md": (5, torch),
-    "docs/sklearn.md": (3, sklearn),
+    "docs/sklearn.md": (4, sklearn),
     "docs/cli.md": (3, cli),
 }
 

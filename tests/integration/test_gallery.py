@@ -9,7 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from notebooks import EXAMPLES, notebook
+from notebooks import EXAMPLES, extras, notebook
 
 import auglag
 
@@ -30,8 +30,8 @@ def cells(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_certified_and_leaves_its_picture(path, tmp_path, capsys, monkeypatch):
-    if "import jax" in path.read_text(encoding="utf-8"):
-        pytest.importorskip("jax")
+    for name in extras(path):
+        pytest.importorskip(name)
     monkeypatch.chdir(tmp_path)
     module = ModuleType("notebook")
     monkeypatch.setitem(sys.modules, "notebook", module)  # where dataclasses look up the names of their annotations

@@ -167,6 +167,7 @@ def test_the_order_of_starts():
     assert following(0, most, replace(far, residual=1e-4)) == 1  # near a solution it goes on from there
     nearly = replace(far, residual=5e-8, nearly=True)  # then nothing but the best point is tried
     assert [following(k, most, nearly) for k in (0, 1)] == [1, None]
+    assert following(1, most, replace(nearly, unusual=True)) is None  # other units do not bring the last digits
     assert following(0, most, replace(far, feasible=True)) == 4  # the least violated point near x0 is x0
     infeasible = replace(far, status=Status.INFEASIBLE)
     elsewhere = following(0, most, infeasible)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from auglag import InputError, prox
-from auglag.stochastic import FunctionBlock, LinearBlock, SingleLoop, StochasticProblem, minimize
+from auglag.stochastic import FunctionBlock, LinearBlock, SingleLoop, StochasticProblem, jax_problem, minimize
 
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((3000, 6))
@@ -127,3 +127,36 @@ def test_rows_that_most_batches_lack_are_not_called_constant() -> None:
     problem = StochasticProblem([block], lower=[-np.inf] * 40, upper=[1.0] * 40)
     result = minimize(problem, method=SingleLoop(batch=4), max_epochs=1.2)
     assert result.certificate.violation < 0.1
+
+
+WEIGHTS = np.array([1.0, -2.0, 0.5])
+
+
+def regression(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
+    rows = rng.standard_normal((size, 3))
+    return rows, rows @ WEIGHTS + 0.3 * rng.standard_normal(size)
+
+
+def test_a_sampler_is_certified_on_a_fresh_sample() -> None:
+    problem = StochasticProblem.from_functions(
+        3, lambda x, z: 0.5 * np.mean((z[0] @ x - z[1]) ** 2), lambda x, z: z[0].T @ (z[0] @ x - z[1]) / len(z[1]),
+        constraints=lambda x, z: np.array([np.mean((z[0] @ x) ** 2)]),
+        jacobian=lambda x, z: 2.0 * (z[0].T @ (z[0] @ x))[None] / len(z[1]), sampler=regression, lower=[-np.inf],
+        upper=[2.0],
+    )  # fmt: skip
+    result = minimize(problem, np.ones(3), method="single-loop", tol=0.05, max_epochs=60)
+    assert result.success
+    assert result.estimated
+    shrunk = WEIGHTS * np.sqrt(2.0 / (WEIGHTS @ WEIGHTS))  # the covariance is the identity
+    assert result.x == pytest.approx(shrunk, abs=0.03)
+
+
+def test_jax_functions_do_as_well() -> None:
+    jax = pytest.importorskip("jax", reason="needs JAX: pip install 'auglag[jax]'")
+    jnp = jax.numpy
+    problem = jax_problem(
+        3, lambda x, z: 0.5 * jnp.mean((z[0] @ x - z[1]) ** 2),
+        constraints=lambda x, z: jnp.array([jnp.mean((z[0] @ x) ** 2)]), lower=[-np.inf], upper=[2.0],
+        data=regression(np.random.default_rng(1), 2000),
+    )  # fmt: skip
+    assert minimize(problem, np.ones(3), method="single-loop", tol=1e-4).success

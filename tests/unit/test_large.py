@@ -10,6 +10,7 @@ from auglag.interior.directions import Equations
 from auglag.interior.limited_memory import LimitedMemory
 from auglag.interior.onto_sides import OntoSides
 from auglag.interior.sides import Sides, reach
+from auglag.kkt import Hessian
 from auglag.kkt.linear import Analyses
 from auglag.problems.functions import Problem
 from auglag.problems.jacobians import Selection, kind
@@ -45,6 +46,31 @@ def test_sides_are_lists_of_those_that_exist():
     np.testing.assert_allclose(p, [0.25])
     np.testing.assert_allclose(q, [0.75, 0.5, 1.0])
     np.testing.assert_allclose(sides.spread(np.array([1.0]), np.array([10.0, 20.0, 30.0])), [11.0, 20.0, 30.0])
+
+
+def test_a_variable_that_rounding_put_on_its_side_has_a_gap():
+    sides = Sides(small_form())
+    p, q = sides.gaps(np.array([0.0, 2.0 + 2e-16, 4.0]))
+    assert 0.0 < p[0] < 1e-15
+    assert (q[1:] > 0.0).all()
+    assert q[1:].max() < 1e-14
+    assert sides.gaps(np.array([-1e-6, 0.0, 0.0]))[0] == -1e-6  # but not one that is outside
+
+
+def test_the_diagonal_of_the_rows_is_taken_out_of_steps_where_it_matters():
+    """With a small violation and a long way of the multipliers, soft dy would be all that a step leaves of it."""
+    form = small_form()
+    sides = Sides(form)
+    h = Hessian(sparse.csc_array(2.0 * np.eye(2)))
+    matrix, weights, soft = form.at(np.array([0.5, 0.5])).jac, np.full(3, 0.1), 1e-3
+    rows, dual = np.array([1e-5, -2e-5]), np.array([3.0, -1.0, 2.0])
+    newton, (dv, dy) = Equations(sides, Analyses()).newton(h, matrix, weights, soft, (dual, rows))
+    assert newton.shift == 0.0
+    left = matrix @ dv[:2] + rows
+    left[1] -= dv[2]
+    assert np.abs(left).max() <= 0.11 * 2e-5 < 0.1 * soft * np.abs(dy).max()
+    lagrangian = (2.0 + 0.1 + 1e-7) * dv[:2] + matrix.T @ dy + dual[:2]
+    np.testing.assert_allclose(lagrangian, 0.0, atol=1e-9)
 
 
 def test_the_slope_of_the_barrier_is_its_gradient():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import jax.numpy as jnp
 
 import auglag
 from auglag.model import Model
-from auglag.model.device import cudss
+from auglag.model.device import cudss, loop
 from auglag.model.device.linear import Qdldl, SuperLU
 from auglag.model.device.solve import prepared, solve
 from auglag.model.precision import double
@@ -48,6 +49,47 @@ def pendulum(steps=60):
     m.constraint(lambda x, p: x[0] - p[0], np.array([th[0], om[0], th[-1], om[-1]]), par=(goal,), name="ends")
     m.objective(lambda x, p: p[0] * x[0] ** 2, u, par=(h,))
     return m
+
+
+def test_runs_end_on_the_sides_that_are_active():
+    """Where gap and multiplier vanish together, interior points alone would leave both at about sqrt(mu)."""
+    m = Model()
+    x = m.var(3, name="x", lb=0.0, ub=10.0, start=5.0)
+    m.objective(lambda x: (x[0] - 1.0) ** 2 + x[1] ** 2 + x[2], *x)  # x1: a bound without a multiplier; x2: with one
+    m.constraint(lambda x: x[0] + x[1], x[0], x[1], ub=1.0, name="sum")  # active, without a multiplier
+    s = m.solve(device="cpu")
+    assert s.success
+    assert any("on sides" in line for line in s.details["log"])
+    np.testing.assert_allclose(s["x"], [1.0, 0.0, 0.0], atol=1e-9)
+    assert s.certificate.residual < 1e-9
+
+
+def test_first_multipliers_of_sides_are_of_the_size_of_the_gradient():
+    def first(slope):
+        m = Model()
+        x = m.var(2, lb=0.0, ub=1.0, start=0.5)
+        m.objective(lambda x: slope * (x[0] + x[1]), *x)
+        problem = m.problem()
+        with double():
+            ready = prepared(problem, None, jax.devices("cpu")[0], None, deterministic=False)
+            return float(ready.program.data(problem)["first_side"])
+
+    assert first(1.0) == 1.0
+    assert first(50.0) == pytest.approx(5.0)
+    assert first(1e6) == pytest.approx(10.0)  # f is scaled down to gradients of 100
+
+
+def test_a_run_whose_first_steps_are_short_begins_again_with_smaller_multipliers(monkeypatch):
+    m = Model()
+    x = m.var(2, name="x", lb=0.0, ub=10.0, start=[9.0, 0.1])
+    m.objective(lambda x: 50.0 * (x[0] + 2.0 * x[1]), *x)
+    m.constraint(lambda x: x[0] * x[1], *x, lb=2.0, name="product")
+    short = replace(loop.TUNING, jammed_length=2.0, jammed_steps=1)  # every step counts as short
+    monkeypatch.setattr(loop, "TUNING", short)
+    s = m.solve(device="cpu")
+    assert sum("begun again" in line for line in s.details["log"]) == 1
+    assert s.success
+    np.testing.assert_allclose(s["x"], [2.0, 1.0], atol=1e-6)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

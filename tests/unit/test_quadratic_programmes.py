@@ -57,6 +57,27 @@ def test_a_linear_programme_has_the_optimum_of_linprog(hessians):
     assert len(calls) < 16
 
 
+def test_multipliers_of_ten_millions_are_found():
+    """The nearest sequence with third differences of one sign (LISWET12 of CUTEst): their inverse has norm 1e10."""
+    n, calls = 2000, []
+    i = np.arange(1, n + 4)
+    target = np.cos(4 * np.pi * (i - 1) / (n + 2)) + 0.1 * np.sin(i)
+    differences = sparse.diags_array([1.0, -3.0, 3.0, -1.0], offsets=[0, 1, 2, 3], shape=(n, n + 3)).tocsr()
+    eye = sparse.eye_array(n + 3).tocsr()
+
+    def fun(x):
+        calls.append(x)
+        return float(0.5 * x @ x - target @ x)
+
+    rows = LinearConstraint(differences, 0.0, np.inf)
+    result = auglag.minimize(
+        fun, np.zeros(n + 3), jac=lambda x: x - target, hess=lambda x: eye, constraints=rows, tol=1e-6
+    )
+    assert result.success, result.message
+    assert np.max(np.abs(result.multipliers[0])) > 1e6
+    assert len(calls) < 100
+
+
 def test_a_programme_with_bounds_alone():
     """The elastic torsion of a bar, on a line: min |u'|^2 / 2 - c u with |u| at most the distance to the ends."""
     n = 1500

@@ -56,6 +56,14 @@ class TestSizes:
         assert scaling.sf == pytest.approx(1e8 / 4.0)
         np.testing.assert_allclose(scaling.sc, [1e9 / 2.0, 1e-3, 1.0], rtol=1e-5)
 
+    def test_rows_without_a_gradient_at_the_start_are_scaled_by_the_distance_to_their_side(self):
+        slopes = lambda x: np.array([[2 * x[0]], [2 * x[0]], [1.0]])  # noqa: E731
+        rows = NonlinearConstraint(
+            lambda x: np.array([x[0] ** 2, x[0] ** 2, x[0]]), -np.inf, [1e-4, 1e4, 5.0], jac=slopes
+        )
+        given = problem(lambda x: x[0], [0.0], constraints=rows, jac=lambda x: np.ones(1))
+        np.testing.assert_allclose(Scaling.from_gradients(given.at(given.x0)).sc, [1e4, 1e-4, 1.0])
+
 
 class TestExamples:
     def test_large_variables_and_a_tiny_objective(self):

@@ -65,7 +65,7 @@ class NeymanPearsonClassifier(ConstrainedLinearClassifier):
         Whether there is an intercept; whether features are standardised for training. `coef_` is in the units of X.
     solver : {"deterministic", "single-loop", "stochastic"}
         Gauss-Newton or L-BFGS on all rows; the same after some hundred sampled steps in which the multipliers move too,
-        which saves passes where rows are many; or variance-reduced stochastic gradients under Algorithm 2.
+        which saves passes; or variance-reduced stochastic gradients under Algorithm 2.
     tol : float or None
         The run ends when the KKT residual on all training rows (`certificate_.residual`) is at most tol. None: 1e-5,
         for the stochastic solver 1e-2.

@@ -125,6 +125,7 @@ class Loop:
         self.count, self.begun = 0, 0.0
         self.now: tuple[Iterate, Any] = (self.zero, None)
         self.best: tuple[Iterate, Any] | None = None  #: of least residual among those that meet the scaled tolerance
+        self.origin: Any = None  #: the start, while it may be gone back to
         self.previous: Iterate | None = None  #: the iterate before the last step
         self.next_landing = math.inf  #: the residual with which steps on sides are tried next
 
@@ -138,7 +139,20 @@ class Loop:
         control = np.array([t.warm_push if warm else t.push, self.mu, float(warm)])
         given = (np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64) if warm else np.zeros(p.m))
         it: Iterate = p.begin(d, *jax.device_put(given, p.device), control)
+        self.origin = None if warm or float(d["first_side"]) <= 1.0 else given[0]
         return it if warm else it._replace(y=self._fitted(it))
+
+    def _begun_again(self) -> Iterate | None:
+        """The start with multipliers of sides of 1, where with larger ones the first steps are all short; once."""
+        x, self.origin = self.origin, None
+        if x is None or self.repairs or self.is_elastic:
+            return None
+        one = self.program.ones(1)[0]
+        self.near, self.far = {**self.near, "first_side": one}, {**self.far, "first_side": one}
+        self.d, self.free, self.free_points = self.far, False, []
+        self._restart()
+        self.times.log.append("begun again, with smaller multipliers of sides")
+        return self.start(x)
 
     def _fitted(self, it: Iterate) -> Any:
         """Multipliers by least squares; zero where they are large or cannot be found."""
@@ -194,7 +208,7 @@ class Loop:
             found = found or self._softly(it, facts)
             other = None
             if found is None or self._jammed(found[1][0], facts):
-                other = self._repaired(it, facts)
+                other = self._begun_again() or self._repaired(it, facts)
             if other is None and found is not None:
                 step, lengths = found
                 self.previous = it
