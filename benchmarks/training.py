@@ -57,6 +57,7 @@ PARTS: dict[str, tuple[type, str, Any]] = {
     "trust": (Engine, "_trust", lambda engine, cbar, gap: 1.0),
     "the drift": (Engine, "moved", without_drift),
     "the paper's rule": (Engine, "pass_ended", False),
+    "the rule between passes": (Engine, "_boost", lambda engine, product: None),
 }
 
 
@@ -206,7 +207,8 @@ def table(cells: Cells, options: Any) -> str:
     lines = [
         "# Training under constraints: the single loop and tuned rivals", "",
         f"{options.seeds} seeds, medians [95 % bands]; rivals tuned per task and budget"
-        f"{' over a coarse grid' if options.coarse else ''}. `{options.command}`", "",
+        f"{' over a coarse grid' if options.coarse else ''} on other seeds, and the {FINALISTS} best of them there run "
+        f"here. `{options.command}`", "",
         "| task | passes | R, single loop | best rival's R | rival | violation, ours / rival's / smallest | "
         "objective, ours / rival's |",
         "|---|---|---|---|---|---|---|",
@@ -252,6 +254,8 @@ def draw(cells: Cells, options: Any, path: Path) -> None:
             (line,) = ax.loglog(levels, bands[:, 0], "o-", markersize=3, label=label)
             ax.fill_between(levels, bands[:, 1], bands[:, 2], alpha=0.2, color=line.get_color())
         ax.set_title(task, fontsize=9)
+        ax.set_xticks(levels, [f"{passes:g}" for passes in levels], minor=False)
+        ax.minorticks_off()
     for ax in axes[-1]:
         ax.set_xlabel("passes over the data")
     for ax in axes[:, 0]:
