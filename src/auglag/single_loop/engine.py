@@ -186,7 +186,10 @@ class Engine:
         s, xp, tiny = self.state, self.xp, TUNING.no_penalty
         before, gap = s.gap, self._gap(self.tracked)
         s.gap = gap
-        if before is None or s.steps <= TUNING.dense_start:
+        if before is None or s.steps <= TUNING.dense_start or self.endless:
+            return
+        if s.steps > TUNING.boosted_passes * self.pass_steps:
+            s.boost = xp.clip(s.boost / TUNING.gamma, 1.0, TUNING.most_boost)
             return
         now, then, both = (self._pooled(s.beta * a * b) for a, b in ((gap, gap), (before, before), (gap, before)))
         stays = (now > TUNING.tau**2 * then) & (both > TUNING.same_way * xp.sqrt(now * then))
