@@ -346,3 +346,12 @@ def test_the_best_multipliers_beat_any_others(p: KnownProblem) -> None:
     for _ in range(50):
         y = best.multipliers + 10.0 ** rng.uniform(-4, 2) * rng.standard_normal(best.multipliers.size)
         assert certificate(problem, x, y).residual >= best.residual * (1 - 1e-9)
+
+
+def test_what_was_not_measured_is_not_printed() -> None:
+    problem = as_problem(PROBLEMS["HS71"])
+    x = np.array([1.0, 4.743, 3.8211, 1.3794])
+    assert "scale-free" in str(certificate(problem, x))
+    unmeasured = str(certificate(problem, x, scale_free=False))
+    assert "scale-free" not in unmeasured
+    assert "nan" not in unmeasured

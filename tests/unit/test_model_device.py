@@ -232,7 +232,7 @@ def test_what_a_batch_cannot_solve_is_solved_alone_or_said():
         (lambda m: m.solve(device="cpu", scaled_tol=2.0), r"scaled_tol must lie in \(0, 1\), got 2.0"),
         (lambda m: m.solve_batch(par={}), "par must have at least one parameter"),
         (lambda m: m.solve_batch(par={"u": [1]}), "the model has no parameter 'u'; it has goal"),
-        (lambda m: m.solve_batch(par={"goal": 1.0}), "must have the same first axis"),
+        (lambda m: m.solve_batch(par={"goal": 1.0}), r"first axis, all of one length, got lengths \{'goal': None\}"),
         (lambda m: m.solve_batch(par={"goal": np.zeros((2, 3))}), r"must broadcast to the shape \(2, 4\)"),
     ],
 )

@@ -255,3 +255,31 @@ def test_an_exception_of_a_function_names_its_term():
     with pytest.raises(IndexError) as caught:
         m.constraint(lambda x: x[1], x, name="next")
     assert "constraint 'next', called with 1 variables" in " ".join(caught.value.__notes__)
+
+
+def test_functions_of_numpy_are_named_with_what_to_write():
+    m = Model()
+    x = m.var(2)
+    with pytest.raises(jax.errors.JAXTypeError) as caught:
+        m.objective(lambda v: np.sin(v[0]), x)
+    assert "objective 0" in " ".join(caught.value.__notes__)
+    assert "jax.numpy instead of numpy" in " ".join(caught.value.__notes__)
+
+
+def test_parameters_that_are_no_mapping_are_refused():
+    m = Model()
+    m.objective(lambda x, p: (x[0] - p[0]) ** 2, m.var(2), par=(m.parameter(1.0, name="goal"),))
+    for call in (m.solve, m.solve_batch):
+        with pytest.raises(auglag.InputError, match="par must be a mapping of names to values, got list"):
+            call(par=[1.0])
+
+
+def test_a_printed_solution_is_a_summary():
+    m = Model()
+    x = m.var(2000, name="x", lb=1.0)
+    m.constraint(lambda v: v[0] + v[1], x[:-1], x[1:], lb=1.0, name="pairs")
+    m.objective(lambda v: v[0] ** 2, x)
+    text = str(m.solve())
+    for part in ("SOLVED (0)", "x (2000,)", "pairs (1999,)"):
+        assert part in text
+    assert len(text.splitlines()) == 7

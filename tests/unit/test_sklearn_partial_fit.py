@@ -108,7 +108,11 @@ def test_it_goes_on_from_a_fit_and_fit_begins_anew():
 
 
 def test_a_promised_rate_needs_fit():
-    assert not hasattr(NeymanPearsonClassifier(max_fpr=0.1), "partial_fit")
+    model = NeymanPearsonClassifier(max_fpr=0.1)
+    assert not hasattr(model, "partial_fit")
+    with pytest.raises(AttributeError) as caught:
+        model.partial_fit([[0.0]], [0])
+    assert "needs max_fpr=None, got 0.1" in str(caught.value.__cause__)
 
 
 def spoilt(X, y, s, how):

@@ -141,13 +141,14 @@ class Certificate:
 
     def __str__(self) -> str:
         name, size = self.worst
+        relative = "" if math.isnan(self.scale_free) else f"; scale-free {self.scale_free:.3e}"
         note = "" if self.exact else " (stationarity estimated by the prox residual)"
         if self.differenced:
             note += f" (derivatives by finite differences, error about {self.derivative_error:.1e})"
         return (
             f"residual {self.residual:.3e} = stationarity {self.stationarity:.3e} + norm of (violation "
-            f"{self.violation:.3e}, complementarity {self.complementarity:.3e}); worst: {name} {size:.3e}; "
-            f"scale-free {self.scale_free:.3e}{note}"
+            f"{self.violation:.3e}, complementarity {self.complementarity:.3e}); worst: {name} {size:.3e}"
+            f"{relative}{note}"
         )
 
 

@@ -94,6 +94,8 @@ def output_shape(fn: Callable[..., Any], name: str, variables: int, parameters: 
         value = jax.eval_shape(called, *[number] * (variables + parameters))
     except Exception as error:
         error.add_note(f"raised by the function of {name}, called with {variables} variables, {parameters} parameters")
+        if isinstance(error, jax.errors.JAXTypeError):
+            error.add_note("functions of a model are traced by JAX: jax.numpy instead of numpy and math, where for if")
         raise
     if isinstance(value, tuple | list):
         shapes = [part.shape for part in value]

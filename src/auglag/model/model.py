@@ -223,7 +223,7 @@ class Model:
         warm_start : Solution
             Start from an earlier solution and its multipliers.
         """
-        for name, value in (par or {}).items():
+        for name, value in _by_name(par).items():
             self.set(name, value)
         if device is not None:
             return self._solve_on(device, warm_start, options)
@@ -272,16 +272,18 @@ class Model:
         return found
 
     def _batched(self, par: Mapping[str, Any], now: Vector) -> Vector:
-        if not par:
+        if not _by_name(par):
             raise InputError("par must have at least one parameter with the batch as its first axis")
-        sizes = {}
+        sizes: dict[str, int | None] = {}
         for name, value in par.items():
             if name not in self._parameters:
                 raise InputError(f"the model has no parameter {name!r}; it has {', '.join(self._parameters)}")
-            sizes[name] = np.shape(value)[0] if np.ndim(value) else -1
-        count = max(sizes.values())
-        if count < 1 or any(size != count for size in sizes.values()):
-            raise InputError(f"parameters of a batch must have the same first axis, got {sizes}")
+            sizes[name] = np.shape(value)[0] if np.ndim(value) else None
+        count = next(iter(sizes.values()))
+        if not count or any(size != count for size in sizes.values()):
+            raise InputError(
+                f"parameters of a batch must have the batch as their first axis, all of one length, got lengths {sizes}"
+            )
         rows = np.tile(now, (count, 1))
         for name, value in par.items():
             index = self._parameters[name].index
@@ -379,6 +381,12 @@ def _shape(shape: Any) -> tuple[int, ...]:
     if not all(isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 0 for size in sizes):
         raise InputError(f"shape must be a nonnegative integer or a tuple of them, got {shape!r}")
     return tuple(int(size) for size in sizes)
+
+
+def _by_name(par: Any) -> Mapping[str, Any]:
+    if par is not None and not isinstance(par, Mapping):
+        raise InputError(f"par must be a mapping of names to values, got {type(par).__name__}")
+    return par or {}
 
 
 def _spread(value: Any, shape: tuple[int, ...], what: str, *, finite: bool = False) -> Vector:

@@ -41,6 +41,21 @@ class Solution:
         """Whether the certificate meets the tolerance."""
         return self.status is Status.SOLVED
 
+    def __str__(self) -> str:
+        """How the run ended and what can be asked for by name: the arrays of a large model are no summary."""
+        variables = ", ".join(f"{name} {np.shape(value)}" for name, value in self.values.items())
+        rows = ", ".join(f"{name} {np.shape(value)}" for name, value in self.multipliers.items())
+        lines = {
+            "status": f"{self.status.name} ({self.status.value})",
+            "message": self.message,
+            "fun": f"{self.fun:.12g}",
+            "variables": variables,
+            "rows": rows or "none",
+            "certificate": str(self.certificate),
+            "iterations": f"{self.iterations} in {self.seconds:.3g} s",
+        }
+        return "\n".join(f"{key:>11}: {value}" for key, value in lines.items())
+
     def __getitem__(self, key: Any) -> Any:
         key = named(self.handles, key)
         source = self.y if isinstance(key, Rows) else self.x

@@ -61,8 +61,10 @@ def parse_bounds(bounds: Any, n: int) -> tuple[Vector, Vector]:
     try:
         pairs = [(low, high) for low, high in bounds]
     except (TypeError, ValueError):
+        sides = isinstance(bounds, tuple) and len(bounds) == 2
+        got = "a tuple of two: write Bounds(lower, upper)" if sides else f"{bounds!r:.80}"
         raise InputError(
-            f"bounds must be a scipy.optimize.Bounds or a sequence of (low, high) pairs, got {bounds!r:.80}"
+            f"bounds must be a scipy.optimize.Bounds or a sequence of (low, high) pairs, got {got}"
         ) from None
     if len(pairs) != n:
         raise InputError(f"bounds must have {n} pairs, one per variable, got {len(pairs)}")

@@ -33,8 +33,13 @@ WIDEN = 3.0  #: as long as no chat is known to be too large, the next one is so 
 
 
 def _uncalibrated(classifier: Any) -> bool:
-    """Whether rows may come in parts."""
-    return classifier.max_fpr is None
+    """Whether rows may come in parts; scikit-learn shows the reason beneath its own error where they may not."""
+    if classifier.max_fpr is not None:
+        raise AttributeError(
+            f"partial_fit needs max_fpr=None, got {classifier.max_fpr!r}: the promised rate needs rows that no step "
+            f"has used; take fit, or bound the loss by chat="
+        )
+    return True
 
 
 @final
