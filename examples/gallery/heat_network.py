@@ -66,7 +66,7 @@ def error(model: Rod) -> float:
     """Root mean square error on a fine grid."""
     x, t = torch.meshgrid(torch.linspace(0, 1, 60), torch.linspace(0, END, 60), indexing="ij")
     with torch.no_grad():
-        return float(((model(x, t) - exact(x, t)) ** 2).mean().sqrt())
+        return float(((model(x, t) - exact(x, t)) ** 2).mean().sqrt().detach())
 
 
 def constrained(model: Rod, inside: tuple[torch.Tensor, torch.Tensor]) -> TrainingResult:
@@ -126,7 +126,7 @@ def main(argv: list[str] | None = None) -> list[TrainingResult]:
     result = constrained(model, inside)
     errors = {f"{w:g}": error(weighted(copy.deepcopy(first), inside, w, result.epochs)) for w in WEIGHTS}
     errors["constraints"] = error(model)
-    heat = float(model.conditions()["heat"].abs().max())
+    heat = float(model.conditions()["heat"].detach().abs().max())
     print(result.message)
     print(f"heat changes by at most {heat:.0e}; R = {result.certificate.residual:.0e} after {result.epochs:.0f} passes")
     print("root mean square errors: " + ", ".join(f"{name} {value:.1e}" for name, value in errors.items()))

@@ -62,7 +62,7 @@ class Scaling:
             return Scaling(float(sf), np.asarray(sc), sx)
         values = units.row_values(problem, point.c) if problem.m else rows
         least = TUNING.least_size_closely if closely else TUNING.least_size
-        flat = (rows == 0.0) & (values > 0.0) & np.isfinite(values)
+        flat = (rows == 0.0) & (values > 0.0) & np.isfinite(values) & (problem.g is None)
         if some(
             flat
         ):  # no gradient tells the unit of such a row (as of x^2 <= 1e-4 at 0), the distance to its side does
