@@ -215,8 +215,9 @@ class Tuning:
 
     #: Most steps, unless a budget says otherwise. By trial: power flow takes at most 250.
     most_steps: int = 1000
-    #: Newton steps on the sides that are active, as it seems, are tried once violation and complementarity are at most
-    #: `worth_a_look` times the scaled tolerance: at most `steps_on_sides`, each to leave at most `side_step_leaves` of
+    #: Newton steps on the sides that are active, as it seems, are tried once the error is at most
+    #: `worth_a_look` times the scaled tolerance (with a large dual error there, mu is ahead of the rest, and steps tell
+    #: nothing of active sides): at most `steps_on_sides`, each to leave at most `side_step_leaves` of
     #: the residual, and again once it has fallen by `landing_again`. Active sides are springs of the stiffness
     #: `stiff_side`, what is free has the curvature `side_prox` added, solutions are refined `side_refinements` times.
     #: As in `interior.large`.
