@@ -11,6 +11,7 @@ from auglag.interior.limited_memory import LimitedMemory
 from auglag.interior.onto_sides import OntoSides
 from auglag.interior.sides import Sides, reach
 from auglag.kkt import Hessian
+from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear import Analyses
 from auglag.problems.functions import Problem
 from auglag.problems.jacobians import Selection, kind
@@ -186,3 +187,21 @@ def test_active_sides_are_told_by_how_gaps_and_multipliers_change():
     onto = OntoSides(Equations(sides, Analyses()), before, now)
     np.testing.assert_array_equal(onto.low, [True])
     np.testing.assert_array_equal(onto.high, [False, False, True])
+
+
+@pytest.mark.parametrize("soft", [1e-8, 1e-10])
+def test_the_regularisation_stays_in_steps_for_rows_that_contradict_each_other(soft):
+    """No step satisfies them; minimal residuals beyond least squares would be rounding errors, magnified."""
+    rng, n = np.random.default_rng(0), 40
+    rows = sparse.random_array((15, n), density=0.2, rng=rng, format="csr") + sparse.eye_array(15, n)
+    matrix = sparse.vstack([rows, rows[:1]], format="csr")
+    form = form_of(
+        Problem(lambda x: float(x @ x), np.zeros(n), jac=lambda x: 2 * x, constraints=LinearConstraint(matrix, 1, 1))
+    )
+    h = Hessian(sparse.csc_array(2.0 * sparse.eye_array(n)))
+    wanted = np.r_[np.ones(15), 3.0]
+    made = Equations(Sides(form), Analyses()).newton(h, matrix, np.zeros(n), soft, (rng.standard_normal(n), wanted))
+    assert made is not None
+    dv, dy = made[1]
+    assert np.abs(dy).max() < 2.0 / soft
+    assert np.abs(matrix @ dv + wanted).max() == pytest.approx(1.0, abs=1e-3)

@@ -127,6 +127,16 @@ def test_fixed_variables_and_changed_bounds_need_no_new_model():
     assert m.solve(device="cpu").fun == pytest.approx(17.0140172892, rel=1e-6)
 
 
+def test_steps_on_sides_wait_until_the_run_is_near_a_solution():
+    """x = 0 is a maximum of -x^4 that meets the KKT conditions, one step on sides away from anywhere."""
+    m = Model()
+    x = m.var(2, name="x", lb=0.0, ub=1.0, start=0.3)
+    m.objective(lambda x: x[1] ** 4 - x[0] ** 4, x[0], x[1])
+    s = m.solve(device="cpu")
+    assert s.success
+    assert s.fun == pytest.approx(-1.0, abs=1e-6)
+
+
 def without_a_solution():
     m = Model()
     x = m.var(2, lb=0.0, ub=1.0)

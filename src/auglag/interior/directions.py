@@ -78,12 +78,14 @@ class Newton:
             for known, its in images:
                 part = float(known @ image)
                 image, step = image - part * known, step - part * its
-            norm = float(np.linalg.norm(image))
-            if not 0.0 < norm < np.inf:
+            norm, whole = float(np.linalg.norm(image)), float(np.linalg.norm(error))
+            if not self._enough * whole < t.sharpening_gains * norm < np.inf:
                 break
             image, step = image / norm, step / norm
             images.append((image, step))
             length = float(image @ error)
+            if not abs(length) > t.sharpening_gains * whole:
+                break
             x, error = x + length * step, error - length * image
         return x
 
@@ -100,20 +102,28 @@ class Equations:
         self._last_h: Hessian | None = None
 
     def newton(
-        self, h: Hessian, j: Any, weights: Vector, soft: Vector | float, residuals: tuple[Vector, Vector]
+        self,
+        h: Hessian,
+        j: Any,
+        weights: Vector,
+        soft: Vector | float,
+        residuals: tuple[Vector, Vector],
+        *,
+        sharp: bool = True,
     ) -> tuple[Newton, tuple[Vector, Vector]] | None:
         """The system with H + shift I of the inertia of a minimum and its step for the residuals; None if there is no
         such shift.
 
         `weights` are the curvatures of the barrier. Factors whose solutions are poor count as of the wrong inertia. The
-        shifts are those of Waechter and Biegler (2006), Algorithm IC.
+        shifts are those of Waechter and Biegler (2006), Algorithm IC. `sharp`: whether solutions are to be free of
+        `soft`, which helps near the rows; far from them it damps steps to rows that nearly contradict each other.
         """
         t, shift = tuning.TUNING, 0.0
         softened = np.min(soft, initial=t.soft_largest) >= t.soft_largest
         system = linear.system(h, j, self._analyses)
         self.remember(h)
         while True:
-            found = self._factorised(system, weights + (shift + t.standing_prox), soft, shift)
+            found = self._factorised(system, weights + (shift + t.standing_prox), soft, shift, sharp=sharp)
             if found is not None:
                 step = found.solve(*residuals)
                 if found.error <= t.poorly_refined:

@@ -156,7 +156,8 @@ class Large:
         weights = sides.spread(self.z / at.p, self.u / at.q)
         soft = self._soft(self.mu if self.fixed else errors.mean)
         central = lagrangian + sides.slope(at.p, at.q, 0.0 if not self.fixed else self.mu)
-        made = self.equations.newton(h, self.j, weights, soft, (central, at.rows))
+        near = at.theta <= self.small
+        made = self.equations.newton(h, self.j, weights, soft, (central, at.rows), sharp=near)
         if made is None:
             return False
         newton, (dv, dy) = made

@@ -162,10 +162,14 @@ class Tuning:
     soft_least: float = 1e-10
     soft_largest: float = 1e-8
     #: It is taken out of a solution where it leaves more than this part of the violation, or of `rows_matter` where
-    #: that is less, by at most so many steps of a minimal residual method. As on devices (`auglag.model.device`).
+    #: that is less, by at most so many steps of a minimal residual method. As on devices (`auglag.model.device`). They
+    #: end where a step takes away less than 0.5 % of the error, as the cosine `sharpening_gains` between them does, and
+    #: where what it does is not known to that part (`enough_refined`): rows that contradict each other leave an error
+    #: that nothing takes away, and a step against it is made of rounding errors.
     left_by_soft: float = 0.1
     rows_matter: float = 1e-9
     sharpenings: int = 8
+    sharpening_gains: float = 0.1
     #: Solutions are refined until their residual, relative to the right side, is `enough_refined`: it is what Newton's
     #: method leaves of the residuals. One above `poorly_refined`, relative to right side and solution, means that the
     #: factors are not those of the matrix. On grids.

@@ -287,7 +287,7 @@ class Loop:
     def _landed(self, it: Iterate, at: Local, facts: Facts) -> bool:
         """Whether Newton steps on the sides that are active, as it seems, lead to a point that meets the tolerances."""
         t, sides, d = TUNING, self.on_sides, self.d
-        near = max(facts.primal, facts.comp_most) <= t.worth_a_look * self.scaled_tol
+        near = facts.error <= t.worth_a_look * self.scaled_tol
         if self.is_elastic or self.previous is None or not near or facts.residual > self.next_landing:
             return False
         left, self.next_landing = facts.residual, t.landing_again * facts.residual

@@ -516,7 +516,8 @@ class Program:
             parts = images @ (weights * image)
             image, direction = image - parts @ images, direction - parts @ directions
         size = jnp.sqrt(jnp.dot(weights * image, image))
-        inverse = jnp.where(size > 0, 1.0 / size, 0.0)
+        enough = TUNING.krylov_least * jnp.sqrt(jnp.dot(weights * error, error))  # less is lost in rounding
+        inverse = jnp.where(size > enough, 1.0 / size, 0.0)
         image, direction = inverse * image, inverse * direction
         length = jnp.dot(weights * image, error)
         solution, error = solution + length * direction, error - length * image

@@ -95,6 +95,9 @@ class Tuning:
     largest_prox: float = 1e-6
     #: Most steps of the minimal residual method that takes the regularisation out of a step. By trial.
     krylov: int = 8
+    #: A step of it counts where its image is larger than this part of the error: rows that contradict each other have
+    #: images that cancel to rounding. As `sharpening_gains` of `interior`.
+    krylov_least: float = 5e-3
     #: Refinement of a solution ends at `accurate`, or where a round leaves more than `refinement_leaves` of the error;
     #: most rounds `refinements`. The error of rows is to be at most `rows_accurate` of their violation, too, where that
     #: is above `rows_matter`: the right side has terms that are a million times larger, and with a step that does not
@@ -215,8 +218,9 @@ class Tuning:
 
     #: Most steps, unless a budget says otherwise. By trial: power flow takes at most 250.
     most_steps: int = 1000
-    #: Newton steps on the sides that are active, as it seems, are tried once violation and complementarity are at most
-    #: `worth_a_look` times the scaled tolerance: at most `steps_on_sides`, each to leave at most `side_step_leaves` of
+    #: Newton steps on the sides that are active, as it seems, are tried once the error is at most
+    #: `worth_a_look` times the scaled tolerance (with a large dual error there, mu is ahead of the rest, and steps tell
+    #: nothing of active sides): at most `steps_on_sides`, each to leave at most `side_step_leaves` of
     #: the residual, and again once it has fallen by `landing_again`. Active sides are springs of the stiffness
     #: `stiff_side`, what is free has the curvature `side_prox` added, solutions are refined `side_refinements` times.
     #: As in `interior.large`.
