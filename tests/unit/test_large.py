@@ -11,7 +11,6 @@ from auglag.interior.limited_memory import LimitedMemory
 from auglag.interior.onto_sides import OntoSides
 from auglag.interior.sides import Sides, reach
 from auglag.kkt import Hessian
-from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear import Analyses
 from auglag.problems.functions import Problem
 from auglag.problems.jacobians import Selection, kind
