@@ -269,6 +269,7 @@ class Batch:
         usable = self._usable(d, s, at, values, step, new)
         length, kind = self._search(d, s, step, new, old, plain)
         noise = (kind == 0) & (old.theta < t.noisy) & (new.theta <= jnp.maximum(t.noisy_violation, 10.0 * old.theta))
+        noise = noise & (new.phi - old.phi <= t.noisy * jnp.maximum(1.0, jnp.abs(old.phi)))
         length = jnp.where(noise, new.longest, length)
         taken = usable & ((kind > 0) | noise) & (s.status == RUNNING)
         running = s.status == RUNNING

@@ -567,7 +567,8 @@ class Loop:
             phi, theta, _ = self.program.trial(self.d, it, step, length, self.mu, self.elastic)
             kind = self._accepts(facts, float(phi), float(theta), new.slope, length)
         self.times.trials += trials
-        if not kind and facts.theta < t.noisy and new.theta <= max(t.noisy_violation, 10.0 * facts.theta):
+        noise = new.phi - facts.phi <= t.noisy * max(1.0, abs(facts.phi))
+        if not kind and noise and facts.theta < t.noisy and new.theta <= max(t.noisy_violation, 10.0 * facts.theta):
             self.filter, length, kind = [], new.longest, "noise"
         self.times.log.append(f"{note} length {length:.1e} trials {trials} {kind or 'none'}")
         if kind == "violation":

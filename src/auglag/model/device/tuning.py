@@ -144,8 +144,8 @@ class Tuning:
     least_length: float = 1e-9
     #: Steps below this, relative to max(1, |w|), are rounding errors and taken as they are (WB, section 3.9).
     tiny: float = 1e-13
-    #: Where the violation is below `noisy`, phi is noise: a step that leaves at most `noisy_violation` is taken without
-    #: a look at phi. By trial.
+    #: Where the violation is below `noisy`, changes of phi by as much of its size are noise: a step that leaves at most
+    #: `noisy_violation` is taken in spite of them. By trial.
     noisy: float = 1e-6
     noisy_violation: float = 1e-4
 
