@@ -6,14 +6,15 @@ One batch xi_t per step, no inner loop, no dual rate. With x_{t+1} = x_t - A d_t
 optimiser's average of the gradients grad f + J'w, and J an average of the Jacobians of batches:
 
     cbar = D_t + mean of c(x_tau; xi_tau) - D_tau over the last steps,    D_{t+1} = D_t + J (x_{t+1} - x_t)      (track)
-    w    = y + trust beta (cbar - s),   s = clip(cbar + y / beta, lower, upper)                              (weights)
+    w    = y + held trust beta (cbar - s),   s = clip(cbar + y / beta, lower, upper)                         (weights)
     beta_j = boost factor kappa / (G_jj lambda_max(corr G)),   G = J A J'                                   (calibrate)
     y   <- y + theta kappa fall (w - y)                                                                         (moved)
 
 beta is such that one step removes the share kappa of the error of c: what the primal step can follow, whatever the
-units of f and c. `trust` in (0, 1] says how much of cbar - s can be more than sampling error. Once a pass, which is a
-virtual outer iteration, the paper's rule raises `factor` unless the tracked violation has fallen; it never exceeds
-1 / fall, by which the steps have become shorter. Between passes `boost` does the same where G says too much of what
+units of f and c. `trust` in (0, 1] says how much of cbar - s can be more than sampling error; `held` in (0, 1] keeps
+gradients of the weights within what the scale of steps can follow (`limit.py`). Once a pass, a virtual outer iteration,
+the paper's rule raises `factor` unless the tracked violation has fallen; it never exceeds 1 / fall, by which the steps
+have become shorter. Between passes `boost` does the same where G says too much of what
 steps do: nearly dependent constraints, or an f so stiff that steps along J are taken back. It grows while the error of
 c stays and points the same way, and comes down where the error turns round. No bound of the paper is known to hold for
 this loop.
@@ -28,6 +29,7 @@ from typing import Any, final
 
 from auglag.algorithm import formulas
 from auglag.algorithm.rules import Adaptive, History, Iteration, PenaltyRule
+from auglag.single_loop import limit
 from auglag.single_loop.tuning import TUNING
 
 Array = Any
@@ -55,7 +57,9 @@ class EngineState:
     beta: Array = None  #: None before the first Jacobian
     boost: Array = None  #: of all penalties, between passes
     gap: Array = None  #: cbar - s when penalties were calibrated last
-    reach: Array = None  #: the most that a step can change c by; None: no limit
+    power: Array = None  #: of a step, see `limit.py`; None: weights have no limit
+    strain: Array = None  #: |J'e|^2, as far as it counts, over what was expected of it
+    strains: int = 0  #: batches that it was measured on
     batches: int = 0  #: whose values the variance knows
     kept: int = 0  #: slots of the window in use
     head: int = 0
@@ -112,11 +116,27 @@ class Engine:
         s = self.state
         if s.beta is None:
             return s.y
+        return formulas.shifted(s.y, s.beta, self._trusted())
+
+    def _trusted(self) -> Array:
+        """The error of c to act on: what is no noise, and what the scale of steps can follow."""
+        gap = self._errors()
+        return self._held(gap) * gap
+
+    def _errors(self) -> Array:
+        """The error of c that is no noise."""
         cbar = self.tracked
         gap = self._gap(cbar)
-        if s.reach is not None:
-            gap = self.xp.clip(gap, -s.reach, s.reach)
-        return formulas.shifted(s.y, s.beta, self._trust(cbar, gap) * gap)
+        return self._trust(cbar, gap) * gap
+
+    def _held(self, gap: Array) -> Array:
+        s = self.state
+        return 1.0 + 0.0 * gap if s.power is None else limit.held(self.xp, s.power, s.strain * self._expected(gap))
+
+    def _expected(self, gap: Array, index: Any = slice(None)) -> Array:
+        """|J'e|^2 in the norm of A with e = beta gap, if all correlations were those of the largest eigenvalue."""
+        s = self.state
+        return TUNING.kappa * (s.boost * s.factor * s.beta * gap * gap)[index].sum() + TUNING.no_penalty
 
     def _gap(self, cbar: Array) -> Array:
         """The error of c: cbar - s."""
@@ -159,9 +179,16 @@ class Engine:
         """The weight of a new row of a Jacobian in the average of those before: that of a mean at first."""
         return max(TUNING.jacobian_share, 1.0 / (visits + 1))
 
-    def limit(self, longest: Array) -> None:
-        """No step changes c by more than `longest`: weights that ask for much more only grow with the noise."""
-        self.state.reach = TUNING.reach * longest
+    def limit(self, power: Array, strain: Callable[[Array], Array], rows: Any = slice(None)) -> None:
+        """After `calibrate`: no weights whose gradients the scale of steps could not follow (`limit.py`).
+
+        `power` is |g|^2 in the norm of A for a g of the size that steps are scaled by; `strain(e)` that of J'e on the
+        last batch, as far as it counts, from the part e of the weights that belongs to the constraints `rows`.
+        """
+        s, gap = self.state, self._errors()
+        found = limit.ratio(self.xp, strain((s.beta * gap)[rows]), self._expected(gap, rows))
+        s.strain = found if s.strain is None else s.strain + self.newest(s.strains) * (found - s.strain)
+        s.power, s.strains = power, s.strains + 1
 
     def calibrate(self, diagonal: Array, product: Callable[[Array], Array]) -> None:
         """Penalties from G = J A J', A the steps at their full rate: its diagonal, and `product(u)` = G u."""
@@ -171,34 +198,26 @@ class Engine:
         top = self._top(lambda u: product(u / size) / size)
         s.diagonal = diagonal
         if s.beta is not None:
-            self._boost(product)
+            self._boost()
         plain = xp.where(seen, TUNING.kappa / (size * size * top), TUNING.no_penalty)
         s.boost = xp.ones_like(plain) if s.boost is None else s.boost
         s.beta = (s.boost * s.factor) * plain
 
-    def _boost(self, product: Callable[[Array], Array]) -> None:
+    def _boost(self) -> None:
         """The paper's rule between passes, on what cannot be noise; see the top of this file.
 
-        Scaled steps have a length that no weight can exceed: where the weights already use a good part of it, larger
-        ones would only shrink the metric, from which penalties follow, without end. Where they ask for more than all of
-        it, the metric is about to shrink, and penalties come down.
+        Not where weights are held back: larger penalties would change nothing.
         """
         s, xp, tiny = self.state, self.xp, TUNING.no_penalty
         before, gap = s.gap, self._gap(self.tracked)
         s.gap = gap
         if before is None or s.steps <= TUNING.dense_start or self.endless:
             return
-        if s.steps > TUNING.boosted_passes * self.pass_steps:
-            s.boost = xp.clip(s.boost / TUNING.gamma, 1.0, TUNING.most_boost)
-            return
         now, then, both = (self._pooled(s.beta * a * b) for a, b in ((gap, gap), (before, before), (gap, before)))
         stays = (now > TUNING.tau**2 * then) & (both > TUNING.same_way * xp.sqrt(now * then))
         stays = stays & (now > self._pooled(s.beta * self._error()) + tiny)
         boost = xp.where(both < 0.0, s.boost / TUNING.gamma, s.boost)
-        if s.reach is not None:
-            used = (abs(product(self.weights())) * (TUNING.reach / (s.reach + tiny))).max()
-            stays = stays & (used <= TUNING.used)
-            boost = xp.where(used > 1.0, s.boost / xp.where(used > TUNING.gamma, used, TUNING.gamma), boost)
+        stays = stays & (self._held(self._errors()) >= 1.0)
         s.boost = xp.clip(xp.where(stays, TUNING.gamma * s.boost, boost), 1.0, TUNING.most_boost)
 
     def _pooled(self, values: Array) -> Array:
@@ -256,6 +275,12 @@ class Engine:
         s.steps += 1
 
     # -------------------------------------------------------------------------------------- a pass: an outer iteration
+
+    def violation(self) -> Array:
+        """The distance of the tracked values to their bounds."""
+        c = self.tracked
+        outside = c - self.xp.clip(c, self.lower, self.upper)
+        return self.xp.sqrt((outside * outside).sum())
 
     @property
     def pass_ended(self) -> bool:

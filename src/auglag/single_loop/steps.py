@@ -40,6 +40,11 @@ class ScaledSteps:
         self._scales: Array = None  #: those of the present squares, once they are asked for
         self.state = ScaledState(xp.zeros_like(x), xp.zeros_like(x), xp.zeros_like(x[:1]) + rate)
 
+    def forget(self) -> None:
+        """Nothing is known about gradients any more."""
+        zero = self.xp.zeros_like(self.state.mean)
+        self.state, self._scales = ScaledState(zero, zero, self.xp.ones_like(self.state.rate) * self.first), None
+
     def take(self, x: Array, gradient: Array) -> Array:
         """The next x."""
         s = self.state

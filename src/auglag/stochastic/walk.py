@@ -13,6 +13,7 @@ from auglag.errors import InputError
 from auglag.prox import Box, Zero
 from auglag.prox.base import ProxTerm
 from auglag.single_loop.engine import Engine, EngineState
+from auglag.single_loop.limit import strain
 from auglag.single_loop.steps import ScaledState, ScaledSteps, newest_share
 from auglag.stochastic.single_loop import SingleLoop
 
@@ -27,6 +28,7 @@ class WalkState:
     engine: EngineState | None  #: None without constraints
     moments: ScaledState
     jacobian: Matrix | None = None  #: averaged
+    newest: Matrix | None = None  #: rows of the last batches that had them
     jacobians: Any = 0  #: in the average, for every constraint
     flat: Any = False  #: constraints that had a value other than zero, and a gradient of zeros, on some batch
     done: int = 0
@@ -109,12 +111,22 @@ class Walk:
         J = np.zeros_like(found) if state.jacobian is None else state.jacobian.copy()
         visits = np.zeros(len(found), dtype=np.intp) + state.jacobians
         share = np.array([engine.newest(count) for count in visits[known].tolist()])
+        if engine.exact is not None:  # these rows have no noise
+            share = np.where(engine.exact[known], 1.0, share)
         J[known] += share[:, None] * (found[known] - J[known])
         visits[known] += 1
         state.jacobian, state.jacobians = J, visits
         state.flat = state.flat | (~found.any(axis=1) & (c != 0.0))
-        engine.limit(self.steps.longest() * np.abs(J).sum(axis=1))
         engine.calibrate((J * J) @ matrix, lambda u: J @ (matrix * (u @ J)))
+        before = found if state.newest is None else state.newest
+        noise = (found - before)[known]
+        state.newest = before.copy()
+        state.newest[known] = found[known]
+
+        def strained(e: Vector) -> Any:  # two batches have twice the noise of one
+            return strain(matrix @ (e @ noise) ** 2 / 2.0, matrix @ (e @ J[known]) ** 2, engine.state.steps)
+
+        engine.limit(np.sum(self.steps.longest() ** 2 / matrix), strained, known)
 
     def _require_finite(self, gradient: Vector, c: Vector) -> None:
         if np.isfinite(gradient).all() and np.isfinite(c).all():

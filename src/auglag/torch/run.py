@@ -40,6 +40,7 @@ from auglag.torch.sampled import SampledInner
 from auglag.torch.settings import adam, affordable, following, noisy
 from auglag.torch.single_loop import CoreState
 from auglag.torch.single_loop_run import Sampled, SampledState, SingleLoopMethod
+from auglag.torch.single_loop_safe import Safe
 from auglag.torch.tuning import TUNING
 
 Tensor = Any
@@ -159,7 +160,7 @@ class Run(Driver[Subproblem, Test]):
         if not self.context.source.resumable:
             raise CheckpointError("a run on a stream of batches cannot be resumed: where it stood cannot be known")
         state: State = frame.load(
-            resume, State, InnerState, Pairs, SampledState, CoreState, ScaledState, EngineState, Round,
+            resume, State, InnerState, Pairs, SampledState, CoreState, ScaledState, EngineState, Round, Safe,
             device=functions.variables.device,
         )  # fmt: skip
         functions.layout.scalar = state.scalar

@@ -16,6 +16,7 @@ from auglag._typing import Vector
 from auglag.algorithm.rules import PenaltyRule
 from auglag.errors import InputError
 from auglag.single_loop.engine import Engine, EngineState
+from auglag.single_loop.limit import strain
 from auglag.single_loop.multipliers import fitted
 from auglag.single_loop.steps import newest_share
 from auglag.torch.constraints import Layout
@@ -38,7 +39,7 @@ class CoreState:
     average: Tensor  #: of the iterates
     jacobian: Tensor = None  #: the average of those of batches at these entries, (m, entries)
     flat: Tensor = None  #: constraints that had a value other than zero, and a gradient of zeros, on some batch
-    sizes: Tensor = None  #: sum of |entries|, for every row
+    newest: Tensor = None  #: rows of the last batches that had them
     visits: list[int] = field(default_factory=list)  #: rows of Jacobians so far, for each constraint
     row: int = 0  #: where the rotation through the rows stands
     steps: int = 0  #: of this round
@@ -157,27 +158,35 @@ class Core:
         state, wide = self.state, self.variables.wide
         if state.jacobian is None:
             state.jacobian = torch.nan_to_num(found, 0.0, 0.0, 0.0)
-            state.flat, state.sizes = torch.zeros_like(c, dtype=torch.bool), found.new_zeros(len(found))
+            state.flat, state.newest = torch.zeros_like(c, dtype=torch.bool), state.jacobian.clone()
         else:
             self._join(engine, found, rows)
         for i in rows:
             state.visits[i] += 1
         J, weighted = state.jacobian, self.entries.weighted(matrix / metric.fall())
         index = torch.as_tensor(list(rows), device=found.device)
-        state.sizes[index] = self.entries.weighted(J[index].abs()).sum(1)
-        longest = metric.longest()
-        if longest is not None:
-            engine.limit((longest * state.sizes).to(wide))
         diagonal = ((J * J) @ weighted).to(wide)
         engine.calibrate(diagonal, lambda u: (J @ (weighted * (u.to(J.dtype) @ J))).to(wide))
+        longest, noise = metric.longest(), torch.nan_to_num(found - state.newest[index], 0.0, 0.0, 0.0)
+        if longest is not None:
+
+            def strained(e: Tensor) -> Tensor:  # two batches have twice the noise of one
+                e = e.to(J.dtype)
+                both = (weighted * (e @ noise) ** 2).sum() / 2.0, (weighted * (e @ J[index]) ** 2).sum()
+                return strain(*both, engine.state.steps).to(wide)
+
+            power = longest * longest * self.entries.weighted(metric.fall() / matrix).sum()
+            engine.limit(power.to(wide), strained, index)
+        state.newest[index] = torch.where(torch.isfinite(found), found, state.newest[index])
         state.flat[index] |= (found == 0.0).all(1) & (c[index] != 0.0)
 
     def _join(self, engine: Engine, found: Tensor, rows: Sequence[int]) -> None:
-        """Averages of rows take these in; a row that is not finite is left out."""
-        J, visits = self.state.jacobian, self.state.visits
+        """Averages of rows take these in, rows without noise as they are; one that is not finite is left out."""
+        J, visits, exact = self.state.jacobian, self.state.visits, self.layout.exact
         whole = len(rows) == len(visits)
         index = slice(None) if whole else torch.as_tensor(list(rows), device=found.device)
-        shares = torch.tensor([engine.newest(visits[i]) for i in rows], dtype=J.dtype).to(J.device)[:, None]
+        newest = [1.0 if exact[i] else engine.newest(visits[i]) for i in rows]
+        shares = torch.tensor(newest, dtype=J.dtype).to(J.device)[:, None]
         old = J[index]
         J[index] = torch.where(torch.isfinite(found.sum(1, keepdim=True)), old + shares * (found - old), old)
 

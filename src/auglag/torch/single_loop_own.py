@@ -43,7 +43,7 @@ from auglag.torch.single_loop import Core, CoreState
 from auglag.torch.variables import Variables
 
 Tensor = Any
-FORMAT = 4
+FORMAT = 5
 
 
 @final

@@ -14,6 +14,7 @@ from auglag.algorithm.rules import Iteration, PenaltyRule
 from auglag.errors import InputError, require_positive
 from auglag.single_loop.schedule import Round, batch_rows, round_of
 from auglag.single_loop.steps import RATE, ScaledState
+from auglag.single_loop.tuning import TUNING as SINGLE
 from auglag.stochastic.limits import Ledger
 from auglag.torch.data import Source, rows_of
 from auglag.torch.full_batch import FullBatch
@@ -21,6 +22,7 @@ from auglag.torch.metric import ScaledMetric, prox_, scaled_steps
 from auglag.torch.prox import ProxMap
 from auglag.torch.sampled import seed_for, seeded
 from auglag.torch.single_loop import Core, CoreState
+from auglag.torch.single_loop_safe import Safe
 from auglag.torch.tuning import TUNING
 
 Tensor = Any
@@ -69,6 +71,7 @@ class SampledState:
     done: int = 0  #: steps of this round
     passes: int = 0  #: orders drawn so far: part of the seed
     rounds: int = 0  #: that are over
+    safe: Safe | None = None  #: where the loop goes back to
     finished: bool = False
     units: Vector | None = None  #: of the constraints in the full batches that follow, with beta_1 and R before them
     beta: float = 1.0
@@ -103,7 +106,8 @@ class Sampled:
         self.core = Core(
             self.variables, self.functions.layout, self.team, pass_steps=this.pass_steps, y=y, penalty=self.method.rule
         )
-        self.state = SampledState(this, self.variables.read(), self.core.state, self.steps.state)
+        x = self.variables.read()
+        self.state = SampledState(this, x, self.core.state, self.steps.state, safe=Safe(x, y))
         return self.state
 
     def restore(self, state: SampledState) -> None:
@@ -112,6 +116,8 @@ class Sampled:
         assert state.core is not None
         assert state.moments is not None
         self.state, self.steps.state = state, state.moments
+        assert state.safe is not None
+        self.steps.first = self.method.rate * state.safe.rate
         self.core.restore(state.core)
         self.variables.write(state.x)
 
@@ -141,6 +147,8 @@ class Sampled:
             if state.passes == 0:
                 self.core.check()
             state.passes += 1
+            if not why:
+                self._look_back()
             if not why and state.done < state.round.steps:
                 self.save()
         return why
@@ -158,11 +166,14 @@ class Sampled:
             state.done += 1
             last = state.done >= state.round.steps
             if ((state.done - began) % every == 0 or last) and bool(bad):
-                self._name(batch, every)
+                if not self._finite_again(batch):
+                    self._name(batch, every)
+                self._go_back()
+                bad = torch.zeros_like(bad)
             if last:
                 break
         if bool(bad):
-            self._name(None, every)
+            self._go_back()
         if state.done == began:
             raise InputError("data must yield at least one batch, got none")
         return ""
@@ -174,7 +185,7 @@ class Sampled:
         self.steps.factor = self.state.round.fall(self.state.done)
         share = 1.0 if alone else self._share(batch)
         f, c = self.functions.both(batch)
-        found = None
+        value, found = f.detach(), None
         rows = core.rows_wanted()
         if c is not None:
             w = core.weights()
@@ -185,6 +196,8 @@ class Sampled:
         self.team.sum_(gradient)
         values = None if c is None else self.team.sum_(share * c.detach().to(self.variables.wide))
         self._count(batch)
+        assert self.state.safe is not None
+        self.state.safe.add(value)
         x = self.steps.take(self.before, gradient)
         if not self.prox.empty:
             prox_(self.steps, self.prox, x)
@@ -193,6 +206,49 @@ class Sampled:
         core.stepped(self.metric, values, found, rows)
         bad = ~torch.isfinite(gradient).all()
         return bad if values is None else bad | ~torch.isfinite(values).all()
+
+    def _look_back(self) -> None:
+        """After a pass: whether it only did harm, and where to go back to if a later one does."""
+        safe, engine = self.state.safe, self.core.engine
+        if safe is None or engine is None or engine.state.beta is None:
+            return
+        mean, spread, violation = self.team.agree([*safe.values(), float(engine.violation())])
+        if safe.harmed(mean, violation):
+            self._go_back()
+        else:
+            safe.reach(
+                self.state.x, self.functions.layout.multipliers(engine.state.y.tolist()), mean, spread, violation
+            )
+
+    def _finite_again(self, batch: Any) -> bool:
+        """Whether this batch has values where the loop would go back to: if not, the data are to blame."""
+        safe = self.state.safe
+        if safe is None or safe.rate <= SINGLE.least_retreat:
+            return False
+        self.variables.write(safe.x)
+        with torch.no_grad():
+            f, c = self.functions.both(batch)
+        total = f.sum() if c is None else f.sum() + c.sum()
+        return bool(torch.isfinite(self.team.sum_(total.to(self.variables.wide))))
+
+    def _go_back(self) -> None:
+        """To the last point that was no harm, with its multipliers and a smaller rate; the rest is learnt again."""
+        state, safe = self.state, self.state.safe
+        assert safe is not None
+        if safe.rate <= SINGLE.least_retreat:
+            self._name(None, TUNING.look_every)
+        safe.retreat()
+        history = None if self.core.engine is None else self.core.engine.state.history
+        self.variables.write(safe.x)
+        self.core = Core(
+            self.variables, self.functions.layout, self.team, pass_steps=state.round.pass_steps, y=safe.y,
+            penalty=self.method.rule,
+        )  # fmt: skip
+        if self.core.engine is not None and history is not None:
+            self.core.engine.state.history = history
+        self.steps.first = self.method.rate * safe.rate
+        self.steps.forget()
+        state.x, state.core, state.moments = safe.x, self.core.state, self.steps.state
 
     def _share(self, batch: Any) -> float:
         """This process's part of the mean over the batch."""
@@ -247,4 +303,5 @@ class Sampled:
         """No step follows: what only steps need is dropped."""
         if self.core.engine is not None:
             self.state.virtual = self.core.engine.state.history.iterations
-        self.state.x, self.state.core, self.state.moments, self.state.finished = None, None, None, True
+        self.state.x, self.state.core, self.state.moments, self.state.safe = None, None, None, None
+        self.state.finished = True
