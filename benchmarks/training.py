@@ -33,6 +33,7 @@ from trainings.tasks import TASKS, Task
 import auglag.torch as at
 from auglag.single_loop.engine import Engine
 from auglag.single_loop.steps import ScaledSteps
+from auglag.torch.single_loop_run import Sampled
 
 OURS, TUNING_SEEDS = "single loop", (1000, 1001, 1002)
 #: Budgets at which a rival has fewer settings: the best so many of those at a shorter budget.
@@ -53,11 +54,12 @@ def without_drift(engine: Engine, change: Any, fall: float) -> None:
 #: Parts of the single loop, and what takes the place of each where it is left out.
 PARTS: dict[str, tuple[type, str, Any]] = {
     "the rate's adaptation": (ScaledSteps, "_adapt", lambda steps, gradient: None),
-    "the limit of weights": (Engine, "limit", lambda engine, longest: None),
+    "the limit of weights": (Engine, "limit", lambda engine, power, strain, rows=None: None),
     "trust": (Engine, "_trust", lambda engine, cbar, gap: 1.0),
     "the drift": (Engine, "moved", without_drift),
     "the paper's rule": (Engine, "pass_ended", False),
-    "the rule between passes": (Engine, "_boost", lambda engine, product: None),
+    "going back": (Sampled, "_look_back", lambda sampled: None),
+    "the rule between passes": (Engine, "_boost", lambda engine: None),
 }
 
 

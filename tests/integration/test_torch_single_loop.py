@@ -351,3 +351,39 @@ def test_bad_loops_are_named() -> None:
     al = SingleLoop(model, {"c": between(0.0, 0.6)}, optimizer=optimizer)
     with pytest.raises(InputError, match="operations with derivatives"):
         al.loss(NP.objective(model, (X, T)), torch.ones(()))
+
+
+def test_steps_that_leave_the_domain_are_taken_back_with_a_smaller_rate() -> None:
+    # exp(|x - p|^2) is not a number any more after the first step at a rate of 1000
+    def steep(model: Any, batch: Any) -> Any:
+        return torch.exp(((model.x - batch) ** 2).sum(1)).mean()
+
+    model = Vector([0.1, 0.1])
+    rules = {"sum": equal(0.4, lambda m, b: m.x.sum(), exact=True)}
+    method = SingleLoopMethod(rate=1000.0, adapt=False, full=False, batch=50)
+    result = fit(model, steep, rules, 0.1 * (POINTS - POINTS.mean(0)), method=method, max_epochs=10)
+    assert torch.isfinite(model.x).all()
+    assert result.certificate.violation < 0.5
+    assert result.certificate.objective < 3.0  # 1.1 at the solution
+
+
+def test_a_boundary_problem_is_not_fitted_at_the_cost_of_its_boundary() -> None:
+    # u'' = 0 pointwise is met by any line at once; u(0) = 0, u(1) = 1/2 and a mean of 1 / 2 fight it
+    torch.manual_seed(0)
+    rows = torch.rand(400, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    model = torch.nn.Linear(4, 1, bias=True, dtype=torch.float64)  # u = a + b x + c x^2 + d x^3 + e x^4
+
+    def u(model: Any, x: Any) -> Any:
+        return model(torch.cat([x, x**2, x**3, x**4], 1))
+
+    def both(model: Any, batch: Any) -> Any:
+        x = batch[0]
+        w = model.weight[0]
+        bent = 2 * w[1] + 6 * w[2] * x + 12 * w[3] * x**2
+        ends = u(model, x.new_tensor([[0.0], [1.0]])).reshape(-1)
+        return (bent**2).mean(), {"ends": ends, "mean": u(model, x).mean()}
+
+    rules = {"ends": equal([0.0, 0.5], exact=True), "mean": equal(0.5)}
+    result = fit(model, both, rules, (rows,), method=SingleLoopMethod(full=False), max_epochs=20)
+    assert result.certificate.violation < 0.05
+    assert result.certificate.objective > 1.0  # it bends: the constraints won
