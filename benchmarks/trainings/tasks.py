@@ -1,6 +1,6 @@
 """Trainings under constraints: a model, rows, one function for loss and constraint values, and R over all rows.
 
-None is held out any more: what they showed (weights that fed on their noise, Gram matrices that had the noise of small
+What most of them showed (weights that fed on their noise, Gram matrices that had the noise of small
 batches in them) was mended with a look at them, on the seeds 100 to 102 and 200 to 202; tables have other seeds.
 """
 
