@@ -95,6 +95,10 @@ def test_constraints_on_rare_rows_are_not_called_constant() -> None:
 
     options: dict[str, Any] = {"method": SingleLoopMethod(batch=4), "max_epochs": 1.2}
     fit(Vector([0.1, 0.1]), objective, {"c": at_most(1.0, shares)}, (POINTS[:400], group), **options)
+    # 200 groups of two rows: the last batches, over which values are averaged, lack many of them.
+    group = torch.arange(400) % 200
+    rare = {"c": at_most(1.0, lambda m, b: m.x.sum() * torch.nn.functional.one_hot(b[1], 200).double().mean(0))}
+    fit(Vector([0.1, 0.1]), objective, rare, (POINTS[:400], group), **options)
     frozen = {"c": at_most(1.0, lambda m, b: torch.cat([m.x, 0.0 * m.x[:1] + 0.5]))}
     with pytest.raises(InputError, match=r"'c\[2\]' must change with the parameters"):
         fit(Vector([0.1, 0.1]), objective, frozen, (POINTS[:400], group), **options)

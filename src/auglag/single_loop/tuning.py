@@ -91,6 +91,9 @@ class Tuning:
     #: Penalty of a constraint whose gradient has been zero so far: positive, and without effect.
     no_penalty: float = 1e-30
 
+    #: Constraints whose multipliers are fitted to a gradient at most: 1000 take about a second, 2000 twenty.
+    most_fitted: int = 1000
+
     # ------------------------------------------------------------------------------- the paper's rule, between passes
     #: Cosine of the angle between two errors of c, five steps apart, from which on the error stays. By trial.
     same_way: float = 0.5
