@@ -61,8 +61,8 @@ class Tuning:
     #: inner product of such vectors is about 1 / sqrt(1024) of the product of their lengths.
     least_entries: int = 1024
     longest_stride: int = 63
-    #: Numbers of the averaged Jacobian (rows x entries): 1 MB in single precision. Every step multiplies it by the change
-    #: of x, which takes about 0.05 ms then. With more constraints rows are shorter, down to `least_entries`.
+    #: Numbers of the averaged Jacobian (rows x entries): 1 MB in single precision. Every step multiplies it by the
+    #: change of x, in about 0.05 ms then. With more constraints rows are shorter, down to `least_entries`.
     kept_numbers: int = 2**18
     #: Pairs of L-BFGS in the full batches that follow: there are few of them. By trial.
     single_loop_pairs: int = 30
