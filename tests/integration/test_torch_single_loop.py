@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,14 @@ def test_bad_input_is_named_and_the_model_left_as_it_was(change: dict[str, Any],
     assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
 
 
+def test_one_constant_makes_it_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    tuning = dataclasses.replace(at.settings.TUNING, auto_single_loop=True)
+    monkeypatch.setattr(at.settings, "TUNING", tuning)
+    data, constraints = (X, T), {"false alarms": at_most(0.6, NP.false_alarms)}
+    for options, method in (({}, "single-loop"), ({"batch": 32}, "single-loop"), ({"epochs": 1}, "adam")):
+        assert fit(linear(), NP.objective, constraints, data, max_epochs=2, **options).method == method
+
+
 def test_methods_are_checked() -> None:
     with pytest.raises(InputError, match=r"SingleLoopMethod.rate must be positive"):
         SingleLoopMethod(rate=0.0)
@@ -337,6 +346,28 @@ def test_a_grad_scaler_a_compiled_model_and_autocast_do_not_disturb_it() -> None
         scaler.update()
         al.step()
     assert al.certificate(NP.both, data).violation < 0.05
+
+
+@pytest.mark.parametrize(("bad", "what"), [(0, "constraint 'false alarms'"), (1, "the objective, or its gradient,")])
+def test_a_batch_with_nan_is_named_and_the_model_is_put_where_it_was_before(bad: int, what: str) -> None:
+    model = linear()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+    al = SingleLoop(model, {"false alarms": at_most(0.6)}, optimizer=optimizer, per_pass=40)
+
+    def step(i: int, factor: float) -> None:
+        loss, values = NP.both(model, (X[50 * i : 50 * i + 50], T[50 * i : 50 * i + 50]))
+        optimizer.zero_grad()
+        value = values["false alarms"]
+        al.loss(loss * (factor if bad else 1.0), value if bad else value * factor).backward()
+        optimizer.step()
+        al.step()
+
+    for i in range(12):
+        step(i, 1.0)
+    with pytest.raises(InputError, match=rf"{what} must be finite on every batch: after step 13"):
+        step(12, math.nan)
+    assert all(bool(torch.isfinite(p).all()) for p in model.parameters())
+    assert float(al.certificate(NP.both, (X, T)).violation) < 1.0
 
 
 def test_bad_loops_are_named() -> None:

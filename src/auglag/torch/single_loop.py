@@ -122,9 +122,12 @@ class Core:
 
     # -------------------------------------------------------------------------------------------------- after the step
 
-    def stepped(self, metric: Metric, c: Tensor | None, found: Tensor | None, rows: Sequence[int]) -> None:
+    def stepped(
+        self, metric: Metric, c: Tensor | None, found: Tensor | None, rows: Sequence[int], here: Tensor = None
+    ) -> None:
         """The model has moved; c are the values of its batch at the x before, `found` the new rows of the Jacobian.
 
+        `here` are its entries now, if they are known.
         Values drift along, penalties and multipliers follow, and the average takes the new point in.
         """
         state, engine, wide = self.state, self.engine, self.variables.wide
@@ -132,7 +135,7 @@ class Core:
             if found is not None:
                 self._calibrate(engine, metric, c, found, rows)
             engine.track(c.to(wide))
-            before, state.here = state.here, self.entries.here()
+            before, state.here = state.here, self.entries.here() if here is None else here
             if state.jacobian is not None:
                 fall = metric.fall()
                 engine.moved((state.jacobian @ self.entries.weighted(state.here - before)).to(wide), fall)

@@ -15,6 +15,9 @@ class Tuning:
     """The constants, in the order in which a run meets them."""
 
     # ------------------------------------------------------------------------------------------- choice of the method
+    #: Whether "auto" is "single-loop" (unless `epochs` asks for Algorithm 2). Not yet: it leads in short runs only
+    #: (benchmarks/results/training.md).
+    auto_single_loop: bool = False
     #: "auto" takes full batches where rows x parameters, about a sixth of the operations of a pass, are at most this: a
     #: pass then takes about a second. A GPU does a hundred times as much.
     affordable: float = 2e10
