@@ -67,6 +67,20 @@ def test_windows_of_more_steps_than_slots_keep_means() -> None:
     assert e.tracked[0] == pytest.approx(values[-length:].mean(), abs=1e-12)
 
 
+@pytest.mark.parametrize("slope", [0.0, 0.01])
+def test_on_a_stream_values_that_drift_are_followed_and_noise_is_not(slope: float) -> None:
+    rng, errors = np.random.default_rng(0), []
+    e = Engine(np, np.array([-math.inf]), np.array([0.0]), np.zeros(1), pass_steps=None)
+    for t in range(6000):
+        e.track(slope * t + 0.3 * rng.standard_normal(1))
+        e.moved(np.zeros(1), 1.0)
+        if t >= 4 * TUNING.stream_window:
+            errors.append(float(e.tracked[0]) - slope * t)
+    noise = 0.3 / math.sqrt(TUNING.stream_window)
+    assert abs(np.mean(errors)) < 0.1 * slope * TUNING.stream_window / 2 + noise
+    assert np.std(errors) < (1.6 if slope == 0.0 else 3.0) * noise
+
+
 def test_values_that_do_not_depend_on_the_batch_are_taken_as_they_are() -> None:
     e = engine(2, 10, exact=np.array([True, False]))
     for v in (1.0, 2.0, 4.0):

@@ -6,6 +6,7 @@ One batch xi_t per step, no inner loop, no dual rate. With x_{t+1} = x_t - A d_t
 optimiser's average of the gradients grad f + J'w, and J an average of the Jacobians of batches:
 
     cbar = D_t + mean of c(x_tau; xi_tau) - D_tau over the last steps,    D_{t+1} = D_t + J (x_{t+1} - x_t)      (track)
+           (on streams with what the mean lags behind by, where that is more than noise)
     w    = y + trust beta (cbar - s),   s = clip(cbar + y / beta, lower, upper)                              (weights)
     beta_j = boost factor kappa / (G_jj lambda_max(corr G)),   G = J A J'                                   (calibrate)
     y   <- y + theta kappa fall (w - y)                                                                         (moved)
@@ -49,6 +50,7 @@ class EngineState:
     ring: Array  #: these, one row per slot
     part: Array  #: sum of the newest ones that do not fill a slot yet
     last: Array  #: the newest c - D
+    trend: Array  #: what the mean of the window lags behind by, where data have no end and drift
     variance: Array  #: of c - D from batch to batch
     step_vector: Array  #: where the power iteration stands
     diagonal: Array = None  #: of J A J'
@@ -89,8 +91,8 @@ class Engine:
         self._known: tuple[Array, Array, Array] | None = None  #: (last, mean, error) of the present window
         slots = -(-self.pass_steps // self.stride)
         self.state = EngineState(
-            y=y, drift=zero, total=zero, ring=xp.stack([zero] * (slots + 1)), part=zero, last=zero, variance=zero,
-            step_vector=zero + 1.0,
+            y=y, drift=zero, total=zero, ring=xp.stack([zero] * (slots + 1)), part=zero, last=zero, trend=zero,
+            variance=zero, step_vector=zero + 1.0,
         )  # fmt: skip
 
     # ---------------------------------------------------------------------------------------------- before the gradient
@@ -142,7 +144,8 @@ class Engine:
         """The mean over the window, and what counts as noise in it: the same until the next values come."""
         last = self.state.last
         if self._known is None or self._known[0] is not last:
-            self._known = (last, (self.state.total + self.state.part) / self.window, self._error())
+            mean = (self.state.total + self.state.part) / self.window
+            self._known = (last, mean + self.state.trend if self.endless else mean, self._error())
         return self._known[1:]
 
     def _error(self) -> Array:
@@ -251,6 +254,22 @@ class Engine:
             while s.kept > max(1, steps // self.stride):
                 s.total = s.total - s.ring[s.head]
                 s.head, s.kept = (s.head + 1) % slots, s.kept - 1
+            if self.endless and s.kept >= TUNING.trend_window and s.batches % TUNING.trend_every == 0:
+                s.trend = self._trend()
+
+    def _trend(self) -> Array:
+        """How much the values of now differ from the mean of the window, if its halves differ by more than noise.
+
+        With a linear trend that is the difference of the means of the two halves, whose middles are half a window
+        apart. It has four times the variance of the mean, and is trusted as far as it is larger than that.
+        """
+        s = self.state
+        half, slots = s.kept // 2, s.ring.shape[0]
+        newest = [(s.head + i) % slots for i in range(s.kept - half, s.kept)]
+        new = s.ring[newest].sum(0)
+        change = new / half - (s.total - new) / (s.kept - half)
+        noise = s.variance * (TUNING.trend_doubt * (1.0 / half + 1.0 / (s.kept - half)))
+        return change * (change * change / (change * change + noise + TUNING.no_penalty))
 
     def moved(self, change: Array, fall: float) -> None:
         """x moved, and J dx is `change`: the values move along, and the multipliers after the weights."""

@@ -62,6 +62,11 @@ class Tuning:
     least_window: int = 4
     #: Steps of the window where data have no end: an average of them has 1/16 of the noise of one.
     stream_window: int = 256
+    #: There the two halves of a window of at least so many steps are compared, every so many steps, and what they
+    #: differ by counts as a trend as far as its square exceeds so many variances (three standard errors).
+    trend_window: int = 32
+    trend_every: int = 16
+    trend_doubt: float = 9.0
     #: Values that are kept apart for the window; longer windows keep means of several steps.
     slots: int = 1024
 
