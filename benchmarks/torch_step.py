@@ -109,7 +109,7 @@ def own_loop(case: Case, second: bool) -> Callable[[], None]:
 
 
 def single_loop(case: Case, m: int) -> Callable[[], None]:
-    al = SingleLoop(case.model, {"groups": at_most(0.5)}, optimizer=case.optimizer, per_pass=64)
+    al = SingleLoop(case.model, {"groups": at_most(3.0)}, optimizer=case.optimizer, per_pass=64)
 
     def step() -> None:
         first = case.position
