@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from auglag.bench.record import Record
+from auglag.bench.record import Ending, Record
 from auglag.bench.runner import Progress, run_all, stored
 from auglag.bench.spec import Limits, Run
 from auglag.bench.store import Store
@@ -74,7 +74,8 @@ def written(records: list[Record], every: int, limit: float) -> str:
     by_problem: dict[str, dict[str, Record]] = {}
     for record in records:
         by_problem.setdefault(record.run.problem, {})[record.title] = record
-    whole = {name: row for name, row in by_problem.items() if len(row) == len(SOLVERS)}
+    late = sorted({record.run.problem for record in records if is_late(record)})
+    whole = {name: row for name, row in by_problem.items() if len(row) == len(SOLVERS) and name not in late}
     sample = "all of them" if every == 1 else f"every {every}th by name"
     lines = [
         "# CUTEst at large sizes",
@@ -84,6 +85,12 @@ def written(records: list[Record], every: int, limit: float) -> str:
         f"these {sample}, as far as all four solvers were run: {len(whole)}. Solved: violation and relative",
         f"stationarity at most {TOL:g} for one judge. CPU seconds of the solver, {limit:g} at most; means are",
         "shifted geometric (0.1 s), failures count as the limit.",
+        *(
+            [f"Left out, since a process was killed after {12 * limit:g} s by the clock (most are not made by then): "]
+            if late
+            else []
+        ),
+        *([", ".join(late) + "."] if late else []),
         "",
         "| solver | solved | CPU s in all | mean s |",
         "|---|---|---|---|",
@@ -122,8 +129,15 @@ def main() -> None:
         (RESULTS / "cutest_large.md").write_text(text, encoding="utf-8")
         print(text)
         return
+    late = {record.run.problem for record in store.records() if is_late(record)}
+    wanted = [run for run in wanted if run.problem not in late]
     chosen = [run for run in wanted if not arguments.solver or run.title in arguments.solver]
     run_all(chosen, store, watch=shown)
+
+
+def is_late(record: Record) -> bool:
+    """Whether the run was killed before it had a result; most often S2MPJ was still making the problem."""
+    return record.ending == Ending.TIMEOUT
 
 
 def shown(progress: Progress) -> None:
