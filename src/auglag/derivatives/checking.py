@@ -334,7 +334,7 @@ class _Check:
         if m != norm.size:
             transposed = " (is it transposed?)" if jac.shape[1] == m else ""
             raise DerivativeError(f"{subject} must have {m} rows, got shape {jac.shape}{transposed}")
-        return np.count_nonzero(np.abs(error) <= self.tolerance * norm + rounding) == m
+        return bool(np.count_nonzero(np.abs(error) <= self.tolerance * norm + rounding) == m)
 
     def _quick(self, jac: _Operator, direction: Vector) -> tuple[Vector, Vector, int]:
         """The error of J d from two evaluations, what rounding may do to it, and the number of values of fun."""

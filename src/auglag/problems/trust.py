@@ -212,7 +212,8 @@ def _all_agree(
 
 def _complete(problem: AbstractProblem, supplied: Sequence[Supplied]) -> bool:
     """Whether the user supplied all derivatives, of f and of every row."""
-    return sum(part.rows.stop - part.rows.start for part in supplied) == 1 + problem.m
+    rows: int = sum(part.rows.stop - part.rows.start for part in supplied)
+    return rows == 1 + problem.m
 
 
 def _least(problem: AbstractProblem, x: Vector) -> Vector | float:
