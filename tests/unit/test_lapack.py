@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from auglag.kkt.lapack import eigenvectors_below, null_space, right_singular_vectors, row_space
+from auglag.kkt.lapack import eigenvectors_below, right_singular_vectors, row_space
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 30])
@@ -47,23 +47,3 @@ def test_the_row_space_has_as_many_vectors_as_the_smaller_side(shape):
     assert rows.shape == (min(shape), shape[1])
     np.testing.assert_allclose(sigma, np.linalg.svd(matrix, compute_uv=False))
     np.testing.assert_allclose(rows @ rows.T, np.eye(min(shape)), atol=1e-12)
-
-
-@pytest.mark.parametrize("shape", [(2, 5), (3, 3), (19, 20)])
-def test_the_null_space_of_independent_rows_is_orthonormal_and_all_of_it(shape):
-    matrix = np.random.default_rng(0).standard_normal(shape)
-    basis = null_space(matrix, 1e-6)
-    assert basis.shape == (shape[1], shape[1] - shape[0])
-    np.testing.assert_allclose(matrix @ basis, 0.0, atol=1e-12)
-    np.testing.assert_allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-12)
-
-
-def test_there_is_no_null_space_of_rows_that_may_depend_on_each_other():
-    matrix = np.random.default_rng(0).standard_normal((3, 5))
-    least = np.linalg.svd(matrix, compute_uv=False)[-1]
-    assert null_space(matrix, 0.3 * least) is not None
-    assert null_space(matrix, 1.01 * least) is None
-    matrix[2] = matrix[1] + 1e-9 * matrix[0]
-    assert null_space(matrix, 1e-6) is None
-    assert null_space(matrix.T, 1e-6) is None
-    assert null_space(np.full((1, 2), np.nan), 1e-6) is None

@@ -99,7 +99,8 @@ def _solve(model: Model, system: _Corrected, rows: Side, variables: Side) -> tup
     w = np.zeros(rows.size)
     rhs = np.empty(count + active.size)
     np.negative(r1[free], out=rhs[:count])
-    rhs[count:] = np.where(rows > 0, model.cu, model.cl)[active] - r2[active]
+    sides = model.cu if np.count_nonzero(rows < 0) == 0 else np.where(rows > 0, model.cu, model.cl)
+    rhs[count:] = sides[active] - r2[active]
     if rhs.size:
         z = factor.solve(rhs)
         if not finite(z):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy import sparse
 from auglag._norms import largest
 from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
-from auglag.kkt.lapack import eigenvectors_below, null_space, right_singular_vectors
+from auglag.kkt.lapack import eigenvectors_below, right_singular_vectors
 from auglag.kkt.linear.base import Indices, block
 
 
@@ -59,8 +58,6 @@ def _on_soft_directions(h: Any, j: Any, beta: float, size: float) -> tuple[Any, 
         slope = min(largest(j), 1e150) ** 2
         weight = min(beta, t.held * max(size, t.held_least_size) / max(slope, t.held_least_slope)) if slope > 0 else 0.0
         return (h + weight * (j.T @ j) if weight else h), None
-    if h.shape[0] >= t.null_space_from and (basis := null_space(j, math.sqrt(t.held * size / beta))) is not None:
-        return basis.T @ h @ basis, basis  # all rows hold
     sigma, vt = right_singular_vectors(j)
     stiffness = np.zeros(h.shape[0])
     stiffness[: sigma.size] = beta * sigma**2

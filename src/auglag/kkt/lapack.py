@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dgeqrf, dgeqrf_lwork, dgesdd, dgesdd_lwork, dorgqr, dsyevr, dsyevr_lwork, dtrtri
+from scipy.linalg.lapack import dgesdd, dgesdd_lwork, dsyevr, dsyevr_lwork
 
 from auglag._typing import Matrix, Vector
 
@@ -42,31 +41,6 @@ def row_space(matrix: Any) -> tuple[Vector, Matrix]:
     if info:
         raise np.linalg.LinAlgError(f"dgesdd returned {info}")
     return sigma, rows
-
-
-def null_space(matrix: Any, least: float) -> Matrix | None:
-    """Orthonormal columns that span the d with matrix d = 0; None unless all rows are seen to be independent.
-
-    They are where the smallest singular value is above `least` for sure: it is at least 1 / ||R^-1||, in the Frobenius
-    norm, for the triangle R of the transposed matrix. A singular value decomposition takes thirty times as long.
-    """
-    m, n = matrix.shape
-    if m > n:
-        return None
-    factors, tau, _, _ = dgeqrf(matrix.T, lwork=_triangle_workspace(n, m))
-    inverse, info = dtrtri(factors[:m])
-    triangle = np.triu(inverse)
-    if info or not math.sqrt(np.vdot(triangle, triangle)) * least < 1.0:
-        return None
-    square = np.zeros((n, n), order="F")
-    square[:, :m] = factors
-    basis, _, info = dorgqr(square, tau, lwork=_triangle_workspace(n, n), overwrite_a=1)
-    return None if info else np.asarray(basis[:, m:])
-
-
-@lru_cache(maxsize=256)
-def _triangle_workspace(n: int, m: int) -> int:
-    return max(1, int(dgeqrf_lwork(n, m)[0]))
 
 
 @lru_cache(maxsize=256)

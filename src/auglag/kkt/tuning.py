@@ -76,9 +76,6 @@ class Tuning(Constants):
     least_unit: float = 1e-8
     #: Directions in which the penalty is this many times stiffer than |H| are held by the rows. By trial.
     held: float = 1e4
-    #: From this number of variables on a QR decomposition is tried first, which is enough where all rows hold: at 20 it
-    #: takes a quarter of the time of singular values, at 80 a twentieth; below 10 it saves nothing.
-    null_space_from: int = 10
     #: Most variables up to which these directions are told apart by singular values; beyond, all have a smaller
     #: penalty, that many times stiffer than |H|, |H| at least `held_least_size`, |J|^2 at least `held_least_slope`. By
     #: trial.
