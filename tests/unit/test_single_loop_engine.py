@@ -281,6 +281,10 @@ def test_the_average_is_over_about_the_last_tenth() -> None:
     for count in range(1, 1001):
         average += newest_share(count) * (float(count > 900) - average)
     assert 0.6 < average < 0.7  # 1 - 0.9^10
+    average = 0.0
+    for count in range(1, 200_001):  # without an end: what lies further back than a few windows has gone
+        average += newest_share(count, endless=True) * (float(count > 199_000) - average)
+    assert average > 0.95
 
 
 # ------------------------------------------------------------------------------------------------------------- schedule
