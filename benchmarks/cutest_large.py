@@ -5,7 +5,8 @@
     python benchmarks/cutest_large.py runs.sqlite --table        # writes results/cutest_large.md from what is there
 
 Problems with rows or bounds or neither, with an objective, continuous. One judge for all: solved means a violation and
-a stationarity, relative to max(1, |grad f|), of at most 1e-6 with the best multipliers. 20 CPU seconds and 4 GiB each.
+a stationarity, relative to max(1, |grad f|), of at most 1e-6 with the best multipliers. 10 CPU seconds, unless
+`--seconds` says otherwise, and 4 GiB each.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from auglag.bench.record import Record
-from auglag.bench.runner import run_all, stored
+from auglag.bench.record import Ending, Record
+from auglag.bench.runner import Progress, run_all, stored
 from auglag.bench.spec import Limits, Run
 from auglag.bench.store import Store
 from auglag.problems.cutest import table
@@ -26,7 +27,7 @@ from auglag.problems.cutest import table
 RESULTS = Path(__file__).parent / "results"
 LEAST = 1_000  #: n + m
 TOL = 1e-6
-LIMITS = Limits(gradients=20_000, seconds=20.0, wall=240.0, memory=4096.0)
+SECONDS = 10.0  #: of CPU for a run, unless --seconds says otherwise
 SOLVERS: dict[str, tuple[str, dict[str, Any]]] = {
     "auglag": ("auglag", {"tol": TOL, "derivatives": 2}),
     "IPOPT": ("ipopt", {"tol": 1e-8}),
@@ -47,18 +48,20 @@ def problems() -> Iterator[tuple[str, list[float] | None]]:
             yield entry.name, None
 
 
-def runs(every: int) -> list[Run]:
+def runs(every: int, limit: float) -> list[Run]:
     """Every solver on every problem of the sample."""
+    limits = Limits(gradients=20_000, seconds=limit, wall=12.0 * limit, memory=4096.0)
     return [
-        Run(name, solver, options, LIMITS, label=label, params=params)
-        for name, params in list(problems())[::every]
+        Run(name, solver, options, limits, label=label, params=params)
         for label, (solver, options) in SOLVERS.items()
+        for name, params in list(problems())[::every]
     ]
 
 
 def seconds(record: Record) -> float:
     """CPU seconds; the limit for what was killed."""
-    return min(record.cpu, LIMITS.seconds) if record.cpu > 0.0 else LIMITS.seconds
+    limit = record.run.limits.seconds
+    return min(record.cpu, limit) if record.cpu > 0.0 else limit
 
 
 def mean(values: list[float], shift: float = 0.1) -> float:
@@ -66,12 +69,13 @@ def mean(values: list[float], shift: float = 0.1) -> float:
     return math.exp(statistics.mean(math.log(value + shift) for value in values)) - shift
 
 
-def written(records: list[Record], every: int) -> str:
+def written(records: list[Record], every: int, limit: float) -> str:
     """The page."""
     by_problem: dict[str, dict[str, Record]] = {}
     for record in records:
         by_problem.setdefault(record.run.problem, {})[record.title] = record
-    whole = {name: row for name, row in by_problem.items() if len(row) == len(SOLVERS)}
+    late = sorted({record.run.problem for record in records if is_late(record)})
+    whole = {name: row for name, row in by_problem.items() if len(row) == len(SOLVERS) and name not in late}
     sample = "all of them" if every == 1 else f"every {every}th by name"
     lines = [
         "# CUTEst at large sizes",
@@ -79,8 +83,14 @@ def written(records: list[Record], every: int) -> str:
         f"`python benchmarks/cutest_large.py runs.sqlite --every {every}`, then `--table`: S2MPJ's continuous problems",
         f"with an objective, at the largest size listed, n + m >= {LEAST:,}: {len(list(problems()))} problems, of",
         f"these {sample}, as far as all four solvers were run: {len(whole)}. Solved: violation and relative",
-        f"stationarity at most {TOL:g} for one judge. CPU seconds of the solver, {LIMITS.seconds:g} at most; means are",
+        f"stationarity at most {TOL:g} for one judge. CPU seconds of the solver, {limit:g} at most; means are",
         "shifted geometric (0.1 s), failures count as the limit.",
+        *(
+            [f"Left out, since a process was killed after {12 * limit:g} s by the clock (most are not made by then): "]
+            if late
+            else []
+        ),
+        *([", ".join(late) + "."] if late else []),
         "",
         "| solver | solved | CPU s in all | mean s |",
         "|---|---|---|---|",
@@ -88,7 +98,7 @@ def written(records: list[Record], every: int) -> str:
     for label in SOLVERS:
         own = [row[label] for row in whole.values()]
         times = [seconds(record) for record in own]
-        counted = [s if r.solved(TOL) else LIMITS.seconds for s, r in zip(times, own, strict=True)]
+        counted = [s if r.solved(TOL) else limit for s, r in zip(times, own, strict=True)]
         solved = sum(record.solved(TOL) for record in own)
         lines.append(f"| {label} | {solved} of {len(own)} | {sum(times):.0f} | {mean(counted):.2f} |")
     lines += ["", "CPU seconds; in brackets where the point is not a solution.", ""]
@@ -108,24 +118,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("store", type=Path)
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--solver", choices=list(SOLVERS), action="append")
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
-    store, wanted = Store(arguments.store), runs(arguments.every)
+    store, wanted = Store(arguments.store), runs(arguments.every, arguments.seconds)
     if arguments.table:
         known = store.keys()
-        text = written(stored([run for run in wanted if run.key in known], store), arguments.every)
+        text = written(stored([run for run in wanted if run.key in known], store), arguments.every, arguments.seconds)
         (RESULTS / "cutest_large.md").write_text(text, encoding="utf-8")
         print(text)
         return
-    for run in wanted:
-        if not arguments.solver or run.title in arguments.solver:
-            (record,) = run_all([run], store)
-            print(
-                f"{run.problem:12s} {run.title:26s} {record.ending:9s} {record.cpu:7.2f} s",
-                record.solved(TOL),
-                flush=True,
-            )
+    late = {record.run.problem for record in store.records() if is_late(record)}
+    wanted = [run for run in wanted if run.problem not in late]
+    chosen = [run for run in wanted if not arguments.solver or run.title in arguments.solver]
+    run_all(chosen, store, watch=shown)
+
+
+def is_late(record: Record) -> bool:
+    """Whether the run was killed before it had a result; most often S2MPJ was still making the problem."""
+    return record.ending == Ending.TIMEOUT
+
+
+def shown(progress: Progress) -> None:
+    """A line for each run."""
+    record = progress.record
+    print(
+        f"{record.run.problem:12s} {record.title:26s} {record.ending:9s} {record.cpu:7.2f} s",
+        record.solved(TOL),
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

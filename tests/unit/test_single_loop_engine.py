@@ -10,7 +10,7 @@ import pytest
 
 from auglag import Always
 from auglag.single_loop import Engine, batch_rows, first_round, next_round
-from auglag.single_loop.multipliers import fitted
+from auglag.single_loop.multipliers import fitted, fitted_to
 from auglag.single_loop.schedule import round_of
 from auglag.single_loop.steps import ScaledSteps, newest_share
 from auglag.single_loop.tuning import TUNING
@@ -65,6 +65,20 @@ def test_windows_of_more_steps_than_slots_keep_means() -> None:
     assert e.state.ring.shape[0] <= TUNING.slots + 1
     length = math.ceil(TUNING.window * 3 * steps) // 3 * 3
     assert e.tracked[0] == pytest.approx(values[-length:].mean(), abs=1e-12)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.01])
+def test_on_a_stream_values_that_drift_are_followed_and_noise_is_not(slope: float) -> None:
+    rng, errors = np.random.default_rng(0), []
+    e = Engine(np, np.array([-math.inf]), np.array([0.0]), np.zeros(1), pass_steps=None)
+    for t in range(6000):
+        e.track(slope * t + 0.3 * rng.standard_normal(1))
+        e.moved(np.zeros(1), 1.0)
+        if t >= 4 * TUNING.stream_window:
+            errors.append(float(e.tracked[0]) - slope * t)
+    noise = 0.3 / math.sqrt(TUNING.stream_window)
+    assert abs(np.mean(errors)) < 0.1 * slope * TUNING.stream_window / 2 + noise
+    assert np.std(errors) < (1.6 if slope == 0.0 else 3.0) * noise
 
 
 def test_values_that_do_not_depend_on_the_batch_are_taken_as_they_are() -> None:
@@ -281,6 +295,17 @@ def test_fitted_multipliers_are_those_of_a_known_point() -> None:
     assert found == pytest.approx([1.0, -2.0, 0.0], abs=1e-8)
     wrong = fitted(J @ J.T, J @ (-f + y @ J), y, np.array([0.0, 0.0, 1.0]), lower, upper)
     assert wrong[0] >= 0.0  # an upper side never pulls
+
+
+def test_of_very_many_constraints_those_with_a_multiplier_are_fitted() -> None:
+    m = TUNING.most_fitted + 1
+    J, y, c = np.ones((m, 1)), np.zeros(m), np.full(m, -1.0)
+    y[7], c[7] = 0.5, 0.0
+    found = fitted_to(J, np.array([-2.0]) + y @ J, y, c, np.full(m, -math.inf), np.zeros(m))
+    assert found[7] == pytest.approx(2.0)
+    assert not np.delete(found, 7).any()
+    everywhere = np.full(m, 0.5)
+    assert np.array_equal(fitted_to(J, np.ones(1), everywhere, c, np.full(m, -math.inf), np.zeros(m)), everywhere)
 
 
 def boosts(errors: list[float], *, noise: float = 0.0, longest: float | None = None) -> list[float]:

@@ -129,11 +129,12 @@ class Walk:
     def require_change(self) -> None:
         """After a pass: a constraint whose gradient was zero on every batch is named.
 
-        Not where the batches that were looked at may have had no row that it is about: its value was zero there.
+        Not where the batches that were looked at may have had no row that it is about: its value was zero there, and
+        something else on others.
         """
         if self.engine is None or self.engine.state.diagonal is None:
             return
-        constant = self.state.flat | (self.engine.tracked == 0.0)
+        constant = self.state.flat | (self.engine.state.variance == 0.0)
         zero = np.flatnonzero((self.engine.state.diagonal == 0.0) & constant)
         if zero.size:
             raise InputError(
