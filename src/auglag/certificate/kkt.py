@@ -377,7 +377,4 @@ def _for_bounds(problem: AbstractProblem, x: Vector, v: Vector) -> list[_Split]:
     price = np.maximum(gap, 0.0) * np.maximum(1.0, size)
     touched, near = np.where(gap <= 0.0, excess, 0.0), price < size
     z = np.where(near, excess, 0.0)
-    return [
-        _Split(norm(excess - touched), 0.0, touched),
-        _Split(norm(excess - z), norm(np.where(near, price, 0.0)), z),
-    ]
+    return [_Split(norm(excess - touched), 0.0, touched), _Split(norm(excess - z), norm(np.where(near, price, 0.0)), z)]
