@@ -1,6 +1,6 @@
 """Time and memory of a training step of auglag.torch beside a bare PyTorch loop on the same model and batches.
 
-    python benchmarks/torch_step.py [--gpu] [--out FOLDER] [--rounds 15] [--quick]
+    python benchmarks/torch_step.py [--gpu] [--out FOLDER] [--rounds 30] [--quick]
 
 The model is a network with three hidden layers (0.4 million parameters on a CPU, with --large 10.5 as well; 10.5
 and 102.8 million on a GPU); the task is classification with a bound on the loss of one class. Measured in turn, round
@@ -109,7 +109,7 @@ def own_loop(case: Case, second: bool) -> Callable[[], None]:
 
 
 def single_loop(case: Case, m: int) -> Callable[[], None]:
-    al = SingleLoop(case.model, {"groups": at_most(0.5)}, optimizer=case.optimizer, per_pass=64)
+    al = SingleLoop(case.model, {"groups": at_most(3.0)}, optimizer=case.optimizer, per_pass=64)
 
     def step() -> None:
         first = case.position
@@ -253,13 +253,13 @@ def main() -> None:
     parser.add_argument("--gpu", action="store_true", help="measure on the CUDA device, too")
     parser.add_argument("--large", action="store_true", help="10.5 million parameters on the CPU, too")
     parser.add_argument("--quick", action="store_true", help="few steps: does it run?")
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     options = parser.parse_args()
     if options.gpu and not torch.cuda.is_available():
         parser.error("--gpu needs a CUDA device")
     rounds, factor = (2, 0.1) if options.quick else (options.rounds, 1.0)
-    results = [measure(torch.device("cpu"), 256, 128, 2048, max(3, int(30 * factor)), rounds)]
+    results = [measure(torch.device("cpu"), 256, 128, 2048, max(3, int(20 * factor)), rounds)]
     if options.large:
         results.append(measure(torch.device("cpu"), 2048, 128, 1024, max(3, int(5 * factor)), rounds))
     if options.gpu:

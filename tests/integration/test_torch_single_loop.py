@@ -348,6 +348,27 @@ def test_a_grad_scaler_a_compiled_model_and_autocast_do_not_disturb_it() -> None
     assert al.certificate(NP.both, data).violation < 0.05
 
 
+def test_a_bound_that_no_step_can_reach_does_not_drive_plain_sgd_away() -> None:
+    generator = torch.Generator().manual_seed(1)
+    pictures, labels = torch.randn(512, 256, generator=generator), torch.randint(10, (512,), generator=generator)
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(256, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64), torch.nn.ReLU()]
+    model = torch.nn.Sequential(*layers, torch.nn.Linear(64, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    al = SingleLoop(model, {"loss": at_most(0.5)}, optimizer=optimizer, per_pass=8)
+    losses = []
+    for i in range(160):
+        part = slice(64 * (i % 8), 64 * (i % 8) + 64)
+        loss = torch.nn.functional.cross_entropy(model(pictures[part]), labels[part])
+        optimizer.zero_grad()
+        al.loss(loss, {"loss": loss}).backward()
+        optimizer.step()
+        al.step()
+        losses.append(loss.item())
+    assert max(losses) < 4.0  # 2.3 at the start
+    assert losses[-1] < losses[0]
+
+
 @pytest.mark.parametrize(("bad", "what"), [(0, "constraint 'false alarms'"), (1, "the objective, or its gradient,")])
 def test_a_batch_with_nan_is_named_and_the_model_is_put_where_it_was_before(bad: int, what: str) -> None:
     model = linear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from auglag import Always
 from auglag.single_loop import Engine, batch_rows, first_round, next_round
+from auglag.single_loop import engine as engine_module
 from auglag.single_loop.multipliers import fitted, fitted_to
 from auglag.single_loop.schedule import round_of
 from auglag.single_loop.steps import ScaledSteps, newest_share
@@ -114,6 +116,26 @@ def test_a_step_removes_a_share_of_the_error_and_the_loop_contracts_as_its_matri
         expected[1] += follow * kappa * expected[0]
         assert [float((J @ x)[0]), float(gram[0, 0] * e.state.y[0])] == pytest.approx(expected, abs=1e-9)
     assert np.abs(expected).max() < 0.05
+
+
+@pytest.mark.parametrize("kappa", [0.2, 0.5, 0.9, 1.6])
+def test_the_loop_is_stable_up_to_a_known_theta_and_not_beyond(kappa: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Jury's conditions for the matrix above: 0 < kappa < 2 and theta < 2 (2 - kappa) / kappa^2.
+    border, last = 2.0 * (2.0 - kappa) / kappa**2, []
+    for theta in (0.95 * border, 1.05 * border):
+        monkeypatch.setattr(engine_module, "TUNING", dataclasses.replace(TUNING, kappa=kappa, theta=theta))
+        e, x = engine(1, 1000), np.ones(1)
+        for t in range(400):
+            e.track(x)
+            if t == 0:
+                calibrate(e, np.eye(1))
+            move = -e.weights()
+            x = x + move
+            e.moved(move, 1.0)
+        last.append(abs(float(x[0])))
+    assert last[0] < 0.05
+    assert last[1] > 20.0
+    assert TUNING.theta < 2.0 * (2.0 - TUNING.kappa) / TUNING.kappa**2
 
 
 def test_penalties_do_not_depend_on_units_and_share_what_one_step_can_do() -> None:
@@ -259,6 +281,10 @@ def test_the_average_is_over_about_the_last_tenth() -> None:
     for count in range(1, 1001):
         average += newest_share(count) * (float(count > 900) - average)
     assert 0.6 < average < 0.7  # 1 - 0.9^10
+    average = 0.0
+    for count in range(1, 200_001):  # without an end: what lies further back than a few windows has gone
+        average += newest_share(count, endless=True) * (float(count > 199_000) - average)
+    assert average > 0.95
 
 
 # ------------------------------------------------------------------------------------------------------------- schedule

@@ -63,6 +63,7 @@ class Core:
         self.entries = Entries(variables, layout.m)
         #: What costs as much as a good part of a step is done so many times less often: Jacobians, averages.
         self.pause = 1 if variables.n <= TUNING.jacobian_numbers else TUNING.pause
+        self.endless = pass_steps is None
         self.engine: Engine | None = None
         self.batched = True  #: whether rows of a Jacobian can be had together
         if layout.m:
@@ -150,7 +151,8 @@ class Core:
         state.averaged += 1
         with torch.no_grad():
             points = [p if p.dtype == dtype else p.to(dtype) for p in self.variables.params]
-            torch._foreach_lerp_(self.variables.split(state.average), points, newest_share(state.averaged))
+            share = newest_share(state.averaged, endless=self.endless)
+            torch._foreach_lerp_(self.variables.split(state.average), points, share)
 
     def _calibrate(self, engine: Engine, metric: Metric, c: Tensor, found: Tensor, rows: Sequence[int]) -> None:
         """New rows of the Jacobian join the average, and penalties follow; not before the optimiser's first step."""

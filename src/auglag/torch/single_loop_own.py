@@ -44,7 +44,7 @@ from auglag.torch.tuning import TUNING
 from auglag.torch.variables import Variables
 
 Tensor = Any
-FORMAT = 4
+FORMAT = 5
 
 
 @final
@@ -266,7 +266,7 @@ class SingleLoop:
             "sizes": None if layout is None else layout.sizes,
             "scalar": {} if layout is None else layout.scalar,
             "core": None if self._core is None else asdict(self._core.state),
-            "highest": getattr(self._metric, "highest", None),
+            "rates": [getattr(self._metric, "highest", 0.0), getattr(self._metric, "first", 0.0)],
             **self._attached.save(),
         }
 
@@ -291,7 +291,7 @@ class SingleLoop:
             saved["engine"] = EngineState(**saved["engine"] | {"history": History(**history | {"iterations": rows})})
         core.restore(CoreState(**saved))
         if isinstance(self._metric, OptimizerMetric):
-            self._metric.highest = state["highest"]
+            self._metric.highest, self._metric.first = state["rates"]
 
 
 def _copied(nest: Any, device: Any) -> Any:

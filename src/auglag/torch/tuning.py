@@ -69,6 +69,10 @@ class Tuning(Constants):
     #: Numbers of the averaged Jacobian (rows x entries): 1 MB in single precision. Every step multiplies it by the
     #: change of x, in about 0.05 ms then. With more constraints rows are shorter, down to `least_entries`.
     kept_numbers: int = 2**18
+    #: The longest step of SGD, in units of its first one, that weights of constraints count on. Without a limit a bound
+    #: that a step cannot reach makes weights grow until the parameters are NaN; by trial on four trainings at three
+    #: rates, 5 delays constraints at small rates, with 20 nothing changes any more.
+    first_steps: float = 10.0
     #: Pairs of L-BFGS in the full batches that follow: there are few of them. By trial.
     single_loop_pairs: int = 30
     #: Multipliers of a point are tested with so small a share of the penalty that y + beta c is y.
