@@ -69,44 +69,51 @@ def mean(values: list[float], shift: float = 0.1) -> float:
     return math.exp(statistics.mean(math.log(value + shift) for value in values)) - shift
 
 
-def written(records: list[Record], every: int, limit: float) -> str:
+def written(records: list[Record], every: int, limit: float, solvers: list[str]) -> str:
     """The page."""
     by_problem: dict[str, dict[str, Record]] = {}
     for record in records:
         by_problem.setdefault(record.run.problem, {})[record.title] = record
-    late = sorted({record.run.problem for record in records if is_late(record)})
-    whole = {name: row for name, row in by_problem.items() if len(row) == len(SOLVERS) and name not in late}
-    sample = "all of them" if every == 1 else f"every {every}th by name"
+    late = [name for name, row in by_problem.items() if all(map(is_late, row.values()))]
+    whole = {name: row for name, row in by_problem.items() if len(row) == len(solvers) and name not in late}
+    sample = "all of them" if every == 1 else f"every {every}{'rd' if every == 3 else 'th'} by name"
     lines = [
         "# CUTEst at large sizes",
         "",
         f"`python benchmarks/cutest_large.py runs.sqlite --every {every}`, then `--table`: S2MPJ's continuous problems",
         f"with an objective, at the largest size listed, n + m >= {LEAST:,}: {len(list(problems()))} problems, of",
-        f"these {sample}, as far as all four solvers were run: {len(whole)}. Solved: violation and relative",
+        f"these {sample}, as far as all solvers here were run: {len(whole)}. Solved: violation and relative",
         f"stationarity at most {TOL:g} for one judge. CPU seconds of the solver, {limit:g} at most; means are",
         "shifted geometric (0.1 s), failures count as the limit.",
-        *(
-            [f"Left out, since a process was killed after {12 * limit:g} s by the clock (most are not made by then): "]
-            if late
-            else []
-        ),
-        *([", ".join(late) + "."] if late else []),
+        *_left_out(late, 12.0 * limit),
         "",
         "| solver | solved | CPU s in all | mean s |",
         "|---|---|---|---|",
     ]
-    for label in SOLVERS:
+    for label in solvers:
         own = [row[label] for row in whole.values()]
         times = [seconds(record) for record in own]
         counted = [s if r.solved(TOL) else limit for s, r in zip(times, own, strict=True)]
         solved = sum(record.solved(TOL) for record in own)
         lines.append(f"| {label} | {solved} of {len(own)} | {sum(times):.0f} | {mean(counted):.2f} |")
     lines += ["", "CPU seconds; in brackets where the point is not a solution.", ""]
-    lines += ["| problem | n | m | " + " | ".join(SOLVERS) + " |", "|---" * (3 + len(SOLVERS)) + "|"]
+    lines += ["| problem | n | m | " + " | ".join(solvers) + " |", "|---" * (3 + len(solvers)) + "|"]
     for name, row in whole.items():
         n, m = max((record.n, record.m) for record in row.values())
-        lines.append(f"| {name} | {n} | {m} | " + " | ".join(_cell(row[label]) for label in SOLVERS) + " |")
+        lines.append(f"| {name} | {n} | {m} | " + " | ".join(_cell(row[label]) for label in solvers) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _left_out(late: list[str], wall: float) -> list[str]:
+    """What is said of problems without a result."""
+    if not late:
+        return []
+    names = ", ".join(late)
+    return [
+        "",
+        f"Left out, since no process had a result after {wall:g} s by the clock, in which S2MPJ makes the problem:",
+        f"{names}.",
+    ]
 
 
 def _cell(record: Record) -> str:
@@ -125,12 +132,14 @@ def main() -> None:
     store, wanted = Store(arguments.store), runs(arguments.every, arguments.seconds)
     if arguments.table:
         known = store.keys()
-        text = written(stored([run for run in wanted if run.key in known], store), arguments.every, arguments.seconds)
+        solvers = arguments.solver or list(SOLVERS)
+        there = stored([run for run in wanted if run.key in known and run.title in solvers], store)
+        text = written(there, arguments.every, arguments.seconds, solvers)
         (RESULTS / "cutest_large.md").write_text(text, encoding="utf-8")
         print(text)
         return
     late = {record.run.problem for record in store.records() if is_late(record)}
-    wanted = [run for run in wanted if run.problem not in late]
+    wanted = [run for run in wanted if run.problem not in late]  # a problem takes the same time to be made again
     chosen = [run for run in wanted if not arguments.solver or run.title in arguments.solver]
     run_all(chosen, store, watch=shown)
 

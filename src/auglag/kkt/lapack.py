@@ -35,7 +35,7 @@ def right_singular_vectors(matrix: Any) -> tuple[Vector, Matrix]:
 
 
 def row_space(matrix: Any) -> tuple[Vector, Matrix]:
-    """The singular values, and as many right singular vectors as rows."""
+    """The singular values, and their right singular vectors as rows."""
     work = _singular_workspace(*matrix.shape, full=0)
     _, sigma, rows, info = dgesdd(matrix, compute_uv=1, full_matrices=0, lwork=work)
     if info:
