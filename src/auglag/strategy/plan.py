@@ -197,9 +197,10 @@ def interior_limit(s: Standing, t: Tuning) -> int | None:
     return t.interior_first_steps if s.sparse and not s.models else None
 
 
-def departure_limit(s: Standing, t: Tuning) -> int:
-    """Steps that may be spent on better solutions than the first: where steps are dear, about as many as that took."""
-    return min(t.departure_steps, max(s.found_in, t.departure_least)) if s.sparse else t.departure_steps
+def departure_limit(s: Standing, t: Tuning, *, another: bool = False) -> int:
+    """Steps that may be spent on better solutions than the first. Where they are dear, and before `another` departure,
+    no more than that took."""
+    return min(t.departure_steps, max(s.found_in, t.departure_least)) if s.sparse or another else t.departure_steps
 
 
 def effort_left(s: Standing, t: Tuning) -> float:
@@ -266,7 +267,7 @@ def departs(s: Standing, verdict: str, departures: int, steps: int, rows: float,
     and a look along them takes many times what the solution took: there only saddles are left.
     """
     promising = verdict == SADDLE or not s.sparse
-    return promising and departures < t.departures and steps < departure_limit(s, t) and rows > 0
+    return promising and departures < t.departures and steps < departure_limit(s, t, another=True) and rows > 0
 
 
 def reported(verdict: str, *, left: bool) -> str:
