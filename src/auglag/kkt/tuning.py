@@ -11,10 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from auglag._constants import Constants
+
 
 @final
-@dataclass(frozen=True, slots=True)
-class Tuning:
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Tuning(Constants):
     """The numbers of `auglag.kkt`. |H| stands for the largest entry of the Hessian (or of its diagonal)."""
 
     # The Hessian learnt from first derivatives (`curvature`)

@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import final
 
+from auglag._constants import Constants
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,8 @@ class Patience:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Tuning:
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Tuning(Constants):
     """The constants of the strategy. Replace one by `dataclasses.replace` for an ablation."""
 
     # What is said of a run
