@@ -216,11 +216,3 @@ def test_departures_end_once_they_took_as_many_steps_as_the_solution_that_is_lef
     assert departs(found, SADDLE, 0, 79, 9, TUNING)
     assert not departs(found, SADDLE, 0, 80, 9, TUNING)
     assert effort_left(replace(found, departed=70), TUNING) == 180
-
-
-def test_on_large_problems_a_departure_is_cut_short_there() -> None:
-    large = replace(FREE, sparse=True, found_in=80)
-    assert effort_left(replace(large, departed=70), TUNING) == 10
-    assert next_phase(replace(large, departed=70), TUNING) == Interior(afresh=False, most=10)
-    assert effort_left(replace(large, found_in=400, departed=70), TUNING) == 180
-    assert effort_left(replace(large, found_in=0, departed=0), TUNING) == TUNING.departure_least
