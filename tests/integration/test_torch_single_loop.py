@@ -65,6 +65,13 @@ def test_equalities_and_exact_constraints_have_the_known_multipliers() -> None:
     assert few.certificate.residual < 0.05
 
 
+def test_constraints_may_be_parameters_themselves() -> None:
+    model = Vector([0.0, 0.0])
+    result = fit(model, projection, {"x": equal([0.2, 0.8], lambda m, b: m.x)}, POINTS, method="single-loop", tol=1e-6)
+    assert result.success
+    assert model.x.tolist() == pytest.approx([0.2, 0.8], abs=1e-5)
+
+
 def test_without_constraints_it_minimises() -> None:
     model = Vector([0.0, 0.0])
     assert fit(model, projection, {}, POINTS, method="single-loop", tol=1e-6).success
