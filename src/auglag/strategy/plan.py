@@ -166,7 +166,8 @@ def next_phase(s: Standing, t: Tuning) -> Phase:
         if s.error is None:
             return Measure()
         if s.interior and not s.arrived and newton_pays(s, s.error, t) and interior_pays(s, s.error, t):
-            return Interior(afresh=not s.sparse, most=interior_limit(s, t))
+            cheap = s.sparse and not s.models
+            return Interior(afresh=not s.sparse, most=t.interior_first_steps if cheap else None)
         # Without rows the inner solver's steps already are Newton's. It stalls where rounding hides the differences of
         # values; steps that look at the KKT error may still help there.
         useful = s.constrained or s.arrived or s.ended == InnerStatus.STALLED.name
@@ -190,22 +191,10 @@ def interior_pays(s: Standing, error: float, t: Tuning) -> bool:
     return not s.inside and (in_vain or s.ended in UNSOLVED or s.iterations >= patience.iterations)
 
 
-def interior_limit(s: Standing, t: Tuning) -> int | None:
-    """Most steps of interior points; None: as many as the settings say."""
-    if s.sparse and s.departed is not None:
-        return max(1, departure_limit(s, t) - s.departed)
-    return t.interior_first_steps if s.sparse and not s.models else None
-
-
-def departure_limit(s: Standing, t: Tuning) -> int:
-    """Steps that may be spent on better solutions than the first: where steps are dear, about as many as that took."""
-    return min(t.departure_steps, max(s.found_in, t.departure_least)) if s.sparse else t.departure_steps
-
-
 def effort_left(s: Standing, t: Tuning) -> float:
     """Steps that this attempt may still take."""
     if s.departed is not None:
-        return departure_limit(s, t) - s.departed
+        return t.departure_steps - s.departed
     if not (s.constrained and s.models):
         return math.inf
     return t.effort(s.attempt, s.restarts) - s.steps
@@ -266,7 +255,8 @@ def departs(s: Standing, verdict: str, departures: int, steps: int, rows: float,
     and a look along them takes many times what the solution took: there only saddles are left.
     """
     promising = verdict == SADDLE or not s.sparse
-    return promising and departures < t.departures and steps < departure_limit(s, t) and rows > 0
+    most = min(t.departure_steps, max(s.found_in, t.departure_least))
+    return promising and departures < t.departures and steps < most and rows > 0
 
 
 def reported(verdict: str, *, left: bool) -> str:

@@ -196,11 +196,12 @@ def test_another_solution_is_better_if_it_is_lower_by_more_than_tolerances_expla
 
 
 def test_departures_share_an_effort_of_their_own() -> None:
-    assert effort_left(replace(FREE, departed=110, steps=10), TUNING) == 140
+    late = replace(FREE, found_in=400)
+    assert effort_left(replace(late, departed=110, steps=10), TUNING) == 140
     assert departs(FREE, SADDLE, 0, 0, 9, TUNING)
-    assert departs(FREE, DEGENERATE, 2, 249, 9, TUNING)
-    assert not departs(FREE, SADDLE, 2, 250, 9, TUNING)
-    assert not departs(FREE, SADDLE, 3, 10, 9, TUNING)
+    assert departs(late, DEGENERATE, 2, 249, 9, TUNING)
+    assert not departs(late, SADDLE, 2, 250, 9, TUNING)
+    assert not departs(late, SADDLE, 3, 10, 9, TUNING)
     assert not departs(FREE, SADDLE, 0, 0, 0, TUNING)
 
 
@@ -210,11 +211,8 @@ def test_flat_directions_of_large_problems_are_not_followed() -> None:
     assert not departs(large, DEGENERATE, 0, 0, 9, TUNING)
 
 
-def test_on_large_problems_departures_take_no_more_steps_than_the_solution_that_is_left() -> None:
-    large = replace(FREE, sparse=True, found_in=80)
-    assert departs(large, SADDLE, 0, 79, 9, TUNING)
-    assert not departs(large, SADDLE, 0, 80, 9, TUNING)
-    assert effort_left(replace(large, departed=70), TUNING) == 10
-    assert next_phase(replace(large, departed=70), TUNING) == Interior(afresh=False, most=10)
-    assert effort_left(replace(large, found_in=400, departed=70), TUNING) == 180
-    assert effort_left(replace(large, found_in=0, departed=0), TUNING) == TUNING.departure_least
+def test_departures_end_once_they_took_as_many_steps_as_the_solution_that_is_left() -> None:
+    found = replace(FREE, found_in=80)
+    assert departs(found, SADDLE, 0, 79, 9, TUNING)
+    assert not departs(found, SADDLE, 0, 80, 9, TUNING)
+    assert effort_left(replace(found, departed=70), TUNING) == 180
