@@ -119,7 +119,7 @@ class Equations:
         `soft`, which helps near the rows; far from them it damps steps to rows that nearly contradict each other.
         """
         t, shift = tuning.TUNING, 0.0
-        softened = np.min(soft, initial=t.soft_largest) >= t.soft_largest
+        softer = np.maximum(soft, t.soft_largest * self.sides.row_units)
         system = linear.system(h, j, self._analyses)
         self.remember(h)
         while True:
@@ -129,8 +129,8 @@ class Equations:
                 if found.error <= t.poorly_refined:
                     self.last = shift if shift else self.last
                     return found, step
-            if not softened:  # pivots may have lost the inertia
-                soft, softened = np.maximum(soft, t.soft_largest * self.sides.row_units), True
+            if np.any(softer > soft):  # pivots may have lost the inertia
+                soft = softer
             elif shift == 0.0:
                 shift = t.first_shift if self.last == 0.0 else max(t.least_shift, self.last / t.shift_fall)
             else:
