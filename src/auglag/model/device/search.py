@@ -16,10 +16,10 @@ def search(
     """A step and its lengths that the filter takes; None if there is none."""
     t = TUNING
     found, system = newton_step(run, it, at, values, right, facts)
-    step, new, shift = found.step, found.facts, system.shift
+    step, new = found.step, found.facts
     if run.mu != facts.mu:
         facts = facts._replace(phi=facts.value + run.mu / facts.mu * (facts.phi - facts.value), mu=run.mu)
-    note = f"{'free' if run.free else 'fixed'} mu {run.mu:.0e} shift {shift:.0e} accuracy {new.accuracy:.0e}"
+    note = f"{'free' if run.free else 'fixed'} mu {run.mu:.0e} shift {system.shift:.0e} accuracy {new.accuracy:.0e}"
     length = new.longest
     kind = "tiny" if new.move < t.tiny else run.filter.accepts(facts, new.phi, new.theta, new.slope, length)
     if not kind and new.theta >= facts.theta and run.program.m:
@@ -45,19 +45,7 @@ def search(
         run.refused = (step, (new.longest, new.longest_dual))
         return None
     run.soft_steps = 0
-    _damp(run, length, shift, facts)
     return step, (length, new.longest_dual)
-
-
-def _damp(run: Run, length: float, shift: float, facts: Facts) -> None:
-    """A larger shift for the next step where steps are short although the rows are satisfied.
-
-    Then it is the model of the Lagrangian that ends them, as on steep slopes: the shift is a trust region.
-    """
-    t = TUNING
-    run.short = run.short + 1 if length < t.short_length and facts.theta <= run.scaled_tol else 0
-    if run.short >= t.short_steps:
-        run.shift = max(t.first_shift, shift * t.shift_growth)
 
 
 def _corrected(run: Run, found: Solved, system: System, facts: Facts) -> tuple[Solved, str]:

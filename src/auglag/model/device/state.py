@@ -91,7 +91,6 @@ class Run:
         self.never_free, self.free, self.fraction = False, False, TUNING.to_sides
         self.free_points: list[tuple[float, float]] = []
         self.mu, self.shift, self.last_shift = TUNING.first_mu, 0.0, 0.0
-        self.short = 0  #: steps in a row that were short although the rows were satisfied
         self.soft_factor, self.stiff = 1.0, False  #: whether regularisation could not be taken out of the last step
         self.prox = 0.0  #: on the diagonal of variables, where factorisations break down without it
         self.refused: tuple[Iterate, tuple[float, float]] | None = None  #: a step that the filter did not take
@@ -161,7 +160,7 @@ class Run:
         self.filter = Filter()
         self.lengths = []
         self.shift, self.last_shift, self.soft_factor = 0.0, 0.0, 1.0
-        self.soft_steps = self.short = 0
+        self.soft_steps = 0
 
     def met(self, it: Iterate, facts: Facts) -> bool:
         """Whether an iterate meets the scaled tolerance; the best of these is kept."""

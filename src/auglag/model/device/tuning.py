@@ -125,10 +125,6 @@ class Tuning(Constants):
     #: A step after one with a larger shift than this begins with the part of it that `shift_fall` leaves, instead of
     #: with none: flat directions stay flat, and the factorisation that finds them out is saved. By trial.
     standing_shift: float = 1e-8
-    #: Where `short_steps` steps in a row are shorter than `short_length` although the rows are satisfied, the next one
-    #: gets a shift, or a larger one, as a trust region gets smaller. By trial on minimal surfaces.
-    short_length: float = 0.1
-    short_steps: int = 2
 
     # The filter and the line search
 
