@@ -90,7 +90,9 @@ class Tangent:
     def onto(self, factor: Factor, v: Vector) -> Vector:
         """K^-1 applied to v: a direction of the tangent space; zeros where the factors fail."""
         d = np.zeros(v.size)
-        found = factor.solve(np.concatenate([v[self.free], np.zeros(self.active.size)]))
+        found, _ = factor.roughly(
+            np.concatenate([v[self.free], np.zeros(self.active.size)]), tuning.TUNING.tangent_refined
+        )
         if np.isfinite(found).all():
             d[self.free] = found[: self.free.size]
         return d
@@ -109,7 +111,8 @@ class Tangent:
             identity = sparse.eye_array(n, format="csc") if self._h.is_sparse else np.eye(n)
             system = linear.part(Hessian(identity), self._j, self.free, self.active, Analyses())
             self._least = system.factor(0.0, 1.0 / tuning.TUNING.tangent_penalty)
-        found = self._least.solve(np.concatenate([np.zeros(self.free.size), -c[self.active]]))
+        right = np.concatenate([np.zeros(self.free.size), -c[self.active]])
+        found, _ = self._least.roughly(right, tuning.TUNING.tangent_refined)
         if np.isfinite(found).all():
             d[self.free] = found[: self.free.size]
         return d
