@@ -228,7 +228,7 @@ def report(rows, against_ipopt):
             f"ratio {means[0]:.1f} per iteration, {means[1]:.1f} per solve (geometric means)",
             "",
             "An iteration of auglag is one Hessian and one quadratic programme solved to the end, which takes as many",
-            "factorisations as its active sets change: 64 in all for the products with n = 80, where the",
+            "factorisations as its active sets change: 63 in all for the products with n = 80, where the",
             "Hessian is indefinite and the sets cycle twice. IPOPT factorises once or twice an iteration.",
         ]
     return lines

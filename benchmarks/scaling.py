@@ -138,13 +138,14 @@ def by_auglag(x, f, c, start, lower, upper, cl, cu, first):
     from auglag.bench.counted import CountedProblem
     from auglag.bench.spec import Limits
     from auglag.casadi import CasadiProblem
-    from auglag.kkt.linear import superlu
+    from auglag.kkt.linear import static, superlu
 
     problem = CasadiProblem({"x": x, "f": f, "g": c}, x0=start, lbx=lower, ubx=upper, lbg=cl, ubg=cu)
     functions, factors = Clock(), Clock()
     for name in ("f", "grad", "c", "jac", "hess"):
         setattr(problem, name, functions.timed(getattr(problem, name)))
     superlu.splu = factors.timed(superlu.splu)
+    static.StaticFactor._factorise = factors.timed(static.StaticFactor._factorise)
     if first:
         problem = CountedProblem(problem, Limits(gradients=10**6, seconds=LIMIT, wall=LIMIT))
         problem.hide_hessians = True

@@ -1,17 +1,21 @@
-"""Time per training step of auglag.torch beside a bare PyTorch SGD loop on the same model and batches.
+"""Time and memory of a training step of auglag.torch beside a bare PyTorch loop on the same model and batches.
 
-    python benchmarks/torch_step.py [--gpu] [--out FOLDER] [--rounds 9] [--quick]
+    python benchmarks/torch_step.py [--gpu] [--out FOLDER] [--rounds 30] [--quick]
 
-The model is a network with three hidden layers (10.5 million parameters; on a CPU 0.4 million, and with --large both);
-the task is classification with a bound on the loss of one class. Measured in turn, round by round, in one process:
+The model is a network with three hidden layers (0.4 million parameters on a CPU, with --large 10.5 as well; 10.5
+and 102.8 million on a GPU); the task is classification with a bound on the loss of one class. Measured in turn, round
+by round, in one process:
 
-    bare          zero_grad, forward, cross-entropy, backward, torch.optim.SGD.step
-    own loop      the same with AugmentedLagrangian: constraint from the same logits, weights from the step before
+    bare          zero_grad, forward, cross-entropy, backward, the optimiser's step; with SGD and with Adam
+    single loop   SingleLoop with 1, 10, 100 or 1,000 constraints on groups of rows (a row of the Jacobian every tenth
+                  step), with SGD and with Adam; computing the values of the constraints is part of the step
+    own loop      AugmentedLagrangian with SGD: constraint from the same logits, weights from the step before
     two batches   the same with the weights from a second, independent batch (one more forward pass, no gradients)
-    single loop   SingleLoop with 1, 10 or 100 constraints on groups of rows (a row of the Jacobian every tenth step)
     fit           one D(x, y, z) and step of method="sgd" inside fit, which draws two batches for every step
 
-and a full-batch test beside a pass of the bare loop over the same rows. Ratios are medians over the rounds.
+and a full-batch test beside a pass of the bare loop over the same rows. Times are those of the fastest round of each,
+so that little of what else the machine does is in them; ratios are to the bare loop with the same optimiser. On a GPU
+the memory is what PyTorch has allocated at most, the first Jacobian included.
 """
 
 from __future__ import annotations
@@ -19,7 +23,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -38,7 +41,12 @@ from auglag.torch.oracle import Oracle
 from auglag.torch.prox import ProxMap
 from auglag.torch.variables import Variables
 
-CLASSES = 10
+CLASSES, CONSTRAINTS = 10, (1, 10, 100, 1000)
+OPTIMIZERS: dict[str, Any] = {
+    "SGD": lambda params: torch.optim.SGD(params, lr=1e-3),
+    "Adam": lambda params: torch.optim.Adam(params, lr=1e-4),
+}
+INPUTS, TEST = 1024, "full-batch test, per batch of its rows"
 LIMIT = {"class 0": at_most(0.5)}
 
 
@@ -60,9 +68,9 @@ def both(model: Any, batch: Any) -> tuple[Any, Any]:
 class Case:
     """One way to step, on a model of its own."""
 
-    def __init__(self, model: Any, data: Any, batch: int) -> None:
+    def __init__(self, model: Any, data: Any, batch: int, optimizer: str = "SGD") -> None:
         self.model, self.data, self.batch = model, data, batch
-        self.optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+        self.optimizer = OPTIMIZERS[optimizer](model.parameters())
         self.device = data[0].device
         self.position = 0
 
@@ -101,13 +109,14 @@ def own_loop(case: Case, second: bool) -> Callable[[], None]:
 
 
 def single_loop(case: Case, m: int) -> Callable[[], None]:
-    al = SingleLoop(case.model, {"groups": at_most(0.5)}, optimizer=case.optimizer, per_pass=64)
+    al = SingleLoop(case.model, {"groups": at_most(3.0)}, optimizer=case.optimizer, per_pass=64)
 
     def step() -> None:
+        first = case.position
         X, t = case.next()
         case.optimizer.zero_grad()
         losses = torch.nn.functional.cross_entropy(case.model(X), t, reduction="none")
-        group = torch.arange(len(losses), device=losses.device) % m
+        group = torch.arange(first, first + len(losses), device=losses.device) % m
         values = losses.new_zeros(m).index_add(0, group, losses) * (m / len(losses))
         al.loss(losses.mean(), values).backward()
         case.optimizer.step()
@@ -153,75 +162,88 @@ def timed(step: Callable[[], None], steps: int, device: torch.device) -> float:
     return (clock() - started) / steps
 
 
-def measure(device: torch.device, width: int, batch: int, rows: int, steps: int, rounds: int) -> dict[str, Any]:
-    inputs = 1024
+def measure(
+    device: torch.device, width: int, batch: int, rows: int, steps: int, rounds: int, *, double: bool = True
+) -> dict[str, Any]:
+    """All ways of one size; `double` says whether the double loop is among them."""
     generator = torch.Generator().manual_seed(1)
-    X = torch.randn(rows, inputs, generator=generator).to(device)
+    X = torch.randn(rows, INPUTS, generator=generator).to(device)
     t = torch.randint(CLASSES, (rows,), generator=generator).to(device)
-    cases = {
-        name: Case(network(inputs, width, device), (X, t), batch)
-        for name in ("bare", "own", "two", "fit", "test", "1", "10", "100")
-    }
-    ways = {
-        "bare": bare(cases["bare"]),
-        "own loop": own_loop(cases["own"], second=False),
-        "two batches": own_loop(cases["two"], second=True),
-        "fit": in_fit(cases["fit"]),
-        **{f"single loop, {m}": single_loop(cases[str(m)], m) for m in (1, 10, 100)},
-    }
-    full, prox = full_batch(cases["test"])
-    times: dict[str, list[float]] = {name: [] for name in (*ways, "test")}
-    for step in ways.values():
-        timed(step, max(3, steps // 4), device)
+
+    def case(optimizer: str = "SGD") -> Case:
+        return Case(network(INPUTS, width, device), (X, t), batch, optimizer)
+
+    ways: dict[str, tuple[str, Callable[[], Callable[[], None]]]] = {}
+    for kind in OPTIMIZERS:
+        ways[f"bare {kind}"] = kind, lambda kind=kind: bare(case(kind))
+        for m in CONSTRAINTS:
+            ways[f"SingleLoop, {kind}, m = {m}"] = kind, lambda kind=kind, m=m: single_loop(case(kind), m)
+    if double:
+        ways["AugmentedLagrangian, SGD"] = "SGD", lambda: own_loop(case(), second=False)
+        ways["AugmentedLagrangian, SGD, second batch for the weights"] = "SGD", lambda: own_loop(case(), second=True)
+        ways["fit, method='sgd' (two batches)"] = "SGD", lambda: in_fit(case())
+    stepping, memory = {}, {}
+    for name, (_, make) in ways.items():
+        stepping[name], memory[name] = prepared(make, max(12, steps // 4), device)
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    kinds = {name: kind for name, (kind, _) in ways.items()}
+    if double:
+        full, prox = full_batch(case())
+        times[TEST], kinds[TEST] = [], "SGD"
+
+    def test() -> None:
+        x = full.variables.read()
+        Subproblem(full, prox, full.values(x).c * 0.0, 1.0).test(x)
+
     for _ in range(rounds):
-        for name, step in ways.items():
+        for name, step in stepping.items():
             times[name].append(timed(step, steps, device))
-
-        def test() -> None:
-            x = full.variables.read()
-            y = full.values(x).c * 0.0
-            Subproblem(full, prox, y, 1.0).test(x)
-
-        times["test"].append(timed(test, 1, device) / (rows / batch))
-    parameters = sum(p.numel() for p in cases["bare"].model.parameters())
-    medians = {name: statistics.median(values) for name, values in times.items()}
-    ratios = {
-        name: statistics.median(a / b for a, b in zip(times[name], times["bare"], strict=True)) for name in medians
-    }
+        if double:
+            times[TEST].append(timed(test, 1, device) / (rows / batch))
+    fastest = {name: min(values) for name, values in times.items()}
     return {
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "CPU",
         "kind": device.type,
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
-        "parameters": parameters,
+        "parameters": sum(p.numel() for p in network(INPUTS, width, device).parameters()),
         "batch": batch,
         "rows": rows,
-        "milliseconds": {name: 1e3 * value for name, value in medians.items()},
-        "ratio": ratios,
+        "milliseconds": {name: 1e3 * value for name, value in fastest.items()},
+        "ratio": {name: value / fastest[f"bare {kinds[name]}"] for name, value in fastest.items()},
+        "memory": memory,
     }
 
 
-LABELS = {
-    "bare": "bare PyTorch SGD",
-    "own loop": "AugmentedLagrangian, weights from the step before",
-    "two batches": "AugmentedLagrangian, second batch for the weights",
-    "fit": "fit, method='sgd' (two batches)",
-    **{f"single loop, {m}": f"SingleLoop, {m} constraint values" for m in (1, 10, 100)},
-    "test": "full-batch test, per batch of its rows",
-}
+def prepared(make: Callable[[], Callable[[], None]], steps: int, device: torch.device) -> tuple[Any, float | None]:
+    """A way after its first steps, and the bytes that these took at most (on a GPU)."""
+    if device.type != "cuda":
+        step = make()
+        timed(step, steps, device)
+        return step, None
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    step = make()
+    timed(step, steps, device)
+    return step, float(torch.cuda.max_memory_allocated(device) - before)
 
 
 def table(results: list[dict[str, Any]]) -> str:
-    lines = ["# Time per step beside a bare PyTorch SGD loop", ""]
+    lines = ["# Time per step beside a bare PyTorch loop", "", "`python benchmarks/torch_step.py`, with its notes.", ""]
     for r in results:
+        memory = any(v is not None for v in r["memory"].values())
         lines += [
             f"{r['kind']} ({r['device']}), PyTorch {r['torch']}, {r['threads']} thread(s); "
             f"{r['parameters'] / 1e6:.1f} million parameters, batches of {r['batch']}, {r['rows']} rows.",
             "",
-            "| step | ms | ratio to bare |",
-            "|---|---|---|",
+            "| step | ms | ratio to bare |" + (" memory, MB |" if memory else ""),
+            "|---|---|---|" + ("---|" if memory else ""),
         ]
-        lines += [f"| {LABELS[n]} | {ms:.3f} | {r['ratio'][n]:.2f} |" for n, ms in r["milliseconds"].items()]
+        for name, ms in r["milliseconds"].items():
+            taken = r["memory"].get(name)
+            last = f" {taken / 1e6:,.0f} |" if taken is not None else " |" if memory else ""
+            lines.append(f"| {name} | {ms:.3f} | {r['ratio'][name]:.2f} |{last}")
         lines.append("")
     return "\n".join(lines)
 
@@ -231,18 +253,20 @@ def main() -> None:
     parser.add_argument("--gpu", action="store_true", help="measure on the CUDA device, too")
     parser.add_argument("--large", action="store_true", help="10.5 million parameters on the CPU, too")
     parser.add_argument("--quick", action="store_true", help="few steps: does it run?")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     options = parser.parse_args()
     if options.gpu and not torch.cuda.is_available():
         parser.error("--gpu needs a CUDA device")
     rounds, factor = (2, 0.1) if options.quick else (options.rounds, 1.0)
-    results = [measure(torch.device("cpu"), 256, 128, 2048, max(3, int(30 * factor)), rounds)]
+    results = [measure(torch.device("cpu"), 256, 128, 2048, max(3, int(20 * factor)), rounds)]
     if options.large:
         results.append(measure(torch.device("cpu"), 2048, 128, 1024, max(3, int(5 * factor)), rounds))
     if options.gpu:
         for batch in (128, 1024):
             results.append(measure(torch.device("cuda"), 2048, batch, 16384, max(3, int(200 * factor)), rounds))
+            big = max(3, int(60 * factor))
+            results.append(measure(torch.device("cuda"), 6912, batch, 16384, big, rounds, double=False))
     options.out.mkdir(parents=True, exist_ok=True)
     name = "torch_step_gpu" if options.gpu else "torch_step_cpu"
     (options.out / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -31,6 +31,7 @@ PANELS = {
     "neyman_pearson": (0.5, 1.0, 0.0, 1.0),
     "portfolio": (0.425, 1.0, 0.0, 1.0),
     "predictive_control": (0.0, 0.48, 0.0, 1.0),
+    "rare_classes": (0.0, 0.66, 0.0, 1.0),
     "soap_film": (0.0, 0.5, 0.0, 1.0),
     "sparse_pca": (0.54, 1.0, 0.0, 1.0),
     "swing_up": (0.675, 1.0, 0.0, 1.0),

@@ -32,7 +32,7 @@ def highest(v: Any) -> float:
 
 def finite(v: Any) -> bool:
     """Whether all entries are finite; the sum of their squares usually tells, unless that is too large."""
-    flat = v.ravel("K")
+    flat = v if v.ndim == 1 else v.ravel("K")
     return math.isfinite(flat.dot(flat)) or bool(np.isfinite(flat).all())
 
 

@@ -161,8 +161,9 @@ def minimize(
         takes "qp" where it can. False: Algorithm 1 alone, and inner="auto" takes another solver.
     linear_solver : str
         What factorises large sparse matrices: "qdldl" (`pip install 'auglag[sparse]'`), "pardiso" (`pip install
-        pypardiso`), "superlu" (in SciPy, always there). "auto" takes qdldl where it is installed, Pardiso where that is
-        and qdldl's factors turn out to be large, else SuperLU.
+        pypardiso`), "superlu" and "full" (in SciPy, always there; "full" is LAPACK on the whole array). "auto" takes
+        qdldl where it is installed, Pardiso where that is and qdldl's factors turn out to be large, "full" where they
+        turn out to be nearly full, else SuperLU.
     restarts : int
         The most other starts that are tried if no solution is found from x0 (default 7; with inner="qp" only): the
         best point so far if it is near a solution, x0 in units of the variables' sizes where these are unusual, the

@@ -219,7 +219,8 @@ def test_the_algencan_preset_is_algencans_outer_loop(name):
     assert result.inner == "newton-cg"
     assert not any(row["acceleration_steps"] for row in result.history)
     np.testing.assert_allclose([row["beta"] for row in result.history], rows[:, 0], rtol=1e-6)
-    np.testing.assert_allclose([row["eta"] for row in result.history], rows[:, 1], rtol=1e-3)
+    # Half of a stationarity that is far below its tolerance is half of a rounding error, which processors differ in.
+    np.testing.assert_allclose([row["eta"] for row in result.history], rows[:, 1], rtol=1e-3, atol=0.5 * eps_opt)
     np.testing.assert_allclose(result.x, x, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(result.y, y, rtol=1e-5, atol=1e-7)
 

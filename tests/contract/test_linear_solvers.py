@@ -245,7 +245,7 @@ def test_solutions_are_accurate_where_pivots_without_exchanges_are_poor(solver):
     assert np.max(np.abs(full @ factor.solve(b) - b)) <= 1e-9 * np.max(np.abs(b))
 
 
-@SPARSE
+@pytest.mark.parametrize("solver", [s for s in INSTALLED if s.is_sparse and s.name != "full"], ids=lambda s: s.name)
 def test_sparse_factors_stay_sparse(solver):
     """A tridiagonal H with one row per pair of neighbours fills in by a constant per variable."""
     n = 2000
@@ -309,6 +309,18 @@ def test_without_qdldl_a_large_problem_says_so_once(monkeypatch):
     with pytest.warns(UserWarning, match=r"pip install 'auglag\[sparse\]'"):
         assert chosen(large).name == "superlu"
     assert chosen(large).name == "superlu"  # warnings are errors here
+
+
+@pytest.mark.parametrize(("dense_block", "name"), [(30, "full"), (5, "qdldl")])
+def test_nearly_full_factors_are_left_to_lapack(dense_block, name):
+    if not SOLVERS["qdldl"].available:
+        pytest.skip("needs qdldl")
+    h = np.eye(40)
+    h[:dense_block, :dense_block] += 1.0
+    h, j, analyses = Hessian(sparse.csc_array(h)), sparse.csr_array((0, 40)), Analyses()
+    assert system(h, j, analyses).factor(0.0, np.zeros(0)).negative == 0
+    assert chosen(h, analyses).name == name
+    assert chosen(Hessian(sparse.eye_array(3, format="csc")), analyses).name == "qdldl"
 
 
 def test_large_factors_are_left_to_pardiso(monkeypatch):

@@ -1,7 +1,8 @@
 """The Hock-Schittkowski problems are solved: points, values and multipliers, by every way of solving them.
 
 Where a way of solving fails on a problem the table below says so, and the case is a strict xfail: one that is solved
-after all fails the test run until it leaves the table, and every problem that is not in it has to be solved.
+after all fails the test run until it leaves the table, and every problem that is not in it has to be solved. Where the
+last bits decide, which differ from one kind of processor to the next, either end is right, and the table says that too.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ class Way:
     #: Problems not solved to tol within that many calls, nor with the default budget.
     fails: frozenset[str] = frozenset()
     reason: str = ""  #: why they are not
+    #: Problems whose runs end so near tol that rounding decides whether they are solved. Found with the kernels that
+    #: OpenBLAS has for five kinds of processor (OPENBLAS_CORETYPE=Nehalem, Sandybridge, Haswell, Zen, SkylakeX).
+    touchy: frozenset[str] = frozenset()
     #: Solved, R <= tol, but so ill-conditioned that x or y is only as good as the number here (or nearly was not).
     accuracy: dict[str, float] = field(default_factory=dict)
     #: Not held to x: another way of solving may find another solution of the same problem.
@@ -64,6 +68,7 @@ WAYS = {
         {"inner": "panoc"},
         evaluations={"HS74": 25_000},
         fails=these("75 106"),
+        touchy=these("74"),
         reason=CONDITIONING,
         accuracy={"HS74": 1e-5},
     ),
@@ -72,6 +77,7 @@ WAYS = {
         {"inner": "spectral"},
         evaluations={"HS113": 15_000},
         fails=these("26 46 49 74 75 106"),
+        touchy=these("100 113"),
         reason="singular Hessians at the solution (HS26, HS46, HS49), or too ill-conditioned for spectral steps",
         accuracy={"HS3": 0.1, "HS100": 1e-5},
     ),
@@ -97,27 +103,34 @@ WAYS = {
     ),
     "explicit slacks": Way({"slacks": "explicit"}, accuracy={**ILL, "HS17": 1e-5}),
     "always-full": Way(
-        {"variant": "always-full"}, fails=these("74 75 106"), reason=CONDITIONING, accuracy={"HS27": 1e-5}
+        {"variant": "always-full"},
+        fails=these("106"),
+        touchy=these("62 74 75"),
+        reason=CONDITIONING,
+        accuracy={"HS27": 1e-5, "HS74": 1e-4, **ILL},
     ),
     "adaptive-short": Way(
         {"variant": "adaptive-short"},
-        fails=these("19 36 37 62 74 75 100 106 113"),
+        fails=these("19 36 37 74 75 100 106"),
+        touchy=these("62 73 113"),
         reason=(short := "short dual steps rely on a large penalty, whose subproblems are too ill-conditioned"),
-        accuracy={"HS73": 1e-5, "HS86": 1e-5},
+        accuracy={"HS62": 1e-4, "HS73": 1e-5, "HS86": 1e-5, "HS113": 1e-5},
     ),
     "always-short": Way(
         {"variant": "always-short"},
-        fails=these("36 37 73 74 75 106 113"),
+        fails=these("36 37 73 74 75 106"),
+        touchy=these("19 83 100 113"),
         reason=short,
-        accuracy={"HS19": 1e-5, "HS62": 1e-5, "HS86": 1e-5},
+        accuracy={"HS19": 1e-5, "HS62": 1e-5, "HS86": 1e-5, "HS113": 1e-5},
     ),
     "algencan": Way({"preset": "algencan"}, only=these("6 7 10 24 39 43 71 77 86 118"), accuracy={"HS39": 1e-5}),
     "paper": Way(
         {"preset": "paper"},
-        fails=these("11 21 29 33 40 53 56 60 61 62 63 64 71 74 75 76 77 79 100 106 113"),
+        fails=these("21 29 33 40 53 56 61 62 63 71 74 75 76 79 100 106 113"),
+        touchy=these("11 27 43 60 64 65 77 86"),
         reason="no acceleration, one start (from it HS33 and HS63 end at points that are no solutions), and a line "
         "search that ends before R <= 1e-6",
-        accuracy={"HS18": 1e-4},
+        accuracy={"HS18": 1e-4, "HS27": 1e-5},
         elsewhere=these("29"),  # by symmetry: two signs of x change
     ),
 }
@@ -127,13 +140,15 @@ class NotSolvedError(AssertionError):
     """The run ended without success; a known failure may raise this and nothing else."""
 
 
+def expected(way: Way, name: str) -> Any:
+    """The mark of a case that is not, or may not be, solved."""
+    if name not in way.fails | way.touchy:
+        return ()
+    return pytest.mark.xfail(strict=name in way.fails, raises=NotSolvedError, reason=way.reason)
+
+
 CASES = [
-    pytest.param(
-        label,
-        name,
-        id=f"{label}-{name}",
-        marks=pytest.mark.xfail(strict=True, raises=NotSolvedError, reason=way.reason) if name in way.fails else (),
-    )
+    pytest.param(label, name, id=f"{label}-{name}", marks=expected(way, name))
     for label, way in WAYS.items()
     for name in PROBLEMS
     if name in way.only

@@ -12,9 +12,11 @@ from helpers.rescaled import Rescaled
 #: Where a solver may end at another stationary point when the path changes; these are not held to the same one.
 SEVERAL = ("HS2", "HS16", "HS33", "HS56", "HS59", "HS61", "HS65", "HS78", "HS106", "HS107")
 NAMES = [name for name in hock_schittkowski.PROBLEMS if name not in SEVERAL]
+#: Its second stationary point (1, 0, 0, 0) is found or not by the last bits, which processors differ in.
+TOUCHY = ("HS40",)
 
 
-@pytest.mark.parametrize("name", NAMES[::2])
+@pytest.mark.parametrize("name", [name for name in NAMES[::2] if name not in TOUCHY])
 def test_rescaled_problems_end_at_the_same_point(name):
     known = hock_schittkowski.get(name)
     base = auglag.minimize(Rescaled.of(known))

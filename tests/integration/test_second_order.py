@@ -424,9 +424,9 @@ def test_a_run_that_left_a_saddle_goes_on_from_any_checkpoint_bit_for_bit(tmp_pa
         again = minimize(**options, resume=path)
         assert (again.x == whole.x).all()
         assert (again.y == whole.y).all()
-        assert (again.nfev, again.njev, again.nit, again.second_order) == (
-            whole.nfev, whole.njev, whole.nit, whole.second_order,
-        )  # fmt: skip
+        assert (again.njev, again.nit, again.second_order) == (whole.njev, whole.nit, whole.second_order)
+        # Points aside that the run remembered at the checkpoint are evaluated again: two for each of two certificates.
+        assert whole.nfev <= again.nfev <= whole.nfev + 4
 
 
 def test_every_verdict_is_documented():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,13 @@ def test_equalities_and_exact_constraints_have_the_known_multipliers() -> None:
     assert few.certificate.residual < 0.05
 
 
+def test_constraints_may_be_parameters_themselves() -> None:
+    model = Vector([0.0, 0.0])
+    result = fit(model, projection, {"x": equal([0.2, 0.8], lambda m, b: m.x)}, POINTS, method="single-loop", tol=1e-6)
+    assert result.success
+    assert model.x.tolist() == pytest.approx([0.2, 0.8], abs=1e-5)
+
+
 def test_without_constraints_it_minimises() -> None:
     model = Vector([0.0, 0.0])
     assert fit(model, projection, {}, POINTS, method="single-loop", tol=1e-6).success
@@ -95,6 +103,10 @@ def test_constraints_on_rare_rows_are_not_called_constant() -> None:
 
     options: dict[str, Any] = {"method": SingleLoopMethod(batch=4), "max_epochs": 1.2}
     fit(Vector([0.1, 0.1]), objective, {"c": at_most(1.0, shares)}, (POINTS[:400], group), **options)
+    # 200 groups of two rows: the last batches, over which values are averaged, lack many of them.
+    group = torch.arange(400) % 200
+    rare = {"c": at_most(1.0, lambda m, b: m.x.sum() * torch.nn.functional.one_hot(b[1], 200).double().mean(0))}
+    fit(Vector([0.1, 0.1]), objective, rare, (POINTS[:400], group), **options)
     frozen = {"c": at_most(1.0, lambda m, b: torch.cat([m.x, 0.0 * m.x[:1] + 0.5]))}
     with pytest.raises(InputError, match=r"'c\[2\]' must change with the parameters"):
         fit(Vector([0.1, 0.1]), objective, frozen, (POINTS[:400], group), **options)
@@ -208,6 +220,14 @@ def test_bad_input_is_named_and_the_model_left_as_it_was(change: dict[str, Any],
     with pytest.raises((InputError, TypeError), match=message):
         fit(model, **given | change)
     assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
+
+
+def test_one_constant_makes_it_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    tuning = dataclasses.replace(at.settings.TUNING, auto_single_loop=True)
+    monkeypatch.setattr(at.settings, "TUNING", tuning)
+    data, constraints = (X, T), {"false alarms": at_most(0.6, NP.false_alarms)}
+    for options, method in (({}, "single-loop"), ({"batch": 32}, "single-loop"), ({"epochs": 1}, "adam")):
+        assert fit(linear(), NP.objective, constraints, data, max_epochs=2, **options).method == method
 
 
 def test_methods_are_checked() -> None:
@@ -333,6 +353,49 @@ def test_a_grad_scaler_a_compiled_model_and_autocast_do_not_disturb_it() -> None
         scaler.update()
         al.step()
     assert al.certificate(NP.both, data).violation < 0.05
+
+
+def test_a_bound_that_no_step_can_reach_does_not_drive_plain_sgd_away() -> None:
+    generator = torch.Generator().manual_seed(1)
+    pictures, labels = torch.randn(512, 256, generator=generator), torch.randint(10, (512,), generator=generator)
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(256, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64), torch.nn.ReLU()]
+    model = torch.nn.Sequential(*layers, torch.nn.Linear(64, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    al = SingleLoop(model, {"loss": at_most(0.5)}, optimizer=optimizer, per_pass=8)
+    losses = []
+    for i in range(160):
+        part = slice(64 * (i % 8), 64 * (i % 8) + 64)
+        loss = torch.nn.functional.cross_entropy(model(pictures[part]), labels[part])
+        optimizer.zero_grad()
+        al.loss(loss, {"loss": loss}).backward()
+        optimizer.step()
+        al.step()
+        losses.append(loss.item())
+    assert max(losses) < 4.0  # 2.3 at the start
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize(("bad", "what"), [(0, "constraint 'false alarms'"), (1, "the objective, or its gradient,")])
+def test_a_batch_with_nan_is_named_and_the_model_is_put_where_it_was_before(bad: int, what: str) -> None:
+    model = linear()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+    al = SingleLoop(model, {"false alarms": at_most(0.6)}, optimizer=optimizer, per_pass=40)
+
+    def step(i: int, factor: float) -> None:
+        loss, values = NP.both(model, (X[50 * i : 50 * i + 50], T[50 * i : 50 * i + 50]))
+        optimizer.zero_grad()
+        value = values["false alarms"]
+        al.loss(loss * (factor if bad else 1.0), value if bad else value * factor).backward()
+        optimizer.step()
+        al.step()
+
+    for i in range(12):
+        step(i, 1.0)
+    with pytest.raises(InputError, match=rf"{what} must be finite on every batch: after step 13"):
+        step(12, math.nan)
+    assert all(bool(torch.isfinite(p).all()) for p in model.parameters())
+    assert float(al.certificate(NP.both, (X, T)).violation) < 1.0
 
 
 def test_bad_loops_are_named() -> None:

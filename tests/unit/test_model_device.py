@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +16,9 @@ import jax.numpy as jnp
 
 import auglag
 from auglag.model import Model
-from auglag.model.device import cudss, loop
+from auglag.model.device import cudss, loop, search
 from auglag.model.device.linear import Qdldl, SuperLU
+from auglag.model.device.records import Elastic, Facts
 from auglag.model.device.solve import prepared, solve
 from auglag.model.precision import double
 from auglag.model.structure import Pattern
@@ -62,6 +64,53 @@ def test_runs_end_on_the_sides_that_are_active():
     assert any("on sides" in line for line in s.details["log"])
     np.testing.assert_allclose(s["x"], [1.0, 0.0, 0.0], atol=1e-9)
     assert s.certificate.residual < 1e-9
+
+
+def test_short_steps_on_satisfied_rows_are_answered_by_a_larger_shift():
+    run = SimpleNamespace(short=0, shift=0.0, scaled_tol=1e-8)
+    after, damping = [], search._damp
+    for length, shift, theta in [(0.01, 0.0, 0.0), (0.01, 0.0, 0.0), (0.02, 1e-4, 0.0), (0.5, 8e-4, 0.0)]:
+        run.shift = shift / 3.0  # as Newton's step leaves it
+        damping(run, length, shift, SimpleNamespace(theta=theta))
+        after.append(run.shift)
+    np.testing.assert_allclose(after, [0.0, 1e-4, 8e-4, 8e-4 / 3.0])
+    run.short = 0
+    for _ in range(5):  # on the way to the rows, short steps are what the filter leaves
+        run.shift = 0.0
+        damping(run, 0.01, 0.0, SimpleNamespace(theta=1.0))
+    assert run.shift == 0.0
+
+
+def test_without_rows_no_step_is_corrected():
+    m = Model()
+    x = m.var(2, name="x", lb=-5.0, start=[-1.2, 1.0])
+    m.objective(lambda x: 100.0 * (x[1] - x[0] ** 2) ** 2 + (1.0 - x[0]) ** 2, *x)
+    s = m.solve(device="cpu")
+    assert s.success
+    assert any("trials 1" in line or "trials 2" in line for line in s.details["log"])  # steps were refused
+    assert s.details["corrections"] == 0
+    np.testing.assert_allclose(s["x"], 1.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e3])
+def test_mu_does_not_run_ahead_of_what_a_shift_leaves(shift):
+    """A free mu is at least a part of the dual error that is left, shift times the step, and at most the mean."""
+    with double():
+        ready = prepared(hs71().problem(), None, jax.devices("cpu")[0], None, deterministic=False)
+        p, d = ready.program, ready.program.data(hs71().problem())
+        it = p.begin(d, np.array([1.0, 5.0, 5.0, 1.0]), np.zeros(p.m), np.array([1e-2, 0.1, 0.0]))
+        plain = Elastic.off(p.m, p.device)
+        it, at, values, right, facts = p.advance(
+            d, it, p.still(), np.zeros(2), plain, np.array([0.1, 0.1, shift, 1.0, 0.0])
+        )
+        assert ready.linear.factor(values) is not None
+        mean = Facts(*np.asarray(facts).tolist()).mean
+        both = np.stack([np.asarray(ready.linear.solve(row)) for row in np.asarray(right.both)])
+        affine = both[0] - 0.1 * both[1]
+        _, right, _ = p.predicted(d, both, values, right, it, at, plain, np.array([shift, mean, 1e-9, 0.99]))
+    guard = min(mean, 1e-3 * shift * np.abs(affine[: p.n]).max())
+    assert float(right.mu) >= guard
+    assert (guard > 1e-6) == (shift > 0.0)
 
 
 def test_first_multipliers_of_sides_are_of_the_size_of_the_gradient():

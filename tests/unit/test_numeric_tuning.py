@@ -4,11 +4,13 @@ import ast
 import dataclasses
 import re
 from pathlib import Path
+from typing import final
 
 import numpy as np
 import pytest
 
 import auglag
+from auglag._constants import Constants
 from auglag.kkt import Hessian, Model, Sets, solve
 from auglag.kkt import tuning as kkt
 
@@ -40,3 +42,30 @@ def test_an_ablation_replaces_a_number_for_code_that_runs_afterwards(monkeypatch
     assert solve(model, Sets.none(n, 0)).shift == 0.0
     monkeypatch.setattr(kkt, "TUNING", dataclasses.replace(kkt.TUNING, eigenvalues_dense=0))
     assert solve(model, Sets.none(n, 0)).shift >= 1.0
+
+
+@final
+@dataclasses.dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Pair(Constants):
+    one: float = 1.0
+    two: float = 2.0
+
+
+def test_constants_have_their_defaults_and_the_values_given_and_no_others():
+    changed = dataclasses.replace(Pair(), two=5.0)
+    assert (Pair().one, Pair().two, changed.one, changed.two) == (1.0, 2.0, 1.0, 5.0)
+    with pytest.raises(TypeError, match="Pair has no constant 'three'"):
+        Pair(three=3.0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        changed.one = 0.0
+
+
+def test_a_constant_without_a_value_is_named():
+    @final
+    @dataclasses.dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+    class Open(Constants):
+        one: float
+
+    with pytest.raises(TypeError, match="needs a value for one"):
+        Open()
+    assert Open(one=1.0).one == 1.0

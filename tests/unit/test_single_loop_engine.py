@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from auglag import Always
 from auglag.single_loop import Engine, batch_rows, first_round, next_round
-from auglag.single_loop.multipliers import fitted
+from auglag.single_loop import engine as engine_module
+from auglag.single_loop.multipliers import fitted, fitted_to
 from auglag.single_loop.schedule import round_of
 from auglag.single_loop.steps import ScaledSteps, newest_share
 from auglag.single_loop.tuning import TUNING
@@ -67,6 +69,20 @@ def test_windows_of_more_steps_than_slots_keep_means() -> None:
     assert e.tracked[0] == pytest.approx(values[-length:].mean(), abs=1e-12)
 
 
+@pytest.mark.parametrize("slope", [0.0, 0.01])
+def test_on_a_stream_values_that_drift_are_followed_and_noise_is_not(slope: float) -> None:
+    rng, errors = np.random.default_rng(0), []
+    e = Engine(np, np.array([-math.inf]), np.array([0.0]), np.zeros(1), pass_steps=None)
+    for t in range(6000):
+        e.track(slope * t + 0.3 * rng.standard_normal(1))
+        e.moved(np.zeros(1), 1.0)
+        if t >= 4 * TUNING.stream_window:
+            errors.append(float(e.tracked[0]) - slope * t)
+    noise = 0.3 / math.sqrt(TUNING.stream_window)
+    assert abs(np.mean(errors)) < 0.1 * slope * TUNING.stream_window / 2 + noise
+    assert np.std(errors) < (1.6 if slope == 0.0 else 3.0) * noise
+
+
 def test_values_that_do_not_depend_on_the_batch_are_taken_as_they_are() -> None:
     e = engine(2, 10, exact=np.array([True, False]))
     for v in (1.0, 2.0, 4.0):
@@ -100,6 +116,26 @@ def test_a_step_removes_a_share_of_the_error_and_the_loop_contracts_as_its_matri
         expected[1] += follow * kappa * expected[0]
         assert [float((J @ x)[0]), float(gram[0, 0] * e.state.y[0])] == pytest.approx(expected, abs=1e-9)
     assert np.abs(expected).max() < 0.05
+
+
+@pytest.mark.parametrize("kappa", [0.2, 0.5, 0.9, 1.6])
+def test_the_loop_is_stable_up_to_a_known_theta_and_not_beyond(kappa: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Jury's conditions for the matrix above: 0 < kappa < 2 and theta < 2 (2 - kappa) / kappa^2.
+    border, last = 2.0 * (2.0 - kappa) / kappa**2, []
+    for theta in (0.95 * border, 1.05 * border):
+        monkeypatch.setattr(engine_module, "TUNING", dataclasses.replace(TUNING, kappa=kappa, theta=theta))
+        e, x = engine(1, 1000), np.ones(1)
+        for t in range(400):
+            e.track(x)
+            if t == 0:
+                calibrate(e, np.eye(1))
+            move = -e.weights()
+            x = x + move
+            e.moved(move, 1.0)
+        last.append(abs(float(x[0])))
+    assert last[0] < 0.05
+    assert last[1] > 20.0
+    assert TUNING.theta < 2.0 * (2.0 - TUNING.kappa) / TUNING.kappa**2
 
 
 def test_penalties_do_not_depend_on_units_and_share_what_one_step_can_do() -> None:
@@ -245,6 +281,10 @@ def test_the_average_is_over_about_the_last_tenth() -> None:
     for count in range(1, 1001):
         average += newest_share(count) * (float(count > 900) - average)
     assert 0.6 < average < 0.7  # 1 - 0.9^10
+    average = 0.0
+    for count in range(1, 200_001):  # without an end: what lies further back than a few windows has gone
+        average += newest_share(count, endless=True) * (float(count > 199_000) - average)
+    assert average > 0.95
 
 
 # ------------------------------------------------------------------------------------------------------------- schedule
@@ -281,6 +321,17 @@ def test_fitted_multipliers_are_those_of_a_known_point() -> None:
     assert found == pytest.approx([1.0, -2.0, 0.0], abs=1e-8)
     wrong = fitted(J @ J.T, J @ (-f + y @ J), y, np.array([0.0, 0.0, 1.0]), lower, upper)
     assert wrong[0] >= 0.0  # an upper side never pulls
+
+
+def test_of_very_many_constraints_those_with_a_multiplier_are_fitted() -> None:
+    m = TUNING.most_fitted + 1
+    J, y, c = np.ones((m, 1)), np.zeros(m), np.full(m, -1.0)
+    y[7], c[7] = 0.5, 0.0
+    found = fitted_to(J, np.array([-2.0]) + y @ J, y, c, np.full(m, -math.inf), np.zeros(m))
+    assert found[7] == pytest.approx(2.0)
+    assert not np.delete(found, 7).any()
+    everywhere = np.full(m, 0.5)
+    assert np.array_equal(fitted_to(J, np.ones(1), everywhere, c, np.full(m, -math.inf), np.zeros(m)), everywhere)
 
 
 def boosts(errors: list[float], *, noise: float = 0.0, longest: float | None = None) -> list[float]:

@@ -56,3 +56,23 @@ def test_the_single_loop_keeps_a_constraint_by_a_sample_of_the_parameters(monkey
     assert al._core is not None
     assert al._core.entries.share is not None
     assert al.certificate(task.both, (X, T)).violation < 0.05
+
+
+def test_the_more_rows_there_are_the_fewer_entries_they_have() -> None:
+    variables = Variables(torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.Linear(512, 64)).named_parameters())
+    few, many = Entries(variables, 100), Entries(variables, 100_000)
+    assert many.here().numel() < few.here().numel() <= entries.TUNING.kept_numbers / 100
+    assert many.here().numel() == pytest.approx(entries.TUNING.least_entries, rel=0.1)
+    assert float(many.weighted(torch.ones_like(many.here())).sum()) == pytest.approx(variables.n)
+
+
+def test_parameters_that_are_put_elsewhere_are_still_those_that_are_read() -> None:
+    model = torch.nn.Linear(30, 20)
+    of = Entries(Variables(model.named_parameters()))
+    first = of.here()
+    model.weight.data = model.weight.data.clone() + 1.0
+    model.bias.data += 1.0
+    assert torch.equal(of.here(), first + 1.0)
+    model.weight.data = model.weight.data.T.contiguous().T  # no view of it is a vector
+    model.weight.data -= 1.0
+    assert torch.equal(of.here()[:600], (first + 1.0)[:600] - 1.0)

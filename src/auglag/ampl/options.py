@@ -66,7 +66,7 @@ OPTIONS: dict[str, Option] = {
     "scaling": Option(_flag, "yes: scale f and c by their gradients at the start"),
     "presolve": Option(_flag, "yes: rows that are empty, bounds or multiples of others are taken off first"),
     "restoration": Option(_flag, "yes: check for infeasibility on suspicion"),
-    "linear_solver": Option(_word, "what factorises sparse matrices: auto, qdldl, pardiso, superlu"),
+    "linear_solver": Option(_word, "what factorises sparse matrices: auto, qdldl, pardiso, superlu, full"),
     "warm_start": Option(_flag, "yes: start from the duals in the .nl file (no); also warm_start_init_point"),
     "objno": Option(_whole, "which objective, from 1; 0 for none (1)"),
     "outlev": Option(_whole, "1: a line for each outer iteration (0); also print_level"),

@@ -21,7 +21,7 @@ from auglag.certificate.tolerance import Tolerance
 from auglag.certificate.tuning import TUNING
 from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.jacobians import columns_times
-from auglag.prox import SeparableTerm, Zero
+from auglag.prox import SeparableTerm
 
 
 @final
@@ -365,18 +365,16 @@ def _for_bounds(problem: AbstractProblem, x: Vector, v: Vector) -> list[_Split]:
     A multiplier z at a bound that x does not quite touch costs gap * max(1, |z|), which bounds what moving x there
     could still change: a gap below the tolerance excuses no gradient by itself, whatever the units of x are.
     """
-    g = problem.g if problem.g is not None else Zero()
-    if not isinstance(g, SeparableTerm):  # no bounds beside such a g
+    g, excess = problem.g, v  # what dg cannot absorb and a bound must
+    if g is not None and not isinstance(g, SeparableTerm):  # no bounds beside such a g
         return [_Split(g.subdiff_distance(x, v), 0.0, np.zeros(x.size))]
     if not finite(v):
         return [_Split(math.nan, 0.0, np.zeros(x.size))]
-    lo, hi = g.subdiff_interval(x)
-    excess = v - v.clip(lo, hi)  # what dg cannot absorb and a bound must
-    gap = np.where(excess > 0, problem.upper - x, np.where(excess < 0, x - problem.lower, 0.0))
+    if g is not None:
+        excess = v - v.clip(*g.subdiff_interval(x))
+    gap = np.where(excess > 0, problem.upper - x, x - problem.lower)
     size = np.abs(excess)
     price = np.maximum(gap, 0.0) * np.maximum(1.0, size)
-    splits = []
-    for held in (gap <= 0.0, price < size):
-        z = np.where(held, excess, 0.0)
-        splits.append(_Split(norm(excess - z), norm(np.where(held, price, 0.0)), z))
-    return splits
+    touched, near = np.where(gap <= 0.0, excess, 0.0), price < size
+    z = np.where(near, excess, 0.0)
+    return [_Split(norm(excess - touched), 0.0, touched), _Split(norm(excess - z), norm(np.where(near, price, 0.0)), z)]

@@ -27,7 +27,8 @@ class Parts:
         self.violation: Vector = np.maximum(self.beyond, 0.0)
         #: |y_i|, and the gap of the side its sign points at, of inequalities; 0 for equations, which miss no side
         self.multiplier, self.gap = row_gaps(cl, cu, c, y)
-        self.outside: Vector = point.x - point.x.clip(problem.lower, problem.upper)  #: of x beyond its bounds
+        inside = np.minimum(np.maximum(point.x, problem.lower), problem.upper)
+        self.outside: Vector = point.x - inside  #: of x beyond its bounds
         self.sizes = units.own_sizes(point)  #: of the variables
         self.largest_sides = problem.largest_sides
         #: |J|, and |J|'|y|; None without rows, or where J is an operator
@@ -41,6 +42,7 @@ class Parts:
 
 def row_gaps(cl: Vector, cu: Vector, c: Vector, y: Vector) -> tuple[Vector, Vector]:
     """(|y_i|, gap of the side its sign points at) for inequality rows; 0 for equalities, which have no side to miss."""
-    inequality = cl != cu
-    gap = np.where(y > 0, cu - c, np.where(y < 0, c - cl, 0.0))
-    return np.where(inequality, np.abs(y), 0.0), np.where(inequality, np.maximum(gap, 0.0), 0.0)
+    inequality, size = cl != cu, np.abs(y)
+    pointed = np.where(y > 0, cu - c, c - cl)
+    gap = np.where(inequality & (y != 0), np.maximum(pointed, 0.0), 0.0)
+    return np.where(inequality, size, 0.0), gap

@@ -16,7 +16,7 @@ from auglag.errors import OutOfBudget
 from auglag.problems import units
 from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.jacobians import columns_times, product, row_norms
-from auglag.prox import SeparableTerm, Zero
+from auglag.prox import SeparableTerm
 
 _EPS = np.finfo(np.float64).eps
 
@@ -40,25 +40,26 @@ def scale_free(at: Parts, aside: Point | None = None, errors: float = 0.0) -> tu
     """
     point, y = at.point, at.y
     problem, x = point.problem, point.x
-    rows = errors * problem.precision.c if errors else 0.0
+    beyond, missed, g = at.violation, at.gap, problem.g
+    if errors:
+        rows = errors * problem.precision.c
+        beyond, missed = np.maximum(at.beyond - rows, 0.0), np.maximum(at.gap - rows, 0.0)
     with np.errstate(all="ignore"):
         v = -at.slope
         size_x, size_f, size_c = sizes(at, aside)
-        g = problem.g if problem.g is not None else Zero()
-        if isinstance(g, SeparableTerm):
-            lo, hi = g.subdiff_interval(x)
+        if g is None or isinstance(g, SeparableTerm):
+            lo, hi = (0.0, 0.0) if g is None else g.subdiff_interval(x)
             gap = np.where(v > hi, problem.upper - x, x - problem.lower)
-            v = np.abs(v - v.clip(lo, hi))
+            v = np.abs(v if g is None else v - v.clip(lo, hi))
             v = np.maximum(v - errors * point.gradient_errors(y), 0.0) if errors else v
         else:
             v, gap = np.array([g.subdiff_distance(x, v)]), np.array([math.inf])
             size_x = np.max(size_x, initial=0.0, keepdims=True)
         left = np.minimum(v * size_x / size_f, np.maximum(gap, 0.0) / size_x)
-        parts = [np.where(v == 0.0, 0.0, left), np.maximum(at.beyond - rows, 0.0) / size_c]
+        parts = [np.where(v == 0.0, 0.0, left), beyond / size_c]
         if some(at.outside):
             parts.append(np.abs(at.outside) / np.maximum(largest(size_x), np.abs(x)))
         if some(at.gap):
-            missed = np.maximum(at.gap - rows, 0.0)
             price = np.minimum(missed / size_c, at.multiplier * size_c / size_f)
             parts.append(np.where(missed > 0.0, price, 0.0))
         worst = highest(np.concatenate(parts))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from auglag._constants import Constants
+
 
 @final
-@dataclass(frozen=True, slots=True)
-class Tuning:
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Tuning(Constants):
     """All of them were chosen by trial."""
 
     #: A row or variable this near to a side may carry a multiplier of that side's sign, in the units of R. Ascending:

@@ -157,6 +157,15 @@ class _Box:
     lower: Vector
     upper: Vector
     scale: Vector
+    gap: Vector  #: to the nearer bound
+    near: NDArray[np.bool_] | None  #: variables near a bound; None: all have more room than the first test needs
+
+    @staticmethod
+    def around(x: Vector, lower: Vector, upper: Vector, scale: Vector) -> _Box:
+        """The box of a point, with what is made of the bounds."""
+        gap = np.minimum(x - lower, upper - x)
+        near = gap < TUNING.largest_step * scale
+        return _Box(x, lower, upper, scale, gap, near if some(near) else None)
 
     def room(self, direction: Vector) -> float:
         """The largest t for which x + t * direction is inside."""
@@ -165,12 +174,12 @@ class _Box:
 
     def room_both_ways(self, direction: Vector) -> float:
         """The largest t for which x + t * direction and x - t * direction are inside."""
-        t = np.minimum(self.upper - self.x, self.x - self.lower) / np.abs(direction)
+        t = self.gap / np.abs(direction)
         return float(np.minimum.reduce(t[direction != 0], initial=np.inf))
 
     def move(self, direction: Vector, t: float) -> Vector:
         """x + t * direction, inside the bounds to the last bit; variables that do not move keep their bits."""
-        moved: Vector = (self.x + t * direction).clip(self.lower, self.upper)
+        moved: Vector = np.minimum(np.maximum(self.x + t * direction, self.lower), self.upper)
         return moved
 
     def directions(self, count: int, rng: np.random.Generator | None) -> Matrix:
@@ -181,25 +190,25 @@ class _Box:
         """
         n = self.x.size
         if rng is None and n * count <= LONGEST:
-            size, sign = _usual_shapes(n, count)
+            size, sign, signed = _usual_shapes(n, count)
         else:
-            size, sign = _shapes(uniform(0, 3, n, count) if rng is None else rng.random((3, n, count)))
-        below, above = self.x - self.lower, self.upper - self.x
-        near = np.minimum(below, above) < TUNING.largest_step * self.scale
-        if some(near):
-            sign = np.where(near[:, None], np.where(above >= below, 1.0, -1.0)[:, None], sign)
-        directions: Matrix = sign * size * self.scale[:, None]
+            size, sign, signed = _shapes(uniform(0, 3, n, count) if rng is None else rng.random((3, n, count)))
+        if self.near is not None:
+            away = np.where(self.upper - self.x >= self.x - self.lower, 1.0, -1.0)
+            signed = np.where(self.near[:, None], away[:, None], sign) * size
+        directions: Matrix = signed * self.scale[:, None]
         return directions
 
 
-def _shapes(draws: Any) -> tuple[Matrix, Matrix]:
-    """(sizes, signs) of directions, from draws (3, n, count)."""
+def _shapes(draws: Any) -> tuple[Matrix, Matrix, Matrix]:
+    """(sizes, signs, both) of directions, from draws (3, n, count)."""
     rank = np.argsort(draws[0], axis=0)
-    return (1 + 2 * (rank + 0.5 * draws[1]) / draws.shape[1]) / 3, np.where(draws[2] < 0.5, -1.0, 1.0)
+    size, sign = (1 + 2 * (rank + 0.5 * draws[1]) / draws.shape[1]) / 3, np.where(draws[2] < 0.5, -1.0, 1.0)
+    return size, sign, sign * size
 
 
 @lru_cache(maxsize=8)
-def _usual_shapes(n: int, count: int) -> tuple[Matrix, Matrix]:
+def _usual_shapes(n: int, count: int) -> tuple[Matrix, Matrix, Matrix]:
     """Those without a generator: the same in every run, so that they are made once for small n."""
     return _shapes(uniform(0, 3, n, count))
 
@@ -214,8 +223,7 @@ def _box(x: ArrayLike, lower: ArrayLike, upper: ArrayLike, least: ArrayLike = 1.
     lower, upper = (side if side.shape == x.shape else np.broadcast_to(side, x.shape) for side in sides)
     size = np.maximum(least, np.abs(x))
     move = np.maximum(np.minimum(size, np.sqrt(size)), TUNING.least_relative_move * size)
-    scale = np.minimum(move, upper - lower)
-    return _Box(x, lower, upper, scale)
+    return _Box.around(x, lower, upper, np.minimum(move, upper - lower))
 
 
 @final
@@ -317,8 +325,7 @@ class _Check:
         """A direction in which no row of J d is small by cancellation, and the norm of the terms of each row."""
         candidates = box.directions(TUNING.directions, self.rng)
         products, norms = _terms(jac, candidates)
-        share = np.divide(products, norms, out=np.ones(norms.shape), where=norms > 0)
-        k = int(np.minimum.reduce(share, axis=0, initial=1.0).argmax())
+        k = int(np.fmin.reduce(products / norms, axis=0, initial=1.0).argmax())  # a row without terms tells nothing
         return candidates[:, k], norms[:, k]
 
     def _agrees(self, jac: _Operator, direction: Vector, norm: Vector, subject: str) -> bool:
@@ -327,13 +334,13 @@ class _Check:
         if m != norm.size:
             transposed = " (is it transposed?)" if jac.shape[1] == m else ""
             raise DerivativeError(f"{subject} must have {m} rows, got shape {jac.shape}{transposed}")
-        return bool((np.abs(error) <= self.tolerance * norm + rounding).all())
+        return bool(np.count_nonzero(np.abs(error) <= self.tolerance * norm + rounding) == m)
 
     def _quick(self, jac: _Operator, direction: Vector) -> tuple[Vector, Vector, int]:
         """The error of J d from two evaluations, what rounding may do to it, and the number of values of fun."""
         box, h, m = self.box, TUNING.central_step, int(jac.shape[0])
         a, b, distance = box.move(direction, h), box.move(direction, -h), 2 * h
-        if box.room_both_ways(direction) < h:
+        if box.near is not None and box.room_both_ways(direction) < h:
             distance = TUNING.one_sided_step
             a, b = box.move(direction, distance), box.x
         fa, fb = self._value(a, m), self._value(b, m)
@@ -370,7 +377,7 @@ class _Check:
         """The rows that are wrong, in the same direction, at the farthest of some points where fun is defined."""
         for distance in TUNING.nearby:
             x = self.box.move(direction, distance)
-            box = _Box(x, self.box.lower, self.box.upper, self.box.scale)
+            box = _Box.around(x, self.box.lower, self.box.upper, self.box.scale)
             jac = self._operator(box, name, what)
             if jac is not None and np.isfinite(self._value(x, jac.shape[0])).all():
                 return self._sweep(jac, box, direction).verdict(

@@ -7,13 +7,15 @@ from typing import final
 
 import numpy as np
 
+from auglag._constants import Constants
+
 #: The distance from 1 to the next larger floating-point number.
 EPS = float(np.finfo(np.float64).eps)
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Tuning:
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Tuning(Constants):
     """Steps are relative to max(1, |x_j|) unless said otherwise; errors are relative."""
 
     # ---------------------------------------------------------------------------------------------- `differences`

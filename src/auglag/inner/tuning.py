@@ -13,10 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from auglag._constants import Constants
+
 
 @final
-@dataclass(frozen=True, slots=True)
-class Tuning:
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Tuning(Constants):
     """The numbers of `auglag.inner`, by solver. phi is the smooth part of the subproblem, |.| the 2-norm."""
 
     # When a solve ends, whatever the solver (`base`)

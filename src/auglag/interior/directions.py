@@ -126,7 +126,7 @@ class Equations:
         system = linear.system(h, j, self._analyses)
         self.remember(h)
         larger = np.maximum(soft, t.soft_largest * self.sides.row_units)
-        softs = [soft, larger] if np.min(soft, initial=t.soft_largest) < t.soft_largest else [larger]
+        softs = [soft, larger] if np.any(larger > soft) else [larger]
         while True:
             for entries in reversed(softs) if self._softened else softs:
                 found = self._factorised(system, weights + (shift + t.standing_prox), entries, shift, sharp=True)

@@ -93,6 +93,7 @@ class Large:
         self.free_points: list[tuple[float, float]] = []
         self.filter = Filter(t.largest_violation * max(1.0, self.at.theta))
         self.lengths: deque[float] = deque(maxlen=t.jammed_steps)  #: of the last steps
+        self.damping, self.shortened = 0.0, 0  #: a proximal term; the last steps that line searches made short
         self.before_step: Gaps | None = None  #: of the iterate before
         self.tried: tuple[OntoSides, float] | None = None  #: the last steps on sides, and the error before them
         self.small = t.small_violation * max(1.0, self.at.theta)
@@ -157,7 +158,7 @@ class Large:
         if self.count == 2 and self._constant(h) and self._programme(h):
             return True
         self.before = (h, self.j, self.gradient)
-        weights = sides.spread(self.z / at.p, self.u / at.q)
+        weights = sides.spread(self.z / at.p, self.u / at.q) + self.damping
         soft = self._soft(self.mu if self.fixed else errors.mean)
         central = lagrangian + sides.slope(at.p, at.q, 0.0 if not self.fixed else self.mu)
         made = self.equations.newton(h, self.j, weights, soft, (central, at.rows), far=self.nearest > t.close)
@@ -322,6 +323,7 @@ class Large:
         while length >= shortest or trial == 0:
             values = Values(sides, at.v + length * d.v)
             if values.finite and test.accepts(values.theta, values.f + sides.barrier(values.v, self.mu), length):
+                self._damp(0.5**trial)
                 self._move(values, d, length, fraction, test, newton.shift)
                 return True
             if not corrections:
@@ -329,6 +331,7 @@ class Large:
             if trial == 0 and values.finite and values.theta >= at.theta and sides.m:
                 found = self._corrected(newton, lagrangian, values, length, fraction, test)
                 if found is not None:
+                    self._damp(1.0)
                     self._move(*found, fraction, test, newton.shift)
                     return True
             length *= 0.5
@@ -392,6 +395,20 @@ class Large:
         self.y = fitted
         if not largest(self._lagrangian() - sides.spread(self.z, -self.u)) <= self.t.fits_better * before:
             self.y = known
+
+    def _damp(self, left: float) -> None:
+        """After a line search that leaves this part of a step: a larger proximal term for the next ones, or a smaller.
+
+        In flat curved valleys Newton's steps are many times too long, and what a line search leaves of them leads
+        nowhere. As in the method of Levenberg and Marquardt. Where rows are violated a restoration is what helps.
+        """
+        t = self.t
+        short = left < t.jammed_length and self.at.theta <= self.target
+        self.shortened = self.shortened + 1 if short else 0
+        if short and (self.damping or self.shortened == t.jammed_steps):
+            self.damping = max(t.first_shift, t.shift_growth * self.damping)
+        elif not short:
+            self.damping = self.damping / t.shift_fall if self.damping > t.standing_prox else 0.0
 
     # ------------------------------------------------------------------------------------------------- ends and stops
 

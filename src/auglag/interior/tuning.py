@@ -13,10 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from auglag._constants import Constants
+
 
 @final
-@dataclass(frozen=True, slots=True)
-class Tuning:
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Tuning(Constants):
     """The numbers of `auglag.interior`. "Sides" are the bounds of variables and slacks."""
 
     # The barrier parameter mu (`method`)
@@ -217,7 +219,9 @@ class Tuning:
     #: Step lengths below this part of what theory asks for end the line search (WB (23): gamma_alpha).
     shortest_part: float = 0.05
     #: So many steps that are all shorter than `jammed_length` call for a restoration before the line search fails:
-    #: sides or curved rows are in the way, and multipliers grow. Most restorations of this kind in a run. On grids.
+    #: sides or curved rows are in the way, and multipliers grow. Where no row is violated, and line searches leave
+    #: less than `jammed_length` of so many steps, they call for a proximal term instead, which grows and falls as
+    #: shifts do. Most restorations of this kind in a run. On grids.
     jammed_steps: int = 6
     jammed_length: float = 0.05
     most_restorations: int = 12

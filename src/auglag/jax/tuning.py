@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from auglag._constants import Constants
+
 
 @final
-@dataclass(frozen=True, slots=True)
-class Tuning:
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Tuning(Constants):
     """Constants of the compiled method: what, in which unit, why. Where no source is named they were chosen by hand."""
 
     # Choosing the method

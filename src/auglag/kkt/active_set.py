@@ -58,13 +58,14 @@ def active_set(
     """
     rows, variables = sets.rows.copy(), sets.variables.copy()
     rows[model.equal] = 1
-    fixed = model.lower == model.upper
-    if some(fixed):
+    equal = model.lower == model.upper
+    fixed = equal if some(equal) else None
+    if fixed is not None:
         variables[fixed & (variables == 0)] = 1
     system = _Corrected(model, shift, hint, correct)
     seen: set[bytes] = set()
+    key = rows.tobytes() + variables.tobytes()
     for _ in range(tuning.TUNING.sweeps if sweeps is None else sweeps):
-        key = rows.tobytes() + variables.tobytes()
         if key in seen:
             break
         seen.add(key)
@@ -74,7 +75,8 @@ def active_set(
         d, w = found
         new_rows = _new_rows(model, rows, d, w)
         new_variables = _new_variables(model, system, variables, fixed, d, w)
-        if new_rows.tobytes() + new_variables.tobytes() == key:
+        last, key = key, new_rows.tobytes() + new_variables.tobytes()
+        if key == last:
             d = np.minimum(np.maximum(d, model.lower), model.upper)
             return Step(d, w, Sets(rows, variables), system.shift, plain=not system.overdone)
         rows, variables = new_rows, new_variables
@@ -87,18 +89,18 @@ def _solve(model: Model, system: _Corrected, rows: Side, variables: Side) -> tup
     factor = system.factor(free, active)
     if factor is None:
         return None
-    n, m = variables.size, rows.size
     r1, r2, count = model.gradient, model.t, free.size
-    if count < n:
+    if count < variables.size:
         d = np.where(variables < 0, model.lower, model.upper)
         d[free] = 0.0
         r1, r2 = r1 + system.h @ d, r2 + model.jacobian.dot(d)
     else:
-        d = np.zeros(n)
-    w = np.zeros(m)
+        d = np.zeros(count)
+    w = np.zeros(rows.size)
     rhs = np.empty(count + active.size)
     np.negative(r1[free], out=rhs[:count])
-    rhs[count:] = np.where(rows > 0, model.cu, model.cl)[active] - r2[active]
+    sides = model.cu if np.count_nonzero(rows < 0) == 0 else np.where(rows > 0, model.cu, model.cl)
+    rhs[count:] = sides[active] - r2[active]
     if rhs.size:
         z = factor.solve(rhs)
         if not finite(z):
@@ -120,17 +122,16 @@ def _new_rows(model: Model, rows: Side, d: Vector, w: Vector) -> Side:
     return new
 
 
-def _new_variables(model: Model, system: _Corrected, variables: Side, fixed: Mask, d: Vector, w: Vector) -> Side:
+def _new_variables(model: Model, system: _Corrected, variables: Side, fixed: Mask | None, d: Vector, w: Vector) -> Side:
     """The same for bounds: free variables that leave them are held, held ones that pull away are let go."""
-    low, high = model.lower, model.upper
+    low, high, new = model.lower, model.upper, variables
+    if np.count_nonzero(variables):
+        slope = model.gradient + system.h @ d + model.jacobian.T.dot(w) + system.shift * d
+        new = variables * (variables * slope <= 0)
+        if fixed is not None:
+            new[fixed] = variables[fixed]
     if some((d > high) | (d < low)):
         slack = tuning.TUNING.bound_slack
         below, above = low - slack * np.maximum(1.0, np.abs(low)), high + slack * np.maximum(1.0, np.abs(high))
-        new = (d > above).view(np.int8) - (d < below).view(np.int8)
-    else:
-        new = np.zeros(d.size, np.int8)
-    if np.count_nonzero(variables):
-        slope = model.gradient + system.h @ d + model.jacobian.T.dot(w) + system.shift * d
-        new = np.where(variables, variables * (variables * slope <= 0), new)
-        new[fixed] = variables[fixed]
+        new = np.where(variables, new, (d > above).view(np.int8) - (d < below).view(np.int8))
     return new

@@ -34,6 +34,15 @@ def right_singular_vectors(matrix: Any) -> tuple[Vector, Matrix]:
     return sigma, rows
 
 
+def row_space(matrix: Any) -> tuple[Vector, Matrix]:
+    """The singular values, and their right singular vectors as rows."""
+    work = _singular_workspace(*matrix.shape, full=0)
+    _, sigma, rows, info = dgesdd(matrix, compute_uv=1, full_matrices=0, lwork=work)
+    if info:
+        raise np.linalg.LinAlgError(f"dgesdd returned {info}")
+    return sigma, rows
+
+
 @lru_cache(maxsize=256)
 def _eigen_workspace(n: int) -> tuple[int, int]:
     work, iwork, _ = dsyevr_lwork(n, lower=1)
@@ -41,5 +50,5 @@ def _eigen_workspace(n: int) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=256)
-def _singular_workspace(m: int, n: int) -> int:
-    return int(dgesdd_lwork(m, n, compute_uv=1, full_matrices=1)[0])
+def _singular_workspace(m: int, n: int, full: int = 1) -> int:
+    return int(dgesdd_lwork(m, n, compute_uv=1, full_matrices=full)[0])

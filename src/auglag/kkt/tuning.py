@@ -11,10 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from auglag._constants import Constants
+
 
 @final
-@dataclass(frozen=True, slots=True)
-class Tuning:
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Tuning(Constants):
     """The numbers of `auglag.kkt`. |H| stands for the largest entry of the Hessian (or of its diagonal)."""
 
     # The Hessian learnt from first derivatives (`curvature`)
@@ -165,6 +167,10 @@ class Tuning:
     #: and blocks are large where factors are. Between networks (10,480 buses: qdldl .09 s, Pardiso .12 s) and meshes
     #: (1e5 points: .47 s and .11 s).
     large_factors: int = 3_000_000
+    #: Factors by qdldl that fill more than this part of the triangle are left to LAPACK, which does six times as many
+    #: operations a second (1,024 rows: .10 s and .017 s): factors that fill this part take more than a sixth of those
+    #: of a full triangle.
+    nearly_full: float = 0.4
     #: How SuperLU groups columns (its `relax` and `panel_size`): hardly, since grouping fills the thin factors of KKT
     #: matrices. By trial.
     superlu_relax: int = 1

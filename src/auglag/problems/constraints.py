@@ -52,20 +52,22 @@ class Block:
     jac_pattern: Pattern = field(default_factory=Pattern)  #: of the last sparse Jacobian, which the next one shares
     hess_pattern: Pattern = field(default_factory=Pattern)  #: of the last sparse Hessian
 
-    def value(self, x: Vector, counts: Counts) -> Vector:
-        """fun(x) as a float vector of the right length."""
+    def fill(self, out: Vector, x: Vector, counts: Counts) -> None:
+        """Put fun(x) in its place."""
         if self.matrix is not None:
-            return np.asarray(self.matrix @ x)
+            out[:] = self.matrix @ x
+            return
         counts.constr_nfev += 1
         raw = self.fun(x.copy())
-        if type(raw) is np.ndarray and raw.dtype == np.float64 and raw.shape == (self.size,):
-            return raw.copy()  # users reuse their arrays
-        if isinstance(raw, float) and self.size == 1:
-            return np.array((raw,))
-        value = real_array(raw, f"{self.name}: fun(x)").flatten()
+        if (type(raw) is np.ndarray and raw.dtype == np.float64 and raw.shape == out.shape) or (
+            isinstance(raw, float) and self.size == 1
+        ):
+            out[:] = raw  # users reuse their arrays
+            return
+        value = real_array(raw, f"{self.name}: fun(x)").ravel()
         if value.size != self.size:
             raise InputError(f"{self.name}: fun(x) must return {self.size} values as it did at x0, got {value.size}")
-        return value
+        out[:] = value
 
     def jacobian(
         self, x: Vector, value: Vector, lower: Vector, upper: Vector, noise: Noise | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from typing import Any, final
 
@@ -254,9 +254,14 @@ class Problem(PointwiseProblem):
         if self._joint is not None:
             self._fill_jointly(point)
         else:
-            counts = self.workspace.counts
-            parts = [block.value(point.x, counts) for block in self.blocks]
-            point._c = parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.zeros(0)
+            point._c = self._values(point.x, zip(self.blocks, self.groups, strict=True))
+
+    def _values(self, x: Vector, constraints: Iterable[tuple[Block, Group]]) -> Vector:
+        """c(x), by calls in this order."""
+        c, counts = np.empty(self.m), self.workspace.counts
+        for block, group in constraints:
+            block.fill(c[group.start : group.stop], x, counts)
+        return c
 
     def afresh(self, known: Point) -> Point:
         """Several constraint functions are called in the other order, which shows when one disturbs another."""
@@ -266,23 +271,25 @@ class Problem(PointwiseProblem):
         return point
 
     def _fill_c_backwards(self, point: Point) -> None:
-        counts = self.workspace.counts
-        point._c = np.concatenate([block.value(point.x, counts) for block in reversed(self.blocks)][::-1])
+        point._c = self._values(point.x, zip(reversed(self.blocks), reversed(self.groups), strict=True))
 
     def fill_jac(self, point: Point) -> None:
         """All Jacobians; one block is kept as it is, several are kept side by side until someone needs one matrix."""
         if self._joint is not None:
             self._fill_joint_jac(point)
             return
-        found = [self._jacobian(point, k) for k in range(len(self.blocks))]
-        parts = [jac for jac, _ in found]
+        parts, errors = [], {}
+        for k in range(len(self.blocks)):
+            jac, error = self._jacobian(point, k)
+            parts.append(jac)
+            if error is not None:
+                errors[k] = error
         if len(parts) == 1:
             point._jac = parts[0]
         elif parts and not isinstance(parts[0], np.ndarray) and all(sparse.issparse(part) for part in parts):
             point._jac = self._stacked.of([as_csr(part) for part in parts])
         else:
             point._jac = stack(parts, self.n)
-        errors = {k: error for k, (_, error) in enumerate(found) if error is not None}
         if errors or self.workspace.level >= 2:
             blank = sparse.csr_array
             filled = [errors[k] if k in errors else blank((b.size, self.n)) for k, b in enumerate(self.blocks)]
@@ -392,7 +399,7 @@ class Problem(PointwiseProblem):
                 checking.check_jacobian,
                 lambda point: np.append(point.f, point.c),
                 lambda z: np.vstack([self.at(z).grad, dense(self.at(z).jac)]),
-                slice(None),
+                slice(0, 1 + self.m),
                 {"name": "jac (the gradient of f as row 0)", "of": "fun_and_con"},
             )
         elif self._fun is not None and not isinstance(self._jac, str):

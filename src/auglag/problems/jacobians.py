@@ -165,7 +165,10 @@ def stack(parts: list[Jacobian], n: int) -> Jacobian:
     """Several Jacobians as one: dense if all are dense, sparse if some are sparse, else an operator."""
     if not parts:
         return np.zeros((0, n))
-    if all(isinstance(part, np.ndarray) for part in parts):
+    for part in parts:
+        if not isinstance(part, np.ndarray):
+            break
+    else:
         return np.concatenate(parts)
     if any(isinstance(part, LinearOperator) for part in parts):
         return _stacked_operator(parts, n)

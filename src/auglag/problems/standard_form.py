@@ -468,10 +468,13 @@ def _error(
         return math.inf
     if y.size:
         above, below = c - cu, cl - c
+        worst = np.maximum(below, above)
         weight = np.abs(y) * (cl != cu)
-        gap = np.maximum(-np.where(y > 0.0, above, below), 0.0)
-        missed = np.minimum(weight / size, gap * np.maximum(1.0, weight))
-        error = max(highest(np.maximum(np.maximum(below, above), missed)), error)
+        if some(weight):
+            gap = np.maximum(-np.where(y > 0.0, above, below), 0.0)
+            missed = np.minimum(weight / size, gap * np.maximum(1.0, weight))
+            worst = np.maximum(worst, missed)
+        error = max(highest(worst), error)
     return error if math.isfinite(error) else math.inf
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -84,7 +84,7 @@ def learn_precision(
 # ----------------------------------------------------------------------------------------------------- derivatives
 
 
-def check_at_start(problem: AbstractProblem, supplied: list[Supplied], x: Vector) -> None:
+def check_at_start(problem: AbstractProblem, supplied: Sequence[Supplied], x: Vector) -> None:
     """Raise `DerivativeError` if a derivative is wrong at x; where errors of the functions explain it, warn."""
     start = problem.at(x)
     try:
@@ -101,7 +101,7 @@ def check_at_start(problem: AbstractProblem, supplied: list[Supplied], x: Vector
     problem.remember(start)  # it is where the run begins
 
 
-def wrong_at_end(problem: AbstractProblem, supplied: list[Supplied], x: Vector, negligible: float) -> str:
+def wrong_at_end(problem: AbstractProblem, supplied: Sequence[Supplied], x: Vector, negligible: float) -> str:
     """Which derivative is wrong at x by more than `negligible`, "" if none is: two evaluations where all is well."""
     start = problem.at(x)
     try:
@@ -120,7 +120,7 @@ def wrong_at_end(problem: AbstractProblem, supplied: list[Supplied], x: Vector, 
 
 def _check_first(
     problem: AbstractProblem,
-    supplied: list[Supplied],
+    supplied: Sequence[Supplied],
     x: Vector,
     tolerance: float = checking.AT_START,
     negligible: float = 0.0,
@@ -153,8 +153,13 @@ def _boxes(problem: AbstractProblem, derivatives: Jacobian | None, x: Vector) ->
         yield np.where(held, x, problem.lower), np.where(held, x, problem.upper)
 
 
-def _together(problem: AbstractProblem, supplied: list[Supplied], x: Vector) -> Jacobian | None:
+def _together(problem: AbstractProblem, supplied: Sequence[Supplied], x: Vector) -> Jacobian | None:
     """All derivatives at x as one matrix; None if there are operators among them."""
+    point = problem.at(x)
+    if _complete(problem, supplied):
+        gradient, jac = point.grad, point.jac
+        if isinstance(jac, np.ndarray):
+            return np.concatenate((gradient[None], jac))
     found = [part.jac(x) for part in supplied]
     if any(isinstance(matrix, LinearOperator) for matrix in found):
         return None
@@ -178,7 +183,7 @@ def _check_second(problem: AbstractProblem, x: Vector) -> None:
 
 
 def _all_agree(
-    problem: AbstractProblem, supplied: list[Supplied], x: Vector, tolerance: float, negligible: float
+    problem: AbstractProblem, supplied: Sequence[Supplied], x: Vector, tolerance: float, negligible: float
 ) -> bool:
     """A first look at all derivatives at once, if they are matrices: two points settle the usual case."""
     if not supplied:
@@ -186,15 +191,18 @@ def _all_agree(
     together = _together(problem, supplied, x)
     if together is None:
         return False
+    complete = _complete(problem, supplied)
 
     def values(z: Vector) -> Vector:
         point = problem.at(z)
+        if complete:
+            return np.concatenate(((point.f,), point.c))
         return np.concatenate([part.values(point) for part in supplied])
 
     noise: Vector | float = 0.0
     if problem.coarse:
         known = problem.precision.noise
-        noise = np.concatenate([known[part.rows] for part in supplied])
+        noise = known if complete else np.concatenate([known[part.rows] for part in supplied])
     least = _least(problem, x)
     return all(
         checking.agrees(values, together, x, lower, upper, noise, tolerance, negligible, least)
@@ -202,7 +210,14 @@ def _all_agree(
     )
 
 
-def _least(problem: AbstractProblem, x: Vector) -> Vector:
+def _complete(problem: AbstractProblem, supplied: Sequence[Supplied]) -> bool:
+    """Whether the user supplied all derivatives, of f and of every row."""
+    rows: int = sum(part.rows.stop - part.rows.start for part in supplied)
+    return rows == 1 + problem.m
+
+
+def _least(problem: AbstractProblem, x: Vector) -> Vector | float:
     """The sizes of variables that are much smaller than 1; 1 for the others."""
     sizes = problem.workspace.sizes if problem.workspace.sizes is not None else units.typical(problem.at(x))
-    return np.where(sizes < TUNING.small_variable, sizes, 1.0)
+    small = sizes < TUNING.small_variable
+    return np.where(small, sizes, 1.0) if some(small) else 1.0

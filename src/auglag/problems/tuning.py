@@ -10,10 +10,12 @@ from typing import final
 
 import numpy as np
 
+from auglag._constants import Constants
+
 
 @final
-@dataclass(frozen=True, slots=True)
-class Tuning:
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Tuning(Constants):
     """Chosen by trial, unless a source is named."""
 
     # ------------------------------------------------------------------------------- `base`, `functions`, `jacobians`

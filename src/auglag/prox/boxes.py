@@ -57,8 +57,10 @@ class Box(SeparableTerm):
 
     def subdiff_distance(self, x: Vector, v: Vector) -> float:
         """The norm of v without the entries that point out of the box at a bound."""
-        left = np.where(np.where(v < 0.0, x > self._lower, x < self._upper), v, 0.0)
-        return math.sqrt(left @ left)
+        above, below = x > self._lower, x < self._upper
+        if np.count_nonzero(above & below) < v.size:
+            v = np.where(np.where(v < 0.0, above, below), v, 0.0)
+        return math.sqrt(v @ v)
 
     def restrict(self, index: NDArray[np.intp]) -> Box:
         return Box(*(bound[index] if bound.ndim else bound for bound in (self._lower, self._upper)))

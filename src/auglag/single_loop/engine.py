@@ -6,6 +6,7 @@ One batch xi_t per step, no inner loop, no dual rate. With x_{t+1} = x_t - A d_t
 optimiser's average of the gradients grad f + J'w, and J an average of the Jacobians of batches:
 
     cbar = D_t + mean of c(x_tau; xi_tau) - D_tau over the last steps,    D_{t+1} = D_t + J (x_{t+1} - x_t)      (track)
+           (on streams with what the mean lags behind by, where that is more than noise)
     w    = y + trust beta (cbar - s),   s = clip(cbar + y / beta, lower, upper)                              (weights)
     beta_j = boost factor kappa / (G_jj lambda_max(corr G)),   G = J A J'                                   (calibrate)
     y   <- y + theta kappa fall (w - y)                                                                         (moved)
@@ -49,6 +50,7 @@ class EngineState:
     ring: Array  #: these, one row per slot
     part: Array  #: sum of the newest ones that do not fill a slot yet
     last: Array  #: the newest c - D
+    trend: Array  #: what the mean of the window lags behind by, where data have no end and drift
     variance: Array  #: of c - D from batch to batch
     step_vector: Array  #: where the power iteration stands
     diagonal: Array = None  #: of J A J'
@@ -85,11 +87,12 @@ class Engine:
         self.endless = pass_steps is None
         self.pass_steps = TUNING.stream_window if pass_steps is None else max(1, pass_steps)
         self.stride = -(-self.pass_steps // TUNING.slots)  #: steps of a slot
-        zero = xp.zeros_like(y)
+        self._zero = zero = xp.zeros_like(y)
+        self._known: tuple[Array, Array, Array] | None = None  #: (last, mean, error) of the present window
         slots = -(-self.pass_steps // self.stride)
         self.state = EngineState(
-            y=y, drift=zero, total=zero, ring=xp.stack([zero] * (slots + 1)), part=zero, last=zero, variance=zero,
-            step_vector=zero + 1.0,
+            y=y, drift=zero, total=zero, ring=xp.stack([zero] * (slots + 1)), part=zero, last=zero, trend=zero,
+            variance=zero, step_vector=zero + 1.0,
         )  # fmt: skip
 
     # ---------------------------------------------------------------------------------------------- before the gradient
@@ -97,7 +100,7 @@ class Engine:
     @property
     def tracked(self) -> Array:
         """cbar: the values of the constraints at the present x, from all batches of the window."""
-        s, mean = self.state, self._mean_so_far()
+        s, mean = self.state, self._window()[0]
         if self.exact is not None:
             mean = self.xp.where(self.exact, s.last, mean)
         return s.drift + mean
@@ -130,12 +133,20 @@ class Engine:
         go together are seen together. A multiplier may come down by what its own constraint says, too: there the signal
         is the distance to the side that it pulls to.
         """
-        s, error, tiny = self.state, self._error(), TUNING.no_penalty
-        noise, signal = (s.beta * error).sum() + tiny, (s.beta * gap * gap).sum() + tiny
+        s, xp, error, tiny = self.state, self.xp, self._window()[1], TUNING.no_penalty
+        noise, signal = s.beta @ error + tiny, (s.beta * gap) @ gap + tiny
         common = signal / (signal + noise)
-        room = cbar - self.xp.where(s.y > 0.0, self.upper, self.lower)
+        room = cbar - xp.where(s.y > 0.0, self.upper, self.lower)
         own = 1.0 / (1.0 + error / (room * room + tiny))
-        return self.xp.where((gap * s.y < 0.0) & (own > common), own, common)
+        return xp.where(gap * s.y < 0.0, xp.maximum(own, common), common)
+
+    def _window(self) -> tuple[Array, Array]:
+        """The mean over the window, and what counts as noise in it: the same until the next values come."""
+        last = self.state.last
+        if self._known is None or self._known[0] is not last:
+            mean = (self.state.total + self.state.part) / self.window
+            self._known = (last, mean + self.state.trend if self.endless else mean, self._error())
+        return self._known[1:]
 
     def _error(self) -> Array:
         """What counts as noise in the tracked values, squared.
@@ -193,7 +204,7 @@ class Engine:
             return
         now, then, both = (self._pooled(s.beta * a * b) for a, b in ((gap, gap), (before, before), (gap, before)))
         stays = (now > TUNING.tau**2 * then) & (both > TUNING.same_way * xp.sqrt(now * then))
-        stays = stays & (now > self._pooled(s.beta * self._error()) + tiny)
+        stays = stays & (now > self._pooled(s.beta * self._window()[1]) + tiny)
         boost = xp.where(both < 0.0, s.boost / TUNING.gamma, s.boost)
         if s.reach is not None:
             used = (abs(product(self.weights())) * (TUNING.reach / (s.reach + tiny))).max()
@@ -226,27 +237,39 @@ class Engine:
     def track(self, c: Array) -> None:
         """The values on this batch, at the x its gradient was taken at. What is not finite is left out."""
         s, xp = self.state, self.xp
-        r = c - s.drift
-        mean = self._mean_so_far()
+        r, mean = c - s.drift, self._window()[0]
         r = xp.where(xp.isfinite(r), r, mean)
         s.last = r
         if s.kept or s.parts:
             s.batches += 1
             share = max(TUNING.variance_share, 1.0 / s.batches)
             s.variance = s.variance + share * ((r - mean) ** 2 - s.variance)
-        s.part, s.parts = s.part + r, s.parts + 1
+        s.part, s.parts = s.part + r if s.parts else r, s.parts + 1
         if s.parts == self.stride:
             slots = s.ring.shape[0]
             s.ring[(s.head + s.kept) % slots] = s.part
             s.total, s.kept = s.total + s.part, s.kept + 1
-            s.part, s.parts = xp.zeros_like(s.part), 0
+            s.part, s.parts = self._zero, 0
             steps = min(self.pass_steps, max(TUNING.least_window, math.ceil(TUNING.window * (s.steps + 1))))
             while s.kept > max(1, steps // self.stride):
                 s.total = s.total - s.ring[s.head]
                 s.head, s.kept = (s.head + 1) % slots, s.kept - 1
+            if self.endless and s.kept >= TUNING.trend_window and s.batches % TUNING.trend_every == 0:
+                s.trend = self._trend()
 
-    def _mean_so_far(self) -> Array:
-        return (self.state.total + self.state.part) / self.window
+    def _trend(self) -> Array:
+        """How much the values of now differ from the mean of the window, if its halves differ by more than noise.
+
+        With a linear trend that is the difference of the means of the two halves, whose middles are half a window
+        apart. It has four times the variance of the mean, and is trusted as far as it is larger than that.
+        """
+        s = self.state
+        half, slots = s.kept // 2, s.ring.shape[0]
+        newest = [(s.head + i) % slots for i in range(s.kept - half, s.kept)]
+        new = s.ring[newest].sum(0)
+        change = new / half - (s.total - new) / (s.kept - half)
+        noise = s.variance * (TUNING.trend_doubt * (1.0 / half + 1.0 / (s.kept - half)))
+        return change * (change * change / (change * change + noise + TUNING.no_penalty))
 
     def moved(self, change: Array, fall: float) -> None:
         """x moved, and J dx is `change`: the values move along, and the multipliers after the weights."""

@@ -5,9 +5,25 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from auglag._typing import Matrix, Vector
+from auglag.single_loop.tuning import TUNING
+
+
+def rows_to_fit(y: Vector) -> NDArray[np.intp]:
+    """The constraints whose multipliers are worth fitting: all, or of very many those that have one."""
+    rows = np.arange(y.size) if y.size <= TUNING.most_fitted else np.flatnonzero(y)
+    return rows if rows.size <= TUNING.most_fitted else rows[:0]
+
+
+def fitted_to(jac: Matrix, gradient: Vector, y: Vector, c: Vector, lower: Vector, upper: Vector) -> Vector:
+    """`fitted` with J and the gradient of L themselves, for the constraints of `rows_to_fit`."""
+    few, found = rows_to_fit(y), y.copy()
+    J = jac[few]
+    found[few] = fitted(J @ J.T, J @ gradient, y[few], c[few], lower[few], upper[few])
+    return found
 
 
 def fitted(gram: Matrix, slope: Vector, y: Vector, c: Vector, lower: Vector, upper: Vector) -> Vector:

@@ -87,8 +87,13 @@ class ScaledSteps:
         return self.factor
 
 
-def newest_share(count: int) -> float:
-    """The weight of iterate number `count` of a round in the average, which is over about the last tenth of them."""
+def newest_share(count: int, *, endless: bool = False) -> float:
+    """The weight of iterate number `count` of a round in the average, which is over about the last tenth of them.
+
+    Where data have no end it is over no more than the window of the values, so that it follows what changes.
+    """
+    if endless:
+        count = min(count, int(TUNING.power * TUNING.stream_window))
     return min(1.0, TUNING.power / (count + TUNING.power - 1.0))
 
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from auglag._constants import Constants
+
 
 @final
-@dataclass(frozen=True, slots=True)
-class Tuning:
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Tuning(Constants):
     """The constants, in the order in which a run meets them."""
 
     # -------------------------------------------------------------------------------------------------- rounds, batches
@@ -62,6 +64,11 @@ class Tuning:
     least_window: int = 4
     #: Steps of the window where data have no end: an average of them has 1/16 of the noise of one.
     stream_window: int = 256
+    #: There the two halves of a window of at least so many steps are compared, every so many steps, and what they
+    #: differ by counts as a trend as far as its square exceeds so many variances (three standard errors).
+    trend_window: int = 32
+    trend_every: int = 16
+    trend_doubt: float = 9.0
     #: Values that are kept apart for the window; longer windows keep means of several steps.
     slots: int = 1024
 
@@ -90,6 +97,9 @@ class Tuning:
     reach: float = 1.5
     #: Penalty of a constraint whose gradient has been zero so far: positive, and without effect.
     no_penalty: float = 1e-30
+
+    #: Constraints whose multipliers are fitted to a gradient at most: 1000 take about a second, 2000 twenty.
+    most_fitted: int = 1000
 
     # ------------------------------------------------------------------------------- the paper's rule, between passes
     #: Cosine of the angle between two errors of c, five steps apart, from which on the error stays. By trial.

@@ -17,7 +17,7 @@ from auglag.certificate import Certificate, certificate
 from auglag.errors import CheckpointError, InputError
 from auglag.prox import SquaredL2, Zero
 from auglag.single_loop.engine import EngineState
-from auglag.single_loop.multipliers import fitted
+from auglag.single_loop.multipliers import fitted_to
 from auglag.single_loop.schedule import Round
 from auglag.single_loop.steps import ScaledState
 from auglag.stochastic.algorithm2 import InnerState
@@ -198,7 +198,7 @@ class Run(Driver[StochasticLagrangian, FullTest]):
         if not (full and at.c.size and at.finite and isinstance(g, Zero | SquaredL2)):
             return test.y_hat, test.residual
         slope = at.grad + test.y_hat @ at.jac + (g.weight * at.x if isinstance(g, SquaredL2) else 0.0)
-        y = fitted(at.jac @ at.jac.T, at.jac @ slope, test.y_hat, at.c, context.problem.lower, context.problem.upper)
+        y = fitted_to(at.jac, slope, test.y_hat, at.c, context.problem.lower, context.problem.upper)
         check = certificate(FullBatchProblem.from_evaluation(context.problem, at), at.x, y, scale_free=False)
         return (y, check.residual) if check.residual < test.residual else (test.y_hat, test.residual)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from auglag._typing import Matrix, Vector
 from auglag.prox import SquaredL2
-from auglag.single_loop.multipliers import fitted
+from auglag.single_loop.multipliers import fitted_to
 from auglag.single_loop.schedule import STEPS, Round, batch_rows, first_round, round_of, worth_full_batches
 from auglag.stochastic.full_batch import FullBatch
 from auglag.stochastic.limits import Meter
@@ -91,7 +91,7 @@ class Sampled:
         c, jac = np.array([at.c for at in found]), np.array([at.jac for at in found])
         grad = np.array([at.grad for at in found]) + (problem.g.weight * x if isinstance(problem.g, SquaredL2) else 0.0)
         J, g = jac.mean(axis=0), grad.mean(axis=0) + y @ jac.mean(axis=0)
-        y = fitted(J @ J.T, J @ g, y, c.mean(axis=0), problem.lower, problem.upper)
+        y = fitted_to(J, g, y, c.mean(axis=0), problem.lower, problem.upper)
         slopes = grad + np.einsum("j,bjn->bn", y, jac)
         return _beyond_noise(slopes, slopes.mean(axis=0)) or _beyond_noise(c, problem.violation(c.mean(axis=0)))
 
@@ -167,7 +167,7 @@ class Sampled:
             return Start(x, np.zeros(problem.m), None)
         at, y = full.at(np.ascontiguousarray(x)), engine.weights()
         gradient = at.grad + y @ at.jac
-        y = fitted(at.jac @ at.jac.T, at.jac @ gradient, y, at.c, problem.lower, problem.upper)
+        y = fitted_to(at.jac, gradient, y, at.c, problem.lower, problem.upper)
         beta = float(np.exp(np.mean(np.log(engine.state.beta))))
         if bool(self.meter.reached()) or not worth_full_batches(self.meter.rows / self.meter.pass_rows):
             return Start(x, y, TUNING.last_penalty * beta)

@@ -54,7 +54,7 @@ class Walk:
         exact: Any = None,
         saved: WalkState | None = None,
     ) -> None:
-        self.rate, self.g, self.names = method.rate, g, names
+        self.rate, self.g, self.names, self.endless = method.rate, g, names, pass_steps is None
         self.boxed = isinstance(g, Zero | Box)
         shared = [] if self.boxed else [slice(0, x.size)]
         self.steps = ScaledSteps(np, x, method.rate, shared, adapt=method.adapt)
@@ -101,7 +101,7 @@ class Walk:
             if engine.pass_ended:
                 engine.outer(steps.fall())
         state.x, state.done = after, state.done + 1
-        state.average = state.average + newest_share(state.done) * (after - state.average)
+        state.average = state.average + newest_share(state.done, endless=self.endless) * (after - state.average)
 
     def _calibrate(self, engine: Engine, found: Matrix, c: Vector, known: Any) -> None:
         """The Jacobian of a batch joins the average, and the penalties follow; c are the values of the batch."""
@@ -129,11 +129,12 @@ class Walk:
     def require_change(self) -> None:
         """After a pass: a constraint whose gradient was zero on every batch is named.
 
-        Not where the batches that were looked at may have had no row that it is about: its value was zero there.
+        Not where the batches that were looked at may have had no row that it is about: its value was zero there, and
+        something else on others.
         """
         if self.engine is None or self.engine.state.diagonal is None:
             return
-        constant = self.state.flat | (self.engine.tracked == 0.0)
+        constant = self.state.flat | (self.engine.state.variance == 0.0)
         zero = np.flatnonzero((self.engine.state.diagonal == 0.0) & constant)
         if zero.size:
             raise InputError(

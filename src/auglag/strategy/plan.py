@@ -57,6 +57,7 @@ class Standing:
     restarts: int = 7  #: most starts beside x0
     attempt: int = 0  #: 0 from x0, then the number of the restart
     departed: int | None = None  #: steps made to find a better solution than one that was left; None: none was
+    found_in: int = 0  #: steps made before the first solution that was left
     inner_limit: int = 2000  #: of the budget, for one subproblem
     first_limit: int | None = None  #: of the settings, for the first subproblem
 
@@ -150,8 +151,8 @@ def next_phase(s: Standing, t: Tuning) -> Phase:
         beyond = s.beta >= UNBOUNDED_PENALTY or s.depth > t.deepest
         verdict = Status.STUCK if beyond else None
     # The violation does not fall. Check whether there is a feasible point. The verdict INFEASIBLE is a suspicion: if it
-    # is not confirmed, the attempt goes on.
-    if verdict in DOUBTFUL and s.restoration and s.violated:
+    # is not confirmed, the attempt goes on. After a solution was left, nothing needs to be confirmed.
+    if verdict in DOUBTFUL and s.restoration and s.violated and s.departed is None:
         if s.settled in ("", "bounded"):
             return Restore()
         if s.settled == "infeasible":
@@ -165,8 +166,7 @@ def next_phase(s: Standing, t: Tuning) -> Phase:
         if s.error is None:
             return Measure()
         if s.interior and not s.arrived and newton_pays(s, s.error, t) and interior_pays(s, s.error, t):
-            cheap = s.sparse and not s.models
-            return Interior(afresh=not s.sparse, most=t.interior_first_steps if cheap else None)
+            return Interior(afresh=not s.sparse, most=interior_limit(s, t))
         # Without rows the inner solver's steps already are Newton's. It stalls where rounding hides the differences of
         # values; steps that look at the KKT error may still help there.
         useful = s.constrained or s.arrived or s.ended == InnerStatus.STALLED.name
@@ -190,10 +190,22 @@ def interior_pays(s: Standing, error: float, t: Tuning) -> bool:
     return not s.inside and (in_vain or s.ended in UNSOLVED or s.iterations >= patience.iterations)
 
 
+def interior_limit(s: Standing, t: Tuning) -> int | None:
+    """Most steps of interior points; None: as many as the settings say."""
+    if s.sparse and s.departed is not None:
+        return max(1, departure_limit(s, t) - s.departed)
+    return t.interior_first_steps if s.sparse and not s.models else None
+
+
+def departure_limit(s: Standing, t: Tuning) -> int:
+    """Steps that may be spent on better solutions than the first: where steps are dear, about as many as that took."""
+    return min(t.departure_steps, max(s.found_in, t.departure_least)) if s.sparse else t.departure_steps
+
+
 def effort_left(s: Standing, t: Tuning) -> float:
     """Steps that this attempt may still take."""
     if s.departed is not None:
-        return t.departure_steps - s.departed
+        return departure_limit(s, t) - s.departed
     if not (s.constrained and s.models):
         return math.inf
     return t.effort(s.attempt, s.restarts) - s.steps
@@ -254,7 +266,7 @@ def departs(s: Standing, verdict: str, departures: int, steps: int, rows: float,
     and a look along them takes many times what the solution took: there only saddles are left.
     """
     promising = verdict == SADDLE or not s.sparse
-    return promising and departures < t.departures and steps < t.departure_steps and rows > 0
+    return promising and departures < t.departures and steps < departure_limit(s, t) and rows > 0
 
 
 def reported(verdict: str, *, left: bool) -> str:

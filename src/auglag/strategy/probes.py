@@ -21,6 +21,7 @@ from auglag._random import normal
 from auglag._typing import Vector
 from auglag.kkt import Hessian, Memory, Tangent
 from auglag.kkt.curvature import structured_sr1
+from auglag.kkt.lapack import row_space
 from auglag.kkt.linear.base import block
 from auglag.strategy.solution import Sides, Solution
 from auglag.strategy.tuning import Tuning
@@ -161,7 +162,7 @@ def _span(rows: Vector, least: float) -> Vector:
     """Orthonormal rows that span all directions of which there is more than `least` in some rows."""
     if not rows.size:
         return rows[:0]
-    _, sigma, basis = np.linalg.svd(rows, full_matrices=False)
+    sigma, basis = row_space(rows)
     spanned: Vector = basis[sigma > least]
     return spanned
 

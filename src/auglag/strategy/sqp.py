@@ -121,7 +121,8 @@ class SQP:
         step = self._solve(subproblem, model, radius, last_length, prox, tuning)
         if step is None:
             return None
-        w = step.w.clip(-tuning.newton_multipliers, tuning.newton_multipliers)
+        most = tuning.newton_multipliers
+        w = np.minimum(np.maximum(step.w, -most), most)
         fraction = 1.0
         while fraction > tuning.newton_shortest:
             trial = landing(x, fraction, model, step, *form.bounds)
@@ -147,8 +148,10 @@ class SQP:
         leap = tuning.newton_leap * last_length
         if step is not None and prox and leap < np.inf and largest(step.d) > leap:
             step = solve(model, sets, prox=tuning.newton_leap_prox) or step
-        most, penalty = tuning.newton_sudden * max(1.0, largest(y)), self.penalty
-        while step is not None and largest(step.w) > most and penalty > 1.0:
+        penalty = self.penalty
+        while step is not None and (jump := largest(step.w)) > tuning.newton_sudden and penalty > 1.0:
+            if jump <= tuning.newton_sudden * max(1.0, largest(y)):
+                break
             penalty *= tuning.newton_softer
             step = solve(subproblem.restated(model, penalty), step.sets)
         if step is not None:

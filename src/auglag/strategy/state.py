@@ -320,6 +320,7 @@ class Context:
         history = state.history
         last = history.last if history.iterations else None
         constrained, steps = task.problem.m > 0, steps_of(history.iterations)
+        departed = state.second.steps + (steps if state.second.kept is not None else 0)
         violated = constrained and last is not None and not task.meter.guard.fired and self._violated(state, last)
         return Standing(
             constrained=constrained,
@@ -332,7 +333,8 @@ class Context:
             restoration=task.settings.restoration,
             restarts=self.restarts,
             attempt=state.attempt,
-            departed=state.second.steps + steps if state.second.kept is not None else None,
+            departed=departed if state.second.kept is not None else None,
+            found_in=steps_of(state.iterations) - departed,
             inner_limit=task.budget.inner_limit,
             first_limit=task.settings.first_limit,
             k=history.k,

@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import final
 
+from auglag._constants import Constants
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,8 @@ class Patience:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Tuning:
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Tuning(Constants):
     """The constants of the strategy. Replace one by `dataclasses.replace` for an ablation."""
 
     # What is said of a run
@@ -279,6 +281,9 @@ class Tuning:
     #: start (`effort_other`).
     departures: int = 3
     departure_steps: int = 250
+    #: On large problems no more than the first solution took, but at least so many: it may be where the run began. Half
+    #: of what most problems take.
+    departure_least: int = 50
     #: The first penalty is this many times larger after a departure to a lower point, or after one that led nowhere:
     #: the augmented Lagrangian is to fall along the constraints, not away from them. As in `STARTS`.
     departure_penalty: float = 100.0

@@ -160,7 +160,8 @@ def fit(
     source = as_source(data, team, chunk)
     terms = ProxMap(variables, prox)
     if isinstance(method, str) and method == "auto":
-        method = choose(functions, source, terms, team, sampled=batch is not None or epochs is not None)
+        sampled = batch is not None or epochs is not None
+        method = choose(functions, source, terms, team, sampled=sampled, epochs=epochs is not None)
     chosen = by_name(method, batch)
     if not isinstance(chosen, LBFGS) and chosen.batch is not None and chosen.batch < team.size:
         raise InputError(f"batch must be at least the number of processes, {team.size}, got {chosen.batch}")

@@ -15,6 +15,7 @@ from auglag.errors import InputError
 from auglag.single_loop.steps import ScaledSteps, least_fall
 from auglag.torch.entries import Entries
 from auglag.torch.prox import ProxMap
+from auglag.torch.tuning import TUNING
 from auglag.torch.variables import Variables
 
 Tensor = Any
@@ -90,6 +91,7 @@ class OptimizerMetric:
             raise InputError(f"optimizer must have all trainable parameters of the model, got none of {missing[0]!r}")
         self.groups = [groups[id(p)] for p in variables.params]
         self.highest = 0.0  #: the largest rate so far
+        self.first = -1.0  #: root mean square change of a parameter in SGD's first step, per unit of the rate
 
     def fall(self) -> float:
         rate = float(self.groups[0]["lr"])
@@ -97,23 +99,37 @@ class OptimizerMetric:
         return least_fall(rate / self.highest) if self.highest > 0.0 else 1.0
 
     def longest(self) -> float | None:
-        return None if isinstance(self.optimizer, torch.optim.SGD | torch.optim.Adagrad) else self.highest
+        """SGD has none; a multiple of the first step, which is the objective's alone, takes its place."""
+        if not isinstance(self.optimizer, torch.optim.SGD):
+            return self.highest
+        return TUNING.first_steps * self.highest * self.first if self.first > 0.0 else None
+
+    def _first(self) -> float:
+        pairs = zip(self.variables.params, self.groups, strict=True)
+        squares = [(p.grad.float() * _momentum(group)).square().sum() for p, group in pairs if p.grad is not None]
+        return float(torch.stack(squares).sum() / self.variables.n) ** 0.5 if squares else -1.0
 
     def matrix(self, of: Entries) -> Tensor | None:
+        if self.first < 0.0 and isinstance(self.optimizer, torch.optim.SGD):
+            self.first = self._first()
         parts = []
         for p, group, k in zip(self.variables.params, self.groups, of.strides, strict=True):
             state, rate = self.optimizer.state.get(p, {}), float(group["lr"])
             if isinstance(self.optimizer, torch.optim.SGD):
                 if p.grad is None:
                     return None
-                mu = float(group["momentum"])
-                rate = rate * (1.0 - float(group["dampening"]) * (mu > 0.0)) / (1.0 - mu)
-                parts.append(torch.full_like(p.detach().reshape(-1)[::k], rate))
+                parts.append(torch.full_like(p.detach().reshape(-1)[::k], rate * _momentum(group)))
                 continue
             if not state:
                 return None
             parts.append(rate / _root(state, group, k))
         return torch.cat([part.to(self.variables.dtype) for part in parts])
+
+
+def _momentum(group: dict[str, Any]) -> float:
+    """How much longer steps in one direction become by momentum."""
+    mu = float(group["momentum"])
+    return (1.0 - float(group["dampening"]) * (mu > 0.0)) / (1.0 - mu)
 
 
 def _root(state: dict[str, Any], group: dict[str, Any], k: int) -> Tensor:

@@ -151,7 +151,8 @@ class Run(Driver[Subproblem, Test]):
             functions.variables.write(x)
             f, c = functions.both(next(iter(self.context.source.shuffled(self.context.seed, size))))
         self.full.ledger.rows += size
-        return Values(x, float(f), np.zeros(0) if c is None else c.double().cpu().numpy())
+        # Functions may ask for gradients themselves, or hand out a view of a parameter.
+        return Values(x, float(f.detach()), np.zeros(0) if c is None else c.detach().double().cpu().numpy())
 
     def _saved(self, frame: Frame, resume: Any) -> State:
         """The state of a checkpoint, with the model and its constraints as they were."""

@@ -101,11 +101,16 @@ def by_name(method: Any, batch: int | None) -> Method | LBFGS | SingleLoopMethod
     raise InputError(f"batch must be given in the method itself, got it beside {type(found).__name__}")
 
 
-def choose(functions: Functions, source: Source, prox: ProxMap, team: Team, *, sampled: bool) -> str | LBFGS:
+def choose(
+    functions: Functions, source: Source, prox: ProxMap, team: Team, *, sampled: bool, epochs: bool
+) -> str | LBFGS:
     """What method="auto" means: full batches where they are affordable and mean something, else Adam.
 
     Where there are many rows, a few passes of sampled steps come first: full batches are dear far from a solution.
+    `sampled` says that sampled steps are asked for, `epochs` that Algorithm 2 is.
     """
+    if TUNING.auto_single_loop and not epochs:
+        return "single-loop"
     if sampled or source.rows is None or noisy(functions):
         return "adam" if prox.scale_free else "sgd"
     if not affordable(functions, source.rows):

@@ -16,7 +16,7 @@ from auglag._typing import Vector
 from auglag.algorithm.rules import PenaltyRule
 from auglag.errors import InputError
 from auglag.single_loop.engine import Engine, EngineState
-from auglag.single_loop.multipliers import fitted
+from auglag.single_loop.multipliers import fitted, rows_to_fit
 from auglag.single_loop.steps import newest_share
 from auglag.torch.constraints import Layout
 from auglag.torch.distributed import Team
@@ -60,9 +60,10 @@ class Core:
         penalty: PenaltyRule | None = None,
     ) -> None:
         self.variables, self.layout, self.team = variables, layout, team
-        self.entries = Entries(variables)
+        self.entries = Entries(variables, layout.m)
         #: What costs as much as a good part of a step is done so many times less often: Jacobians, averages.
         self.pause = 1 if variables.n <= TUNING.jacobian_numbers else TUNING.pause
+        self.endless = pass_steps is None
         self.engine: Engine | None = None
         self.batched = True  #: whether rows of a Jacobian can be had together
         if layout.m:
@@ -122,9 +123,12 @@ class Core:
 
     # -------------------------------------------------------------------------------------------------- after the step
 
-    def stepped(self, metric: Metric, c: Tensor | None, found: Tensor | None, rows: Sequence[int]) -> None:
+    def stepped(
+        self, metric: Metric, c: Tensor | None, found: Tensor | None, rows: Sequence[int], here: Tensor = None
+    ) -> None:
         """The model has moved; c are the values of its batch at the x before, `found` the new rows of the Jacobian.
 
+        `here` are its entries now, if they are known.
         Values drift along, penalties and multipliers follow, and the average takes the new point in.
         """
         state, engine, wide = self.state, self.engine, self.variables.wide
@@ -132,7 +136,7 @@ class Core:
             if found is not None:
                 self._calibrate(engine, metric, c, found, rows)
             engine.track(c.to(wide))
-            before, state.here = state.here, self.entries.here()
+            before, state.here = state.here, self.entries.here() if here is None else here
             if state.jacobian is not None:
                 fall = metric.fall()
                 engine.moved((state.jacobian @ self.entries.weighted(state.here - before)).to(wide), fall)
@@ -147,7 +151,8 @@ class Core:
         state.averaged += 1
         with torch.no_grad():
             points = [p if p.dtype == dtype else p.to(dtype) for p in self.variables.params]
-            torch._foreach_lerp_(self.variables.split(state.average), points, newest_share(state.averaged))
+            share = newest_share(state.averaged, endless=self.endless)
+            torch._foreach_lerp_(self.variables.split(state.average), points, share)
 
     def _calibrate(self, engine: Engine, metric: Metric, c: Tensor, found: Tensor, rows: Sequence[int]) -> None:
         """New rows of the Jacobian join the average, and penalties follow; not before the optimiser's first step."""
@@ -183,10 +188,13 @@ class Core:
 
     def fitted(self, gradient: Tensor, y: Vector, c: Vector) -> Vector:
         """Multipliers near y that fit the gradient of L there, by the averaged Jacobian; c over all rows."""
-        J, entries = self.state.jacobian, self.entries
+        few, layout, entries = rows_to_fit(y), self.layout, self.entries
+        J = self.state.jacobian if few.size == y.size else self.state.jacobian[torch.as_tensor(few)]
         slope = J @ entries.weighted(entries.take(self.variables.split(gradient)))
         numbers = torch.cat([entries.weighted(J) @ J.mT, slope[None]]).to(self.variables.wide).cpu().numpy()
-        return fitted(numbers[:-1], numbers[-1], y, c, self.layout.lower, self.layout.upper)
+        found = y.copy()
+        found[few] = fitted(numbers[:-1], numbers[-1], y[few], c[few], layout.lower[few], layout.upper[few])
+        return found
 
     def again(self) -> None:
         """A new round from where the model is: the rate is back, and so is the average's start."""
@@ -197,12 +205,12 @@ class Core:
     def check(self) -> None:
         """After a pass: a constraint whose gradient was zero on every batch so far is named.
 
-        Not where the batches that were looked at may have had no row that it is about: its value was zero there, and is
-        not everywhere.
+        Not where the batches that were looked at may have had no row that it is about: its value was zero there, and
+        something else on others.
         """
         if self.engine is None or self.engine.state.diagonal is None:
             return
-        constant = self.state.flat | (self.engine.tracked == 0.0)
+        constant = self.state.flat | (self.engine.state.variance == 0.0)
         zero = ((self.engine.state.diagonal == 0.0) & constant).nonzero().reshape(-1).tolist()
         if zero:
             raise InputError(

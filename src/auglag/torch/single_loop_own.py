@@ -40,10 +40,11 @@ from auglag.torch.functions import Functions
 from auglag.torch.group_terms import apply_terms, terms_of
 from auglag.torch.metric import Metric, OptimizerMetric
 from auglag.torch.single_loop import Core, CoreState
+from auglag.torch.tuning import TUNING
 from auglag.torch.variables import Variables
 
 Tensor = Any
-FORMAT = 4
+FORMAT = 5
 
 
 @final
@@ -162,11 +163,30 @@ class SingleLoop:
             return
         core, metric, n = self._core, self._metric, self._count
         c = mean_over_processes(self._total / n)
+        here = core.entries.here()
+        if self.steps % (1 if here.device.type == "cpu" else TUNING.look_every) == 0:
+            self._check_model(core, c, here)
         found = None if self._found is None else mean_over_processes(self._found / n)
-        core.stepped(metric, c, found, self._rows)
+        core.stepped(metric, c, found, self._rows, here)
         if core.engine is not None and core.engine.state.steps == core.engine.pass_steps:
             core.check()
         self._clear()
+
+    def _check_model(self, core: Core, c: Tensor, here: Tensor) -> None:
+        """A batch with NaN has made the parameters NaN: it is named, and the model put at its average before that."""
+        if math.isfinite(float(here.sum())):
+            return
+        names = core.layout.names()
+        broken = [name for name, v in zip(names, c.tolist(), strict=True) if not math.isfinite(v)]
+        what = f"constraint {broken[0]!r}" if broken else "the objective, or its gradient,"
+        average = core.state.average
+        usable = bool(torch.isfinite(average).all())
+        if usable:
+            core.variables.write(average)
+        where = "the model is now at the average of its last iterates" if usable else "a saved state goes on before it"
+        raise InputError(
+            f"{what} must be finite on every batch: after step {self.steps + 1} the parameters are NaN or inf; {where}"
+        )
 
     def settle(self) -> None:
         """Put the mean of the last iterates into the model: it has less noise than any of them."""
@@ -246,7 +266,7 @@ class SingleLoop:
             "sizes": None if layout is None else layout.sizes,
             "scalar": {} if layout is None else layout.scalar,
             "core": None if self._core is None else asdict(self._core.state),
-            "highest": getattr(self._metric, "highest", None),
+            "rates": [getattr(self._metric, "highest", 0.0), getattr(self._metric, "first", 0.0)],
             **self._attached.save(),
         }
 
@@ -271,7 +291,7 @@ class SingleLoop:
             saved["engine"] = EngineState(**saved["engine"] | {"history": History(**history | {"iterations": rows})})
         core.restore(CoreState(**saved))
         if isinstance(self._metric, OptimizerMetric):
-            self._metric.highest = state["highest"]
+            self._metric.highest, self._metric.first = state["rates"]
 
 
 def _copied(nest: Any, device: Any) -> Any:

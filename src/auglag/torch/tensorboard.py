@@ -10,7 +10,7 @@ from auglag.errors import InputError
 
 @final
 class TensorBoard:
-    """A callback for `fit` (rank 0 calls it), or called with `AugmentedLagrangian.scalars()` and a step.
+    """A callback for `fit` (rank 0 calls it), or called with the `scalars()` of a loop of one's own and a step.
 
     `writer` is a `torch.utils.tensorboard.SummaryWriter`, or anything with its `add_scalar(tag, value, step)`.
     """
@@ -28,7 +28,7 @@ class TensorBoard:
             if name == "multipliers":
                 for i, y in enumerate(value):
                     self._add(f"multiplier/{i}", y, at)
-            elif name.startswith("multiplier/"):
+            elif name.startswith(("multiplier/", "value/", "penalty/")):
                 self._add(name, value, at)
             elif name in _TAGS:
                 self._add(_TAGS[name], value, at)

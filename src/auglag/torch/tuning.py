@@ -8,13 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from auglag._constants import Constants
+
 
 @final
-@dataclass(frozen=True, slots=True)
-class Tuning:
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Tuning(Constants):
     """The constants, in the order in which a run meets them."""
 
     # ------------------------------------------------------------------------------------------- choice of the method
+    #: Whether "auto" is "single-loop" (unless `epochs` asks for Algorithm 2). Not yet: it leads in short runs only
+    #: (benchmarks/results/training.md).
+    auto_single_loop: bool = False
     #: "auto" takes full batches where rows x parameters, about a sixth of the operations of a pass, are at most this: a
     #: pass then takes about a second. A GPU does a hundred times as much.
     affordable: float = 2e10
@@ -61,6 +66,13 @@ class Tuning:
     #: inner product of such vectors is about 1 / sqrt(1024) of the product of their lengths.
     least_entries: int = 1024
     longest_stride: int = 63
+    #: Numbers of the averaged Jacobian (rows x entries): 1 MB in single precision. Every step multiplies it by the
+    #: change of x, in about 0.05 ms then. With more constraints rows are shorter, down to `least_entries`.
+    kept_numbers: int = 2**18
+    #: The longest step of SGD, in units of its first one, that weights of constraints count on. Without a limit a bound
+    #: that a step cannot reach makes weights grow until the parameters are NaN; by trial on four trainings at three
+    #: rates, 5 delays constraints at small rates, with 20 nothing changes any more.
+    first_steps: float = 10.0
     #: Pairs of L-BFGS in the full batches that follow: there are few of them. By trial.
     single_loop_pairs: int = 30
     #: Multipliers of a point are tested with so small a share of the penalty that y + beta c is y.

@@ -82,6 +82,7 @@ TABLE: list[tuple[str, Standing, Phase]] = [
     ("stuck at a feasible point", replace(LATER, verdict=Status.STUCK), AttemptOver(Status.STUCK)),
     # is there a feasible point?
     ("a suspicion is looked into", DOUBT, Restore()),
+    ("but not after a solution was left", replace(DOUBT, departed=9), AttemptOver(Status.INFEASIBLE)),
     ("so is being stuck at a violated point", replace(DOUBT, verdict=Status.STUCK), Restore()),
     ("so is a violated point where functions are not defined", replace(DOUBT, verdict=Status.NON_FINITE), Restore()),
     ("not without restoration", replace(DOUBT, restoration=False), AttemptOver(Status.INFEASIBLE)),
@@ -207,3 +208,13 @@ def test_flat_directions_of_large_problems_are_not_followed() -> None:
     large = replace(FREE, sparse=True)
     assert departs(large, SADDLE, 0, 0, 9, TUNING)
     assert not departs(large, DEGENERATE, 0, 0, 9, TUNING)
+
+
+def test_on_large_problems_departures_take_no_more_steps_than_the_solution_that_is_left() -> None:
+    large = replace(FREE, sparse=True, found_in=80)
+    assert departs(large, SADDLE, 0, 79, 9, TUNING)
+    assert not departs(large, SADDLE, 0, 80, 9, TUNING)
+    assert effort_left(replace(large, departed=70), TUNING) == 10
+    assert next_phase(replace(large, departed=70), TUNING) == Interior(afresh=False, most=10)
+    assert effort_left(replace(large, found_in=400, departed=70), TUNING) == 180
+    assert effort_left(replace(large, found_in=0, departed=0), TUNING) == TUNING.departure_least

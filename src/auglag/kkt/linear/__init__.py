@@ -11,12 +11,13 @@ from auglag.errors import InputError
 from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear.base import Analyses, Factor, Indices, LinearSolver, System
-from auglag.kkt.linear.dense import Dense
+from auglag.kkt.linear.dense import Dense, triangle_size
+from auglag.kkt.linear.full import Full
 from auglag.kkt.linear.pardiso import Pardiso
 from auglag.kkt.linear.qdldl import Qdldl
 from auglag.kkt.linear.superlu import SuperLU
 
-SOLVERS: dict[str, LinearSolver] = {solver.name: solver for solver in (Dense(), Qdldl(), Pardiso(), SuperLU())}
+SOLVERS: dict[str, LinearSolver] = {solver.name: solver for solver in (Dense(), Qdldl(), Pardiso(), Full(), SuperLU())}
 AUTO = "auto"
 
 #: The solver for sparse matrices that this run was told to use.
@@ -54,8 +55,8 @@ class using:
 def chosen(h: Hessian, analyses: Analyses | None = None) -> LinearSolver:
     """The solver for a Hessian: LAPACK for a dense one; for a sparse one what the run was told, else by what is known.
 
-    qdldl comes first, Pardiso where qdldl's factors of this pattern turned out to be large, SuperLU where neither is
-    installed.
+    qdldl comes first, LAPACK where qdldl's factors of this pattern turned out to be nearly full, Pardiso where they
+    turned out to be large, SuperLU where neither is installed.
     """
     if not h.is_sparse:
         return SOLVERS["dense"]
@@ -65,8 +66,12 @@ def chosen(h: Hessian, analyses: Analyses | None = None) -> LinearSolver:
         if h.matrix.shape[0] >= tuning.TUNING.large_problem:
             _recommend()
         return SOLVERS["superlu"]
-    large = analyses is not None and analyses.fill(SOLVERS["qdldl"]) > tuning.TUNING.large_factors
-    return SOLVERS["pardiso" if large and SOLVERS["pardiso"].available else "qdldl"]
+    t, fill = tuning.TUNING, 0 if analyses is None else analyses.fill(SOLVERS["qdldl"])
+    if analyses is not None and fill:
+        triangle = analyses.of(SOLVERS["qdldl"])
+        if triangle.n == h.matrix.shape[0] and fill > t.nearly_full * triangle_size(triangle.size):
+            return SOLVERS["full"]
+    return SOLVERS["pardiso" if fill > t.large_factors and SOLVERS["pardiso"].available else "qdldl"]
 
 
 @cache

@@ -56,15 +56,7 @@ class DenseFactor(Factor):
 
     def __init__(self, k: Any) -> None:
         self._k = k
-        size = k.shape[0]
-        self._ldl, self._pivots, info = dsytrf(k, lower=1, lwork=_workspace(size))
-        diagonal = self._ldl.diagonal()
-        single = self._pivots > 0
-        alone = np.count_nonzero(single)
-        below = diagonal < 0.0
-        ones = np.count_nonzero(below if alone == size else below & single)
-        # A 2 x 2 block has one eigenvalue of each sign. A pivot that is 0 is reported by LAPACK.
-        self.negative = ones + (size - alone) // 2 if info == 0 and finite(diagonal) else None
+        self._ldl, self._pivots, self.negative = bunch_kaufman(k)
 
     def trusted(self) -> bool:
         """Always: pivots are chosen."""
@@ -77,7 +69,7 @@ class DenseFactor(Factor):
 
     @property
     def fill(self) -> int:
-        return _triangle(self._k.shape[0])
+        return triangle_size(self._k.shape[0])
 
 
 @final
@@ -125,11 +117,25 @@ class CondensedFactor(Factor):
 
     @property
     def fill(self) -> int:
-        return _triangle(self._h.shape[0])
+        return triangle_size(self._h.shape[0])
 
 
-def _triangle(size: int) -> int:
+def triangle_size(size: int) -> int:
+    """Entries of a triangle with its diagonal."""
     return size * (size + 1) // 2
+
+
+def bunch_kaufman(k: Any, *, lower: bool = True) -> tuple[Any, Any, int | None]:
+    """(L and D, pivots, number of negative eigenvalues) of a matrix given by one triangle; None where that failed."""
+    size = k.shape[0]
+    factors, pivots, info = dsytrf(k, lower=int(lower), lwork=_workspace(size))
+    diagonal = factors.diagonal()
+    single = pivots > 0
+    alone = np.count_nonzero(single)
+    below = diagonal < 0.0
+    ones = int(np.count_nonzero(below if alone == size else below & single))
+    # A 2 x 2 block has one eigenvalue of each sign. A pivot that is 0 is reported by LAPACK.
+    return factors, pivots, ones + (size - alone) // 2 if info == 0 and finite(diagonal) else None
 
 
 @cache

@@ -22,6 +22,7 @@ class Triangle:
 
     def __init__(self) -> None:
         self._parts: tuple[Any, ...] = ()
+        self.n, self.size = 0, 0  #: variables; rows of K
         self.known: Any = None  #: what a solver keeps for this pattern; None after a change
 
     def take_on(self, h: Any, j: Any) -> None:

@@ -18,7 +18,9 @@ import numpy as np
 from auglag.algorithm.status import Status
 from auglag.errors import InputError
 from auglag.model.device.linear import Sparse, chosen
-from auglag.model.device.program import Elastic, Facts, Iterate, Local, Program, Right, Step, gaps, inside
+from auglag.model.device.program import Program
+from auglag.model.device.records import Elastic, Facts, Iterate, Local, Right, Step
+from auglag.model.device.sides import gaps, inside
 from auglag.model.device.tuning import TUNING
 from auglag.model.structure import Pattern
 
@@ -201,7 +203,7 @@ class Batch:
     def _begin(self, d: Any, par: Any, x: Any, y: Any, warm: bool) -> State:
         t, p = TUNING, self.program
         d = {**d, "par": par}
-        _, c = p._values(d, x)
+        _, c = p.equations.values(d, x)
         w = inside(d, jnp.concatenate([x, c[d["rows"]]]), t.warm_push if warm else t.push)
         low, high, below, above = gaps(d, w)
         mu = jnp.asarray(t.warm_mu if warm else t.first_mu)
@@ -210,7 +212,7 @@ class Batch:
         it = Iterate(w, y * d["scale_f"] / d["scale_c"], z, u, jnp.zeros(p.m))
         still = jax.tree_util.tree_map(jnp.zeros_like, it)
         none, zero = jnp.full(t.batch_filter, jnp.inf), jnp.zeros(())
-        rows = p._rows(d, c, w)
+        rows = p.equations.rows(d, c, w)
         theta = jnp.maximum(1.0, jnp.sum(jnp.abs(rows)))
         return State(
             it=it,
@@ -254,7 +256,7 @@ class Batch:
         return s, at, values, right, numbers
 
     def _residual(self, d: Any, values: Any, right: Any, solution: Any) -> tuple[Any, Any]:
-        error = right - self.program._product(d, values, solution)
+        error = right - self.program.equations.product(d, values, solution)
         return error, jnp.max(jnp.abs(error)) / jnp.maximum(jnp.max(jnp.abs(right)), 1e-300)
 
     def _after(
@@ -300,7 +302,7 @@ class Batch:
         """Whether the system was solved, and the curvature along the step is positive."""
         t, n = TUNING, self.program.n
         along = jnp.concatenate([step.w[:n], jnp.zeros(self.program.m)])
-        curvature = jnp.dot(along, self.program._product(d, values, along))
+        curvature = jnp.dot(along, self.program.equations.product(d, values, along))
         curvature += jnp.sum((at.weights[n:] + s.shift) * step.w[n:] ** 2)
         enough = t.curvature_along_step * jnp.dot(step.w, step.w)
         return (new.accuracy <= t.usable * t.accurate) & (curvature >= enough)

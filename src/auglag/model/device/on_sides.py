@@ -10,7 +10,9 @@ from typing import Any, NamedTuple, final
 
 import jax.numpy as jnp
 
-from auglag.model.device.program import Elastic, Iterate, Local, Program, Right, gaps
+from auglag.model.device.program import Program
+from auglag.model.device.records import Elastic, Iterate, Local, Right
+from auglag.model.device.sides import gaps
 from auglag.model.device.tuning import TUNING
 
 
@@ -53,30 +55,30 @@ class OnSides:
 
     def _system(self, d: Any, it: Iterate, at: Local, active: Active, shift: Any) -> tuple[Any, Local, Right]:
         """The matrix, the derivatives with the curvature of sides in it, and the right side."""
-        p, n, t = self.program, self.program.n, TUNING
-        plain = Elastic.inelastic(p.m)
+        e, n, t = self.program.equations, self.program.n, TUNING
+        plain = Elastic.inelastic(e.m)
         stiff = active.low | active.high
         first = jnp.where(stiff, self._placed(d, it.w, active) - it.w, 0.0)
         springs = at._replace(weights=jnp.where(stiff, t.stiff_side, t.side_prox) + shift)
-        values = p._assemble(d, springs, 0.0, t.soft_most, plain)
-        change = p._product(d, values, jnp.concatenate([first[:n], jnp.zeros(p.m)]))
+        values = e.assemble(d, springs, 0.0, t.soft_most, plain)
+        change = e.product(d, values, jnp.concatenate([first[:n], jnp.zeros(e.m)]))
         gradient = jnp.concatenate([at.gradient[:n] + change[:n], at.gradient[n:]])
-        balance = jnp.concatenate([-p._transposed(d, at.jac, it.y), it.y[d["rows"]]])
+        balance = jnp.concatenate([-e.transposed(d, at.jac, it.y), it.y[d["rows"]]])
         springs = springs._replace(gradient=jnp.where(stiff, balance, gradient))
         rows = (at.c + change[n:]).at[d["rows"]].add(-first[n:])
-        return values, springs, p._right(d, it, springs, rows, 0.0, 0.0, plain)
+        return values, springs, e.right(d, it, springs, rows, 0.0, 0.0, plain)
 
     def _error(self, d: Any, values: Any, right: Right, solution: Any) -> Any:
         """What a solution leaves."""
-        return right.both[0] - self.program._product(d, values, solution)
+        return right.both[0] - self.program.equations.product(d, values, solution)
 
     def _landed(
         self, d: Any, it: Iterate, springs: Local, active: Active, right: Right, solution: Any
     ) -> tuple[Iterate, Local, Any]:
         """The iterate after the step, with multipliers of sides that fit it, its derivatives and its facts."""
-        p, n = self.program, self.program.n
-        plain = Elastic.inelastic(p.m)
-        step = p._completed(d, solution, right, it, springs, plain, 0.0, 0.0)
+        e, n = self.program.equations, self.program.n
+        plain = Elastic.inelastic(e.m)
+        step = e.completed(d, solution, right, it, springs, plain, 0.0, 0.0)
         stiff = active.low | active.high
         w = self._placed(d, it.w + jnp.where(stiff, 0.0, step.w), active)
         y = it.y + step.y
@@ -86,9 +88,9 @@ class OnSides:
         )
         y = y.at[d["rows"]].set(own)
         nothing = jnp.zeros_like(w)
-        f, at = p._slopes(d, Iterate(w, y, nothing, nothing, jnp.zeros(p.m)))
-        dual = jnp.concatenate([p._transposed(d, at.jac, y), -own]) + at.gradient
+        f, at = e.slopes(d, Iterate(w, y, nothing, nothing, jnp.zeros(e.m)))
+        dual = jnp.concatenate([e.transposed(d, at.jac, y), -own]) + at.gradient
         z = jnp.where(active.low, jnp.maximum(dual, 0.0), 0.0)
         u = jnp.where(active.high, jnp.maximum(-dual, 0.0), 0.0)
-        found = Iterate(w, y, z, u, jnp.zeros(p.m))
-        return found, at, p._facts(d, found, at, f, TUNING.least_mu, TUNING.least_mu, plain)[0]
+        found = Iterate(w, y, z, u, jnp.zeros(e.m))
+        return found, at, e.facts(d, found, at, f, TUNING.least_mu, TUNING.least_mu, plain)[0]

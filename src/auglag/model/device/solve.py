@@ -15,10 +15,11 @@ from auglag.algorithm.status import Status
 from auglag.budget import Budget
 from auglag.certificate import Certificate, Tolerance, certificate
 from auglag.errors import InputError
+from auglag.model.device import loop
 from auglag.model.device.linear import Sparse, chosen, require_device
-from auglag.model.device.loop import Loop, Watch
 from auglag.model.device.on_sides import OnSides
 from auglag.model.device.program import Program
+from auglag.model.device.state import Run, Watch
 from auglag.model.device.tuning import TUNING
 from auglag.model.precision import double
 from auglag.model.problem import ModelProblem
@@ -93,7 +94,7 @@ def solve(
         if ready is not before and place.platform == "gpu":
             ready.program.compile_all(data, ready.on_sides.calls)
         made = time.perf_counter() - begun
-        loop = Loop(
+        run = Run(
             ready.program,
             ready.on_sides,
             data,
@@ -105,7 +106,7 @@ def solve(
             watch=watch,
         )
         x, y = (problem.x0, None) if warm_start is None else warm_start
-        ended = loop.run(loop.start(x, y))
+        ended = loop.go(run, loop.start(run, x, y))
         x, y, _ = (np.asarray(part) for part in ready.program.last(data, ended.it))
         x = np.clip(np.where(ready.program.fixed, problem.lower, x), problem.lower, problem.upper)
         check = certificate(problem, x, y)
@@ -124,7 +125,7 @@ def solve(
         "factorisations": times.factorisations,
         "solves": times.solves,
         "corrections": times.corrections,
-        "restorations": loop.repairs,
+        "restorations": run.repairs,
         "elastic": times.elastic,
         "error": ended.facts.error,
         "size": ready.program.pattern.shape[0],

@@ -10,10 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from auglag._constants import Constants
+
 
 @final
-@dataclass(frozen=True, slots=True)
-class Tuning:
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+class Tuning(Constants):
     """The numbers of `auglag.model.device`. "Sides" are the bounds of variables and slacks."""
 
     # Scaling (`program`)
@@ -45,9 +47,10 @@ class Tuning:
     lower_mu: float = 0.1
     least_mu: float = 1e-14
     #: Free mode: every step has its own mu, by Mehrotra's predictor: (mean after it / mean)^3 of the mean of gaps times
-    #: multipliers, at least `least_centring` of it, and at least `free_guard` times the violation, so that it does not
-    #: run ahead of it. Where a step makes no progress, barrier problems are solved as above, from `fixed_mu` times the
-    #: mean (Nocedal, Waechter and Waltz 2009, "Adaptive barrier update strategies", section 4). As in `interior.large`.
+    #: multipliers, at least `least_centring` of it, and at least `free_guard` times the violation and the dual error
+    #: that a step with a shift leaves, so that it does not run ahead of them. Where a step makes no progress, barrier
+    #: problems are solved as above, from `fixed_mu` times the mean (Nocedal, Waechter and Waltz 2009, "Adaptive
+    #: barrier update strategies", section 4).
     least_centring: float = 1e-6
     free_guard: float = 1e-3
     fixed_mu: float = 0.8
@@ -122,6 +125,10 @@ class Tuning:
     #: A step after one with a larger shift than this begins with the part of it that `shift_fall` leaves, instead of
     #: with none: flat directions stay flat, and the factorisation that finds them out is saved. By trial.
     standing_shift: float = 1e-8
+    #: Where `short_steps` steps in a row are shorter than `short_length` although the rows are satisfied, the next one
+    #: gets a shift, or a larger one, as a trust region gets smaller. By trial on minimal surfaces.
+    short_length: float = 0.1
+    short_steps: int = 2
 
     # The filter and the line search
 

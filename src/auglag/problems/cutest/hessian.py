@@ -27,13 +27,14 @@ class HessianPattern:
             v = kind.variables.astype(np.int64)
             cells.append((v[:, :, None] * s.n + v[:, None, :]).ravel())
         rows = self._row_gradients(np.ones(s.entries))
-        product = sparse.coo_array(rows.T @ rows)
-        cells.append(product.row.astype(np.int64) * s.n + product.col)
+        self._product = sparse.csr_array(rows.T @ rows)  #: the last one; its pattern, and where it goes
+        cells.append(self._cells_of(self._product))
         self._quadratic = None if s.quadratic is None else sparse.coo_array(s.quadratic)
         if self._quadratic is not None:
-            cells.append(self._quadratic.row.astype(np.int64) * s.n + self._quadratic.col)
+            cells.append(self._cells_of(self._quadratic))
         self._cells = np.unique(np.concatenate(cells))
         self._places = np.searchsorted(self._cells, np.concatenate(cells[: 1 + len(s.element_types)]))
+        self._places_of_product = np.searchsorted(self._cells, self._cells_of(self._product))
         element = [np.repeat(np.arange(t.value_at, t.value_at + t.count), t.size**2) for t in s.element_types]
         self._element = np.concatenate([np.zeros(0, int), *element])
         self._column = (self._cells % s.n).astype(np.int32)
@@ -49,15 +50,24 @@ class HessianPattern:
             if self._curved.size:
                 rows = self._row_gradients(parts.rows)
                 scaled = sparse.diags_array((scale * parts.second)[self._curved]) @ rows
-                self._add(data, sparse.coo_array(rows.T @ scaled))
+                self._add_product(data, sparse.csr_array(rows.T @ scaled))
         if self._quadratic is not None:
-            self._add(data, self._quadratic)
+            np.add.at(data, np.searchsorted(self._cells, self._cells_of(self._quadratic)), self._quadratic.data)
         return sparse.csr_array((data, self._column.copy(), self._start.copy()), shape=(s.n, s.n))
 
     def _row_gradients(self, data: Vector) -> Any:
         s = self._structure
         return sparse.csr_array((data, s.column, s.start), shape=(s.rows, s.n))[self._curved, :]
 
-    def _add(self, data: Vector, matrix: Any) -> None:
-        places = np.searchsorted(self._cells, matrix.row.astype(np.int64) * self._structure.n + matrix.col)
-        np.add.at(data, places, matrix.data)
+    def _cells_of(self, matrix: Any) -> Any:
+        """Row and column of each entry as one number."""
+        entries = matrix.tocoo()
+        return entries.row.astype(np.int64) * self._structure.n + entries.col
+
+    def _add_product(self, data: Vector, product: Any) -> None:
+        """Where its entries go is looked up anew only if its pattern is not the last one's."""
+        last = self._product
+        if not (np.array_equal(product.indices, last.indices) and np.array_equal(product.indptr, last.indptr)):
+            self._product = product
+            self._places_of_product = np.searchsorted(self._cells, self._cells_of(product))
+        data[self._places_of_product] += product.data
