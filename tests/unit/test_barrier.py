@@ -83,7 +83,7 @@ def test_sparse_and_dense_matrices_give_the_same_points():
     results = [run(Problem(**chain(500, as_sparse=as_sparse))) for as_sparse in (True, False)]
     values = [problem.at(x).f for x, _, _ in results]
     assert values[0] == pytest.approx(values[1], rel=1e-7)
-    np.testing.assert_allclose(results[0][0], results[1][0], atol=1e-3)  # the solution is nearly not unique
+    np.testing.assert_allclose(results[0][0], results[1][0], atol=2e-3)  # the solution is nearly not unique
 
 
 def test_sides_that_hold_are_told_from_those_that_do_not():

@@ -179,6 +179,60 @@ def test_weak_sides_take_few_steps_at_the_end():
     assert sum(row["inner_iterations"] for row in found.history) <= 12
 
 
+def test_a_shift_is_given_up_bit_by_bit_far_from_a_solution():
+    """The next system, convex by itself, still has a part of it; near a solution it has none."""
+    form = small_form()
+    concave, convex = (Hessian(sparse.csc_array(k * np.eye(2))) for k in (-3.0, 3.0))
+    arguments = form.at(np.array([0.5, 0.5])).jac, np.full(3, 0.1), 1e-8, (np.ones(3), np.ones(2))
+    for far, kept in ((True, True), (False, False)):
+        equations = Equations(Sides(form), Analyses())
+        first, second = (equations.newton(h, *arguments, far=far)[0].shift for h in (concave, convex))
+        assert first > 0.0
+        assert (0.0 < second < first) is kept
+
+
+def test_a_smooth_problem_without_sides_is_not_left_for_a_lower_value_far_from_the_rows():
+    """A hanging chain; f falls without end away from its length, and free steps would follow it there."""
+    n = 752  # heights, then slopes; the first and last height are fixed
+    h, half = 1.0 / (n - 1), np.r_[0.5, np.ones(n - 2), 0.5] / (n - 1)
+    t = np.linspace(0.0, 1.0, n)
+    link = sparse.diags_array([-np.ones(n - 1), np.ones(n - 1)], offsets=[0, 1], shape=(n - 1, n))
+    mean = sparse.diags_array([np.full(n - 1, -h / 2)] * 2, offsets=[0, 1], shape=(n - 1, n))
+    rows = sparse.csr_array(sparse.hstack([link, mean]))
+    arc = lambda u: np.sqrt(1.0 + u**2)  # noqa: E731
+
+    def hess(x, weights, y):
+        u = x[n:]
+        across = sparse.diags_array(weights * u / arc(u))
+        second = sparse.diags_array((weights * x[:n] + y * half) / arc(u) ** 3)
+        return sparse.block_array([[None, across], [across, second]], format="csr")
+
+    found = auglag.minimize(
+        lambda x: float(half @ (x[:n] * arc(x[n:]))),
+        np.r_[8.0 * t * (0.5 * t - 0.25) + 1.0, 8.0 * (t - 0.25)],
+        jac=lambda x: np.r_[half * arc(x[n:]), half * x[:n] * x[n:] / arc(x[n:])],
+        hess=lambda x: hess(x, half, 0.0),
+        bounds=Bounds(
+            np.r_[1.0, np.full(n - 2, -np.inf), 3.0, np.full(n, -np.inf)],
+            np.r_[1.0, np.full(n - 2, np.inf), 3.0, np.full(n, np.inf)],
+        ),
+        constraints=[
+            LinearConstraint(rows, 0.0, 0.0),
+            NonlinearConstraint(
+                lambda x: [half @ arc(x[n:])],
+                4.0,
+                4.0,
+                jac=lambda x: sparse.csr_array(np.r_[np.zeros(n), half * x[n:] / arc(x[n:])][None]),
+                hess=lambda x, y: hess(x, np.zeros(n), y[0]),
+            ),
+        ],
+        tol=1e-6,
+    )
+    assert found.success
+    assert found.fun == pytest.approx(5.06853, abs=1e-4)
+    assert found.nfev <= 100
+
+
 def test_active_sides_are_told_by_how_gaps_and_multipliers_change():
     sides = Sides(small_form())
     before = (np.array([1e-3]), np.array([1e-3, 1e-3, 0.5]), np.array([0.4]), np.array([1e-2, 1e-4, 1e-3]))

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import NonlinearConstraint
+from scipy import sparse
+from scipy.optimize import LinearConstraint, NonlinearConstraint
 
 import auglag
 from auglag.certificate import Tolerance, certificate
@@ -181,3 +182,25 @@ def test_a_start_at_the_minimum_of_f_says_nothing_of_its_units(near, unit):
     )
     assert result.success, result.message
     np.testing.assert_allclose(result.x, [-0.25, -0.25], atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sizes_are_the_same_to_the_last_bit_with_a_sparse_jacobian(seed):
+    rng, n, m = np.random.default_rng(seed), 12, 9
+    matrix = np.where(rng.random((m, n)) < 0.3, 10.0 ** rng.uniform(-9, 9, (m, n)), 0.0)
+    matrix[:, 3] = matrix[4] = 0.0
+    x0 = np.where(rng.random(n) < 0.5, 0.0, 1e-6 * rng.random(n))
+    dense, entries = (
+        problem(
+            lambda x: float(x @ x) + 1.0,
+            x0,
+            jac=lambda x: 2 * x,
+            constraints=LinearConstraint(made(matrix), np.arange(m), np.inf),
+        )
+        for made in (np.asarray, sparse.csr_array)
+    )
+    assert sparse.issparse(entries.at(x0).jac)
+    for closely in (True, False):
+        expected = units.typical(dense.at(x0), closely=closely)
+        assert np.isfinite(expected).any()
+        np.testing.assert_array_equal(units.typical(entries.at(x0), closely=closely), expected)

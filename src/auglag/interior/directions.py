@@ -13,6 +13,7 @@ from typing import Any, final
 import numpy as np
 from scipy import sparse
 
+from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.interior import tuning
 from auglag.interior.sides import Sides
@@ -53,7 +54,7 @@ class Newton:
         right[n + at] -= dual[n:] * self._inverse
         x, error = self._factor.roughly(right, self._enough)
         self.error = max(self.error, error)
-        x = self._sharpened(x, largest(rows))
+        x = self._sharpened(x, norm(rows))
         dv = np.empty(sides.size)
         dv[:n] = x[:n]
         dv[n:] = (x[n + at] - dual[n:]) * self._inverse
@@ -70,18 +71,17 @@ class Newton:
         error, enough = -self._soft * x[n:], t.left_by_soft * max(violation, t.rows_matter)
         images: list[tuple[Vector, Vector]] = []
         for _ in range(t.sharpenings):
-            size = largest(error)
-            if not enough < size < np.inf:
+            if not enough < norm(error) < np.inf:
                 break
             step = self._factor.roughly(np.concatenate([np.zeros(n), error]), self._enough)[0]
             image = error + self._soft * step[n:]
             for known, its in images:
                 part = float(known @ image)
                 image, step = image - part * known, step - part * its
-            norm, whole = float(np.linalg.norm(image)), float(np.linalg.norm(error))
-            if not self._enough * whole < t.sharpening_gains * norm < np.inf:
+            size, whole = norm(image), norm(error)
+            if not self._enough * whole < t.sharpening_gains * size < np.inf:
                 break
-            image, step = image / norm, step / norm
+            image, step = image / size, step / size
             images.append((image, step))
             length = float(image @ error)
             if not abs(length) > t.sharpening_gains * whole:
@@ -98,6 +98,8 @@ class Equations:
         self.sides = sides
         self.last = 0.0  #: the last multiple of the identity that was needed
         self.factorisations = 0
+        self._kept = 0.0  #: the shift of the last system
+        self._softened = False  #: the last system needed the larger diagonal of the rows
         self._analyses = analyses
         self._last_h: Hessian | None = None
 
@@ -109,29 +111,33 @@ class Equations:
         soft: Vector | float,
         residuals: tuple[Vector, Vector],
         *,
-        sharp: bool = True,
+        far: bool = False,
     ) -> tuple[Newton, tuple[Vector, Vector]] | None:
         """The system with H + shift I of the inertia of a minimum and its step for the residuals; None if there is no
         such shift.
 
         `weights` are the curvatures of the barrier. Factors whose solutions are poor count as of the wrong inertia. The
-        shifts are those of Waechter and Biegler (2006), Algorithm IC. `sharp`: whether solutions are to be free of
-        `soft`, which helps near the rows; far from them it damps steps to rows that nearly contradict each other.
+        shifts are those of Waechter and Biegler (2006), Algorithm IC. `far`: from a solution a shift is given up bit by
+        bit. Where it was only just not needed any more, the matrix is nearly singular, and its step much too long.
         """
-        t, shift = tuning.TUNING, 0.0
-        softer = np.maximum(soft, t.soft_largest * self.sides.row_units)
+        t = tuning.TUNING
+        shift = t.shift_kept * self._kept if far else 0.0
+        shift = shift if shift > t.standing_prox else 0.0
         system = linear.system(h, j, self._analyses)
         self.remember(h)
+        larger = np.maximum(soft, t.soft_largest * self.sides.row_units)
+        softs = [soft, larger] if np.any(larger > soft) else [larger]
         while True:
-            found = self._factorised(system, weights + (shift + t.standing_prox), soft, shift, sharp=sharp)
-            if found is not None:
-                step = found.solve(*residuals)
-                if found.error <= t.poorly_refined:
+            for entries in reversed(softs) if self._softened else softs:
+                found = self._factorised(system, weights + (shift + t.standing_prox), entries, shift, sharp=True)
+                step = None if found is None else found.solve(*residuals)
+                if found is not None and step is not None and found.error <= t.poorly_refined:
                     self.last = shift if shift else self.last
+                    self._kept = shift
+                    self._softened = entries is larger
                     return found, step
-            if np.any(softer > soft):  # pivots may have lost the inertia
-                soft = softer
-            elif shift == 0.0:
+            softs = [larger]  # pivots may have lost the inertia before
+            if shift == 0.0:
                 shift = t.first_shift if self.last == 0.0 else max(t.least_shift, self.last / t.shift_fall)
             else:
                 shift *= t.shift_growth_first if self.last == 0.0 else t.shift_growth
@@ -151,7 +157,7 @@ class Equations:
         return Hessian(sparse.csc_array((0.0 * matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape))
 
     def _factorised(
-        self, system: System, first: Vector, soft: Vector | float, shift: float = 0.0, *, sharp: bool = True
+        self, system: System, first: Vector, soft: Vector | float, shift: float = 0.0, *, sharp: bool = False
     ) -> Newton | None:
         """The system with `first` on the diagonal of v; None if the inertia is not that of a minimum.
 
@@ -169,14 +175,14 @@ class Equations:
     def on_sides(self, h: Hessian, j: Any, weights: Vector, soft: Vector | float) -> Newton | None:
         """The system for these curvatures of sides, with the last shift or none; None if neither is enough."""
         system, diagonal = linear.system(h, j, self._analyses), weights + tuning.TUNING.standing_prox
-        found = self._factorised(system, diagonal, soft)
+        found = self._factorised(system, diagonal, soft, sharp=True)
         if found is None and self.last:
-            return self._factorised(system, diagonal + self.last, soft, self.last)
+            return self._factorised(system, diagonal + self.last, soft, self.last, sharp=True)
         return found
 
     def without_hessian(self, j: Any, first: Vector, soft: float) -> Newton | None:
         """The system with `first` on the diagonal in place of a Hessian: for least squares in v."""
-        return self._factorised(linear.system(self._blank(), j, self._analyses), first, soft, sharp=False)
+        return self._factorised(linear.system(self._blank(), j, self._analyses), first, soft)
 
     def least_squares(self, gradient: Vector, j: Any, z: Vector, u: Vector) -> Vector:
         """Multipliers y that make the gradient of the Lagrangian small, or 0 where they would be large."""

@@ -64,12 +64,14 @@ class Large:
         self.t = t = tuning.TUNING
         self.count = self.tiny = self.restorations = self.finishing = 0
         self.next_fall, self.fallen_at = math.inf, 0  #: the error to be reached next, and when it last was
-        self.least = math.inf  #: error so far
+        self.least = math.inf  #: error so far, in the free mode
+        self.nearest = math.inf  #: the least error so far
         self.first = form.error(x, y)
         self.best: tuple[Vector, Vector, float, Sets] = (x, y, self.first, Sets.none(sides.n, sides.m))
-        self.warm = warm = bool(y.any()) and self.first < t.first_mu
+        warm = bool(y.any()) and self.first < t.first_mu
         self.mu = min(t.first_mu, max(t.warm_mu * self.first, t.least_first_mu)) if warm else t.first_mu
         self.last_mu = min(t.last_mu, t.last_mu_large * target)
+        self.mu = self.mu if sides.count else self.last_mu
         push = min(t.push, self.mu)
         v = sides.inside(np.concatenate([x, np.zeros(sides.rows.size)]), push)
         v[sides.n :] = form.at(v[: sides.n]).c[sides.rows]
@@ -84,7 +86,9 @@ class Large:
         if not warm and sides.m:
             self.equations.remember(self._hessian())
             self.y = self.equations.least_squares(self.gradient, self.j, self.z, self.u)
-        self.fixed = warm or t.fixed_only or self.learnt is not None
+        #: Only the fixed mode: near a solution, with rough curvature, and without sides, where mu means nothing.
+        self.never_free = warm or t.fixed_only or self.learnt is not None or not sides.count
+        self.fixed = self.never_free
         self.before: tuple[Hessian, Any, Vector]  #: H, J and the gradient of the step before
         self.free_points: list[tuple[float, float]] = []
         self.filter = Filter(t.largest_violation * max(1.0, self.at.theta))
@@ -157,8 +161,7 @@ class Large:
         weights = sides.spread(self.z / at.p, self.u / at.q) + self.damping
         soft = self._soft(self.mu if self.fixed else errors.mean)
         central = lagrangian + sides.slope(at.p, at.q, 0.0 if not self.fixed else self.mu)
-        near = at.theta <= self.small
-        made = self.equations.newton(h, self.j, weights, soft, (central, at.rows), sharp=near)
+        made = self.equations.newton(h, self.j, weights, soft, (central, at.rows), far=self.nearest > t.close)
         if made is None:
             return False
         newton, (dv, dy) = made
@@ -255,10 +258,10 @@ class Large:
     def _choose_mode(self, errors: Errors, lagrangian: Vector) -> None:
         """In the free mode: is there progress? In the fixed mode: on to the next barrier problem, or free again."""
         t = self.t
-        if not (t.fixed_only or self.warm or self.learnt is not None) and self._progress(errors):
+        if not self.never_free and self._progress(errors):
             self.fixed = False
             self.free_points.append((self.at.f, errors.rows))
-            if errors.worst <= max(t.solved_barrier * self.last_mu, self._rounding()) and self.last_mu > t.least_mu:
+            if errors.worst <= self._solved(self.last_mu) and self.last_mu > t.least_mu:
                 self.last_mu *= t.last_mu_factor
             return
         if not self.fixed:
@@ -267,7 +270,7 @@ class Large:
             self.filter.clear()
         while True:
             now = self.errors(lagrangian, self.mu)
-            if now.worst > max(t.solved_barrier * self.mu, self._rounding()):
+            if now.worst > self._solved(self.mu):
                 return
             if self.mu <= self.last_mu:
                 if self.last_mu <= t.least_mu:
@@ -275,6 +278,14 @@ class Large:
                 self.last_mu *= t.last_mu_factor
             self.mu = max(self.last_mu, min(t.mu_factor * self.mu, self.mu**t.mu_power))
             self.filter.clear()
+
+    def _solved(self, mu: float) -> float:
+        """The error up to which a barrier problem counts as solved.
+
+        Not below the target, which the caller does not find met: where gaps and multipliers go to zero together, both
+        are about sqrt(mu), and mu has to fall further.
+        """
+        return max(self.t.solved_barrier * mu, self._rounding(), self.target if mu <= self.last_mu else 0.0)
 
     def _rounding(self) -> float:
         """What rounding errors make of the residuals."""
@@ -313,7 +324,7 @@ class Large:
             values = Values(sides, at.v + length * d.v)
             if values.finite and test.accepts(values.theta, values.f + sides.barrier(values.v, self.mu), length):
                 self._damp(0.5**trial)
-                self._move(values, d, length, fraction, test)
+                self._move(values, d, length, fraction, test, newton.shift)
                 return True
             if not corrections:
                 return False
@@ -321,7 +332,7 @@ class Large:
                 found = self._corrected(newton, lagrangian, values, length, fraction, test)
                 if found is not None:
                     self._damp(1.0)
-                    self._move(*found, fraction, test)
+                    self._move(*found, fraction, test, newton.shift)
                     return True
             length *= 0.5
             trial += 1
@@ -349,7 +360,7 @@ class Large:
             last, right = values.theta, a * right + values.rows
         return None
 
-    def _move(self, values: Values, d: Direction, length: float, fraction: float, test: Test) -> None:
+    def _move(self, values: Values, d: Direction, length: float, fraction: float, test: Test, shift: float) -> None:
         """Take the step."""
         if not test.lowered:
             self.filter.add(test.theta, test.phi)
@@ -370,6 +381,20 @@ class Large:
             if self.sides.m:
                 change = change + transposed_product(self.j, self.y) - transposed_product(j, self.y)
             self.learnt.learn(values.v[:n] - before.v[:n], change)
+        if shift and self.sides.m and self.nearest > self.t.close:
+            self._fit()
+
+    def _fit(self) -> None:
+        """Multipliers by least squares after a step of a shifted system, where they fit much better.
+
+        Those of such a step balance the shift, too, as if it were a force: where it is large they may be far off,
+        and the next Hessian with them.
+        """
+        sides, fitted = self.sides, self.equations.least_squares(self.gradient, self.j, self.z, self.u)
+        before, known = largest(self._lagrangian() - sides.spread(self.z, -self.u)), self.y
+        self.y = fitted
+        if not largest(self._lagrangian() - sides.spread(self.z, -self.u)) <= self.t.fits_better * before:
+            self.y = known
 
     def _damp(self, left: float) -> None:
         """After a line search that leaves this part of a step: a larger proximal term for the next ones, or a smaller.
@@ -429,6 +454,7 @@ class Large:
     def _done(self, errors: Errors) -> bool:
         """Whether the target is met in the eyes of the caller."""
         self.follow(self.x, self.y, errors.worst)
+        self.nearest = min(self.nearest, errors.worst)
         if errors.worst <= self.next_fall:
             self.next_fall, self.fallen_at = self.t.slow_factor * errors.worst, self.count
         nearest = self.next_fall / self.t.slow_factor

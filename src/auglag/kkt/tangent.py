@@ -90,7 +90,7 @@ class Tangent:
     def onto(self, factor: Factor, v: Vector) -> Vector:
         """K^-1 applied to v: a direction of the tangent space; zeros where the factors fail."""
         d = np.zeros(v.size)
-        found = factor.solve(np.concatenate([v[self.free], np.zeros(self.active.size)]))
+        found = _solved(factor, np.concatenate([v[self.free], np.zeros(self.active.size)]))
         if np.isfinite(found).all():
             d[self.free] = found[: self.free.size]
         return d
@@ -109,10 +109,17 @@ class Tangent:
             identity = sparse.eye_array(n, format="csc") if self._h.is_sparse else np.eye(n)
             system = linear.part(Hessian(identity), self._j, self.free, self.active, Analyses())
             self._least = system.factor(0.0, 1.0 / tuning.TUNING.tangent_penalty)
-        found = self._least.solve(np.concatenate([np.zeros(self.free.size), -c[self.active]]))
+        found = _solved(self._least, np.concatenate([np.zeros(self.free.size), -c[self.active]]))
         if np.isfinite(found).all():
             d[self.free] = found[: self.free.size]
         return d
+
+
+def _solved(factor: Factor, b: Vector) -> Vector:
+    """K^-1 b, by more accurate factors only where these ones are too poor: others take many times the memory."""
+    enough = tuning.TUNING.tangent_refined
+    x, error = factor.roughly(b, enough)
+    return x if error <= enough else factor.solve(b)
 
 
 def _in_units(j: Any) -> tuple[Any, Vector]:

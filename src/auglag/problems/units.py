@@ -8,6 +8,7 @@ violations, with the sizes of f and c (`auglag.certificate.kkt`).
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
 from auglag._norms import some
@@ -124,6 +125,8 @@ def _natural_steps(point: Point, sizes: Vector, most: float) -> Vector:
     Rows that are as good as at a side, for variables of these sizes, say nothing.
     """
     problem = point.problem
+    if sparse.issparse(point.jac) and problem.m * problem.n <= TUNING.largest_sizing:
+        return _natural_steps_of_entries(point, sizes, most)
     steps = np.full((1, problem.n), np.nan)
     with np.errstate(all="ignore"):
         if point.f != 0.0:
@@ -136,6 +139,31 @@ def _natural_steps(point: Point, sizes: Vector, most: float) -> Vector:
         steps[~np.isfinite(steps) | (steps <= TUNING.zero) | (steps > np.minimum(_longest(point), most))] = np.nan
         steps = np.log(steps)
     return np.exp(_medians(steps))
+
+
+def _natural_steps_of_entries(point: Point, sizes: Vector, most: float) -> Vector:
+    """The same from the entries of a sparse Jacobian: those that are 0 have nothing to say."""
+    problem, n = point.problem, point.problem.n
+    jac = sparse.csr_array(point.jac, copy=True)
+    jac.sum_duplicates()
+    values, largest = row_values(problem, point.c), np.zeros(problem.m)
+    row, column, slopes = np.repeat(np.arange(problem.m), np.diff(jac.indptr)), jac.indices, np.abs(jac.data)
+    with np.errstate(all="ignore"):
+        np.maximum.at(largest, row, slopes * sizes[column])
+        at_side = TUNING.at_side * np.maximum(np.abs(point.c), largest)
+        steps = np.where(values > at_side, values, np.nan)[row] / slopes
+        if point.f != 0.0:
+            steps = np.concatenate((abs(point.f) / np.abs(point.grad), steps))
+            column = np.concatenate((np.arange(n), column))
+        longest = np.broadcast_to(np.minimum(_longest(point), most), n)
+        known = np.isfinite(steps) & (steps > TUNING.zero) & (steps <= longest[column])
+        steps, column = np.log(steps[known]), column[known]
+    ordered, count = steps[np.lexsort((steps, column))], np.bincount(column, minlength=n)
+    first, there = np.cumsum(count) - count, count > 0
+    first, count = first[there], count[there]
+    medians = np.full(n, np.nan)
+    medians[there] = np.exp((ordered[first + (count - 1) // 2] + ordered[first + count // 2]) / 2)
+    return medians
 
 
 def _medians(values: Matrix) -> Vector:

@@ -161,6 +161,12 @@ class HeldFactor(Factor):
         full[self._places] = b
         return self._whole.solve(full)[self._places]
 
+    def roughly(self, b: Vector, enough: float) -> tuple[Vector, float]:
+        full = np.zeros(self._whole.size)
+        full[self._places] = b
+        x, error = self._whole.roughly(full, enough)
+        return x[self._places], error
+
     @property
     def fill(self) -> int:
         return self._whole.fill
