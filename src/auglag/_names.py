@@ -35,6 +35,17 @@ def signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function)
 
 
+def takes(function: Callable[..., Any], *arguments: Any) -> bool:
+    """Whether a function can be called with these arguments, as far as its signature tells."""
+    try:
+        signature(function).bind(*arguments)
+    except TypeError:
+        return False
+    except ValueError:  # compiled functions may have no signature
+        return True
+    return True
+
+
 def suggesting(target: C) -> C:
     """A function, or a class with this decorator, names the nearest argument where a keyword is misspelt."""
     made: Any = target

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from scipy.optimize import LinearConstraint
+from scipy.optimize import LinearConstraint, NonlinearConstraint
 
 import auglag
 from auglag import Budget, CheckpointError, InputError, OptionError, minimize
@@ -233,6 +233,27 @@ def test_a_prox_of_the_wrong_shape_is_named():
             return np.zeros(3)
 
     refused(r"Custom.prox must return an array of shape \(2,\), got shape \(3,\)", g=Bent())
+
+
+@pytest.mark.parametrize(
+    ("hess", "args", "message"),
+    [
+        (lambda z: 2 * np.eye(2), (), r"signature hess\(x, v\), .* got the arguments \(z\)"),
+        (lambda z, v: 2 * np.eye(2), (1.0,), r"signature hess\(x, v, \*args\), .* got the arguments \(z, v\)"),
+    ],
+)
+def test_the_hessian_of_a_constraint_without_weights_is_refused_with_the_signature(hess, args, message):
+    circle = {"type": "eq", "fun": lambda x, *a: x @ x - 1, "jac": lambda x, *a: 2 * x, "hess": hess, "args": args}
+    refused(rf"constraints\[0\]\['hess'\] must have the {message}", constraints=circle)
+    if not args:
+        row = NonlinearConstraint(circle["fun"], 1, 1, jac=circle["jac"], hess=hess)
+        refused(rf"constraints\[0\]\.hess must have the {message}", constraints=row)
+
+
+@pytest.mark.parametrize("hess", [lambda x, v: v[0] * 2 * np.eye(2), lambda *both: both[1][0] * 2 * np.eye(2)])
+def test_the_hessian_of_a_constraint_may_name_its_arguments_as_it_likes(hess):
+    circle = {"type": "ineq", "fun": lambda x: 1 - x @ x, "jac": lambda x: -2 * x, "hess": lambda *z: -hess(*z)}
+    assert minimize(square, X0, jac=square_grad, constraints=circle).success
 
 
 # ---------------------------------------------------------------------------------------------------- problem objects

@@ -332,6 +332,7 @@ def nan_loss(model: Any, batch: Any) -> Any:
         ({"data": X.numpy()}, "got NumPy arrays"),
         ({"checkpoint": "no such folder/run.npz"}, "checkpoint must lie in an existing folder, got 'no such folder"),
         ({"data": iter([(X, T)])}, "iterated over again and again, got an iterator"),
+        ({"methd": "adam"}, r"fit\(\) has no argument 'methd'; did you mean 'method'\?"),
         ({"method": "newton"}, "method must be one of .* got 'newton'"),
         ({"method": torch.optim.LBFGS}, "cannot step without a closure"),
         ({"method": lambda params: None}, "must return a torch.optim optimiser, got NoneType"),
@@ -461,3 +462,46 @@ def test_dropout_inside_recurrent_layers_counts_for_auto() -> None:
 def test_numpy_arrays_are_named(data: Any) -> None:
     with pytest.raises(InputError, match=r"got NumPy arrays: torch\.as_tensor makes tensors of them"):
         fit(linear(), NP.objective, ALARMS, data)
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"method": "single-loop", "max_epochs": 4}, "max_epochs = 4 passes"),
+        ({"method": "single-loop", "max_epochs": 25}, "max_epochs = 25 passes"),
+        ({"method": "sgd", "max_gradients": 50}, "max_gradients = 50"),
+        ({"max_outer": 1}, "max_outer = 1"),
+        ({"max_seconds": 1e-6}, "max_seconds = 1e-06"),
+    ],
+)
+def test_the_limit_that_ended_a_run_is_named_with_what_to_try(limits: dict[str, Any], message: str) -> None:
+    result = fit(linear(), NP.objective, ALARMS, (X, T), tol=1e-12, **limits)
+    assert not result.success
+    assert f"limit reached before the tolerance: {message}" in result.message
+    name = message.split(" ")[0]
+    assert result.advice[0] == f"a larger {name}, with the model as it is now and y0=result.multipliers."
+    assert f"Try: a larger {name}" in result.explain()
+
+
+def test_a_limit_beside_a_checkpoint_says_how_to_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    result = fit(linear(), NP.objective, ALARMS, (X, T), tol=1e-12, max_outer=1, checkpoint=path)
+    assert result.advice[0] == f"a larger max_outer, with resume={str(path)!r}."
+
+
+@pytest.mark.parametrize("method", ["single-loop", "lbfgs"])
+def test_a_bound_that_is_not_attained_is_asked_about_and_not_called_infeasible(method: str) -> None:
+    result = fit(
+        linear(), NP.objective, {"fa": at_most(-1.0, NP.false_alarms)}, (X, T), method=method, max_epochs=60
+    )  # fmt: skip
+    assert not result.success
+    assert "nfeasible" not in result.explain()
+    least = min(row["violation"] for row in result.trace)
+    tip = next(tip for tip in result.advice if "whether the bounds can be attained, above all that of 'fa'" in tip)
+    assert float(tip.rsplit(" ", 1)[1].rstrip(".")) == pytest.approx(least, rel=1e-2)
+
+
+def test_a_solved_run_and_one_with_no_violation_ask_no_such_thing() -> None:
+    assert fit(linear(), NP.objective, ALARMS, (X, T)).advice == ()
+    free = fit(linear(), NP.objective, {"c": at_most(9.0, NP.false_alarms)}, (X, T), tol=1e-12, max_outer=1)
+    assert not any("attained" in tip for tip in free.advice)

@@ -450,3 +450,29 @@ def test_a_boundary_problem_is_not_fitted_at_the_cost_of_its_boundary() -> None:
     result = fit(model, both, rules, (rows,), method=SingleLoopMethod(full=False), max_epochs=20)
     assert result.certificate.violation < 0.05
     assert result.certificate.objective > 1.0  # it bends: the constraints won
+
+
+@pytest.mark.parametrize("kind", [SingleLoop, at.AugmentedLagrangian])
+def test_a_forgotten_step_is_named_and_accumulation_is_not_one(kind: Any) -> None:
+    model = linear()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    al = kind(model, {"c": at_most(0.5)}, optimizer=optimizer)
+
+    def backward() -> None:
+        al.loss(NP.objective(model, (X, T)), {"c": NP.false_alarms(model, (X, T))}).backward()
+
+    NP.objective(model, (X, T)).backward()
+    optimizer.step()  # on a loss of another kind
+    for _ in range(300):  # one step of many pieces
+        backward()
+    optimizer.step()
+    al.step()
+    assert al.steps == 1
+    backward()
+    optimizer.step()
+    with pytest.raises(InputError, match=r"Write al\.step\(\) on the line after optimizer\.step\(\)"):
+        backward()
+    backward()  # the loop is mended, and goes on
+    optimizer.step()
+    al.step()
+    assert al.steps == 2

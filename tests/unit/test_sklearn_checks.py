@@ -118,6 +118,9 @@ def test_a_run_that_does_not_reach_tol_warns_and_says_what_to_try(classifier):
     X, y, _ = data()
     with pytest.warns(ConvergenceWarning, match=r"did not reach tol.*Residual .* > tol 1e-05.*larger max_iter"):
         classifier.fit(X, y)
+    with pytest.warns(ConvergenceWarning, match=r"max_iter = 3 passes over the data") as caught:
+        classifier.fit(X, y)
+    assert "max_epochs" not in str(caught[0].message)  # an argument that the classifier does not have
     assert not classifier.result_.success
     assert classifier.coef_.shape == (1, 6)
 

@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.optimize import Bounds, HessianUpdateStrategy, LinearConstraint, NonlinearConstraint
 from scipy.sparse.linalg import LinearOperator
 
-from auglag._names import nearest
+from auglag._names import nearest, signature, takes
 from auglag._norms import some
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import differences
@@ -232,7 +232,8 @@ def _from_dict(constraint: Mapping[str, Any], name: str, i: int, x0: Vector, box
     args = constraint.get("args", ())
     args = tuple(args) if isinstance(args, tuple | list) else (args,)  # SLSQP unpacks lists as well
     jac = _scheme_or_callable(constraint.get("jac"), f"constraints[{i}]['jac']")
-    hess = parse_hess(constraint.get("hess"), f"constraints[{i}]['hess']")
+    what = f"constraints[{i}]['hess']"
+    hess = _weighted(parse_hess(constraint.get("hess"), what), what, *args)
     upper = 0.0 if kind.lower() == "eq" else math.inf
     fun, jac, hess = (with_args(part, args) for part in (fun, jac, hess))
     return _block(name, i, fun, jac, hess, 0.0, upper, x0, box, work)
@@ -243,7 +244,7 @@ def _from_nonlinear(constraint: NonlinearConstraint, name: str, i: int, x0: Vect
         raise InputError(f"constraints[{i}].fun must be callable, got {constraint.fun!r:.80}")
     _no_keep_feasible(constraint, i)
     jac = _scheme_or_callable(constraint.jac, f"constraints[{i}].jac")
-    hess = parse_hess(constraint.hess, f"constraints[{i}].hess")
+    hess = _weighted(parse_hess(constraint.hess, f"constraints[{i}].hess"), f"constraints[{i}].hess")
     by_steps = (constraint.finite_diff_rel_step, constraint.finite_diff_jac_sparsity)
     return _block(name, i, constraint.fun, jac, hess, constraint.lb, constraint.ub, x0, box, work, *by_steps)
 
@@ -375,6 +376,16 @@ def parse_hess(hess: Any, what: str) -> Callable[..., Any] | str | None:
     if callable(hess) or (isinstance(hess, str) and hess in differences.SCHEMES):
         return cast("Callable[..., Any] | str", hess)
     raise InputError(f"{what} must be callable, one of {differences.SCHEMES} or None, got {hess!r:.80}")
+
+
+def _weighted(hess: Any, what: str, *args: Any) -> Any:
+    """The Hessian of a constraint, if it is no function or takes x and the weights v of the entries."""
+    if callable(hess) and not takes(hess, None, None, *args):
+        demand = ", ".join(["hess(x, v", *(["*args"] if args else [])]) + ")"
+        raise InputError(
+            f"{what} must have the signature {demand}, the Hessian of v'fun at x, got the arguments {signature(hess)}"
+        )
+    return hess
 
 
 def _no_keep_feasible(constraint: Any, i: int) -> None:

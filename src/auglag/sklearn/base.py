@@ -165,8 +165,9 @@ class ConstrainedLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.multipliers_ = np.asarray(result.multipliers, dtype=np.float64)
         self.n_iter_ = max(1, math.ceil(passes))
         if not result.success:
+            said = result.message.replace("max_epochs", "max_iter")  # as the estimator calls it
             warnings.warn(
-                f"{type(self).__name__} did not reach tol: {result.message} Try a larger max_iter or tol"
+                f"{type(self).__name__} did not reach tol: {said} Try a larger max_iter or tol"
                 + (", or solver='deterministic'." if self.solver == "stochastic" else ", or a larger l2."),
                 ConvergenceWarning,
                 stacklevel=3,

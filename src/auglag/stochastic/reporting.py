@@ -61,13 +61,40 @@ def _ending(end: Ending) -> str:
     if end.refuted and end.limit in ("epochs", "memory"):
         short = f"max_epochs = {limits.epochs} leaves" if end.limit == "epochs" else "memory has"
         return f"Solved on a sample of {end.sample_rows} rows only: {short} no room for a larger one."
-    named = {
-        "epochs": f"Epoch limit reached before the tolerance: max_epochs = {limits.epochs:g} passes over the data."
-        if limits.epochs is not None
-        else "",
-        "gradients": f"Gradient limit reached before the tolerance: max_gradients = {limits.gradients}.",
-    }
-    return named.get(end.limit, end.status.message) if end.status is Status.EVALUATION_LIMIT else end.status.message
+    return ending(end.status, limits, end.limit)
+
+
+def ending(status: Status, limits: Limits, limit: str) -> str:
+    """The status's message; for a limit with its name and value as an argument."""
+    reached = _limit_of(status, limit)
+    if reached is None or (value := getattr(limits, reached)) is None:
+        return status.message
+    kind, unit = _WORDS[reached]
+    return f"{kind} limit reached before the tolerance: max_{reached} = {value:g}{unit}."
+
+
+#: Limit -> (what it limits, the unit of its value).
+_WORDS = {
+    "epochs": ("Epoch", " passes over the data"),
+    "gradients": ("Gradient", ""),
+    "seconds": ("Time", ""),
+    "outer": ("Iteration", ""),
+}
+
+
+def _limit_of(status: Status, limit: str) -> str | None:
+    """The field of `Limits` that ended a run, or None."""
+    if status is Status.EVALUATION_LIMIT:
+        return limit if limit in _WORDS else None
+    return {Status.TIME_LIMIT: "seconds", Status.ITERATION_LIMIT: "outer"}.get(status)
+
+
+def longer(status: Status, limit: str, checkpoint: object, otherwise: str) -> tuple[str, ...]:
+    """The advice to go on, where a limit ended a run: from its checkpoint, or else from what it returned."""
+    if status not in (Status.EVALUATION_LIMIT, Status.TIME_LIMIT, Status.ITERATION_LIMIT):
+        return ()
+    name = _limit_of(status, limit) or "epochs"
+    return (f"a larger max_{name}, {f'with resume={str(checkpoint)!r}' if checkpoint is not None else otherwise}.",)
 
 
 def _rows_needed(end: Ending) -> float | None:
@@ -96,12 +123,7 @@ def _inside(end: Ending) -> str:
 
 def advice(end: Ending) -> tuple[str, ...]:
     """What to try, for an end that is not success."""
-    tips: list[str] = []
-    if end.status in (Status.EVALUATION_LIMIT, Status.TIME_LIMIT, Status.ITERATION_LIMIT):
-        name = {"epochs": "max_epochs", "gradients": "max_gradients", "seconds": "max_seconds"}.get(end.limit)
-        saved = end.checkpoint
-        further = f"with resume={str(saved)!r}" if saved is not None else "from x0=result.x, y0=result.multipliers"
-        tips.append(f"a larger {name or 'max_outer'}, {further}.")
+    tips = list(longer(end.status, end.limit, end.checkpoint, "from x0=result.x, y0=result.multipliers"))
     if not end.grows and (rows := _rows_needed(end)) is not None:
         tips.append(f"test_rows={rows:.0e} or more, or a larger tol.")
     method = end.settings.method

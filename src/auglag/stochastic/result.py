@@ -23,6 +23,7 @@ COURSE: dict[str, str] = {
     "tol": "the tolerance asked for",
     "method": "the name of the method",
     "variant": "the rules in words",
+    "advice": "what to try, as a tuple of sentences (empty on success)",
 }
 #: Field -> what it holds. `StochasticResult` has exactly these.
 SCHEMA: dict[str, str] = {
@@ -37,7 +38,6 @@ SCHEMA: dict[str, str] = {
     "holdout": "the same on held-out data, or None; a check of generalisation, not of optimality",
     "rates": "figures of merit of the problem (for Neyman-Pearson: error rates on training and held-out data)",
     **COURSE,
-    "advice": "what to try, as a tuple of sentences (empty on success)",
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from auglag._names import suggesting
 from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.errors import InputError, require_positive
 from auglag.log import JsonLog
@@ -33,6 +34,7 @@ from auglag.torch.settings import by_name, choose, defaults
 from auglag.torch.variables import Variables
 
 
+@suggesting
 def fit(
     model: Any,
     objective: Callable[[Any, Any], Any],
@@ -129,7 +131,7 @@ def fit(
     Returns
     -------
     TrainingResult
-        With `certificate`, `multipliers` by name, `trace` and `explain()`.
+        With `certificate`, `multipliers` by name, `trace`, `advice` and `explain()`.
 
     Examples
     --------

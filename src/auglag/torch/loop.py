@@ -42,6 +42,7 @@ from auglag.torch.functions import Functions
 from auglag.torch.group_terms import apply_terms, terms_of
 from auglag.torch.lagrangian import Subproblem, Test, remainder, smooth_value
 from auglag.torch.prox import ProxMap
+from auglag.torch.steps_seen import StepsSeen
 from auglag.torch.tuning import TUNING
 from auglag.torch.variables import Variables
 
@@ -120,6 +121,7 @@ class AugmentedLagrangian:
         self.constraints = dict(constraints)
         self._y0 = y0
         self._state = LoopState()
+        self._seen = StepsSeen(optimizer)
         self._attached = Attached()
         self._functions: Functions | None = None
         self._y: Tensor = None  #: multipliers and sides where the parameters are
@@ -175,6 +177,9 @@ class AugmentedLagrangian:
         needed); without it, those of the batches of the last step serve, which are independent and a step old.
         """
         functions, state = self._ready(), self._state
+        if self._seen.forgotten(state.count):
+            state.count = 0
+            raise self._seen.error()
         f = functions.scalar(objective)
         c = functions.checked(functions.layout.flatten(constraints))
         if c is None:
@@ -198,7 +203,7 @@ class AugmentedLagrangian:
         """After every step of the optimiser: prox terms, slacks, counting."""
         if self.optimizer is not None:
             apply_terms(self.optimizer)
-        state = self._state
+        state, self._seen.count = self._state, 0
         state.steps += 1
         state.since += 1
         if not state.count:

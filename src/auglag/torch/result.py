@@ -40,8 +40,8 @@ class TrainingResult(DocumentedResult):
     __str__ = __repr__
 
     def explain(self) -> str:
-        """In words: what happened, how good the point is, and which constraints are violated most."""
-        violated = self.certificate.row_violations
-        return "\n".join(told(self, constrained=bool(self.multipliers), violated=violated))
+        """In words: what happened, how good the point is, which constraints are violated most, and what to try."""
+        lines = told(self, constrained=bool(self.multipliers), violated=self.certificate.row_violations)
+        return "\n".join([*lines, *(f"Try: {advice}" for advice in self.advice)])
 
     diagnose = explain

@@ -25,6 +25,7 @@ from auglag.stochastic.algorithm2 import InnerState
 from auglag.stochastic.course import Best, Driver, Frame
 from auglag.stochastic.limits import Ledger, Meter
 from auglag.stochastic.nested import begin_at
+from auglag.stochastic.reporting import ending
 from auglag.stochastic.stage import InnerLoop, Stage
 from auglag.strategy.hooks import give_best, result_of_run
 from auglag.torch.certify import certify_point, tested_point
@@ -35,6 +36,7 @@ from auglag.torch.functions import Functions
 from auglag.torch.lagrangian import Subproblem, Test
 from auglag.torch.methods import Optimizer
 from auglag.torch.prox import ProxMap
+from auglag.torch.reporting import advice
 from auglag.torch.result import TrainingResult
 from auglag.torch.sampled import SampledInner
 from auglag.torch.settings import adam, affordable, following, noisy
@@ -390,14 +392,18 @@ class Run(Driver[Subproblem, Test]):
         """Everything about a point with this certificate and these values of the constraints."""
         context, layout, variables = self.context, self.context.functions.layout, self.context.functions.variables
         relation = "<=" if check.residual <= context.tol else ">"
-        text = f"{status.message} Residual {check.residual:.2e} {relation} tol {context.tol:.0e}; "
-        text += f"violation {check.violation:.2e}."
+        text = f"{ending(status, context.limits, self.state.limit)} Residual {check.residual:.2e} {relation} "
+        text += f"tol {context.tol:.0e}; violation {check.violation:.2e}."
         if check.residual <= context.tol < check.derivative_error:
             text += f" Rounding in {variables.dtype} may hide {check.derivative_error:.0e}: use double."
         return TrainingResult(
             x=check.x, fun=check.objective, success=status is Status.SOLVED, status=status, message=text,
             multipliers=layout.by_name(check.multipliers), constraints=layout.by_name(c), certificate=check,
             method=context.settings.method.name, variant=context.settings.describe(),
+            advice=advice(
+                status, self.state.limit, context.hooks.checkpoint, context.tol, check,
+                [entry["violation"] for entry in self.state.trace],
+            ),
             **self.summary() | self._virtual(),
         )  # fmt: skip
 

@@ -40,6 +40,7 @@ from auglag.torch.functions import Functions
 from auglag.torch.group_terms import apply_terms, terms_of
 from auglag.torch.metric import Metric, OptimizerMetric
 from auglag.torch.single_loop import Core, CoreState
+from auglag.torch.steps_seen import StepsSeen
 from auglag.torch.tuning import TUNING
 from auglag.torch.variables import Variables
 
@@ -80,6 +81,7 @@ class SingleLoop:
             OptimizerMetric(optimizer, Variables(self.model.named_parameters()))  # an unknown one is named now
         if hasattr(model, "_orig_mod") or hasattr(self.model, "_orig_mod"):  # compiled: graphs are used twice
             torch._functorch.config.donated_buffer = False
+        self._seen = StepsSeen(optimizer)
         self._attached = Attached()
         self._functions: Functions | None = None
         self._core: Core | None = None
@@ -141,6 +143,9 @@ class SingleLoop:
     def loss(self, objective: Tensor, constraints: Any) -> Tensor:
         """f + w'c of a batch with weights w from the batches before; `constraints` by name or as one vector."""
         functions = self._ready()
+        if self._seen.forgotten(self._count):
+            self._clear()
+            raise self._seen.error()
         f = functions.scalar(objective)
         c = functions.checked(functions.layout.flatten(constraints))
         if c is None:
@@ -158,6 +163,7 @@ class SingleLoop:
 
     def step(self) -> None:
         """After every step of the optimiser: values, penalties and multipliers follow."""
+        self._seen.count = 0
         apply_terms(self.optimizer)
         if self._core is None or self._metric is None or not self._count:
             return

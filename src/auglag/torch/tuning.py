@@ -119,6 +119,9 @@ class Tuning(Constants):
     cached_points: int = 4
     #: Tests that a subproblem keeps with their gradients: those of x_k and of the last point.
     cached_tests: int = 2
+    #: A violation has fallen in the second half of the tests if it came to at most this share of the least one in the
+    #: first half: the share tau that the paper's penalty rule asks for. Else the advice asks whether bounds can be met.
+    fallen: float = 0.8
     #: Rounding in a gradient, in rounding units of its size: sums over rows and layers. By trial.
     gradient_roundings: float = 8.0
 

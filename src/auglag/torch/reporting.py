@@ -1,0 +1,35 @@
+"""Words for the result of a training run: what to try."""
+
+from __future__ import annotations
+
+import math
+
+from auglag.algorithm.status import Status
+from auglag.certificate import Certificate
+from auglag.stochastic.reporting import longer
+from auglag.torch.tuning import TUNING
+
+
+def advice(
+    status: Status, limit: str, checkpoint: object, tol: float, check: Certificate, violations: list[float]
+) -> tuple[str, ...]:
+    """What to try, for an end that is not success. `violations` are those of the full-batch tests, in order."""
+    finite = [v for v in (*violations, check.violation) if math.isfinite(v)]
+    if status is Status.SOLVED:
+        return ()
+    tips = longer(status, limit, checkpoint, "with the model as it is now and y0=result.multipliers")
+    most = check.violation > tol and check.violation >= 0.5 * check.residual  # else something else comes first
+    if most and finite and not falling(finite):
+        worst = next(iter(check.row_violations), None)
+        which = "" if worst is None else f", above all that of {worst!r}"
+        tips += (
+            f"whether the bounds can be attained{which}: in the second half of {len(finite)} full-batch tests the "
+            f"violation fell little or not at all, and the least of all was {min(finite):.3g}.",
+        )
+    return tips
+
+
+def falling(violations: list[float]) -> bool:
+    """Whether the violation was clearly smaller in the second half of these tests than in the first."""
+    half = len(violations) // 2
+    return half > 0 and min(violations[half:]) <= TUNING.fallen * min(violations[:half])

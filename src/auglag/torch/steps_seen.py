@@ -1,0 +1,40 @@
+"""Whether the optimiser of a user's own loop has stepped without `al.step()`: the line that is easily forgotten."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, final
+
+from auglag.errors import InputError
+
+
+@final
+class StepsSeen:
+    """Counts the optimiser's steps since `al.step()`. Batches without a step between them are accumulation."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.count = 0
+        register = getattr(optimizer, "register_step_post_hook", None)
+        if register is not None:  # else it is no optimiser of PyTorch, and nothing is known of its steps
+            this = weakref.ref(self)  # an optimiser may live longer
+
+            def stepped(*_: Any) -> None:
+                if (seen := this()) is not None:
+                    seen.count += 1
+
+            register(stepped)
+
+    def forgotten(self, waiting: int) -> bool:
+        """Whether a step was made since the `waiting` batches that `al.step()` has not seen; then counts anew."""
+        found = waiting > 0 and self.count > 0
+        if found or not waiting:  # steps on losses of another kind are none of its business
+            self.count = 0
+        return found
+
+    @staticmethod
+    def error() -> InputError:
+        """What to say."""
+        return InputError(
+            "al.step() must follow every optimizer.step(), got al.loss(...) after one without it: multipliers and "
+            "penalties would stand still. Write al.step() on the line after optimizer.step()"
+        )
