@@ -184,6 +184,17 @@ def test_infeasible_rows_are_not_called_solved():
     assert s.status in (auglag.Status.INFEASIBLE, auglag.Status.STUCK)
 
 
+def test_an_objective_that_falls_without_end_ends_without_success():
+    """Slopes become so steep that their powers in the test of the filter are no numbers any more."""
+    m = Model()
+    x = m.var(20, start=0.3)
+    m.objective(lambda z: -0.5 * z[0] ** 2, x)
+    m.constraint(lambda z: z[0] * z[1] + z[0] + z[1], x[:-1], x[1:], lb=0.0)
+    s = m.solve(device="cpu")
+    assert not s.success
+    assert s.fun < -1e20
+
+
 def corner():
     """The example of Waechter and Biegler (2000), on which interior-point steps alone run into a bound and stop."""
     m = Model()
