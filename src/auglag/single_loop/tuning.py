@@ -127,9 +127,6 @@ class Tuning(Constants):
     #: paper's stochastic experiments).
     gamma: float = 1.5
     tau: float = 0.8
-    #: The same for the full batches that follow, where violations are exact.
-    full_gamma: float = 4.0
-    full_tau: float = 0.5
 
 
 TUNING = Tuning()

@@ -73,9 +73,7 @@ class SampledState:
     rounds: int = 0  #: that are over
     safe: Safe | None = None  #: where the loop goes back to
     finished: bool = False
-    units: Vector | None = None  #: of the constraints in the full batches that follow, with beta_1 and R before them
-    beta: float = 1.0
-    residual: float = math.inf
+    residual: float = math.inf  #: R before the full batches that follow
     virtual: list[Iteration] = field(default_factory=list)  #: outer iterations, one per pass
 
 

@@ -73,8 +73,6 @@ class Tuning(Constants):
     #: that a step cannot reach makes weights grow until the parameters are NaN; by trial on four trainings at three
     #: rates, 5 delays constraints at small rates, with 20 nothing changes any more.
     first_steps: float = 10.0
-    #: Pairs of L-BFGS in the full batches that follow: there are few of them. By trial.
-    single_loop_pairs: int = 30
     #: Multipliers of a point are tested with so small a share of the penalty that y + beta c is y.
     multiplier_penalty: float = 1e-6
 
