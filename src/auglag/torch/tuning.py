@@ -99,6 +99,14 @@ class Tuning(Constants):
     #: A bracket narrower than this, relative to its upper end, is a point.
     bracket_width: float = 1e-12
 
+    # -------------------------------------------------------------------------------- single loop: passes that did harm
+    #: A pass did harm where the violation has grown by this factor, and the mean of f by so many standard deviations of
+    #: the values of batches: noise does neither. The rate comes down by `retreat` then; with less than `least_retreat`
+    #: of it left, the loop gives up.
+    harm: float = 2.0
+    retreat: float = 0.3
+    least_retreat: float = 1e-4
+
     # ------------------------------------------------------------------------------------------ full batches: PANOC
     #: Shares of the quasi-Newton step that are tried before the proximal step is taken alone (Stella et al. 2017).
     panoc_shares: tuple[float, ...] = (1.0, 0.5, 0.25)
