@@ -36,7 +36,7 @@ SIZES = (10**2, 10**3, 10**4, 10**5, 10**6)
 LIMIT = 180  #: CPU seconds that one process may take, derivation of the functions included
 MEMORY = 10  #: GiB of addresses that one process may take
 FIELDS = (
-    *("family", "size", "solver", "n", "m", "seconds", "f", "solved", "iterations"),
+    *("family", "size", "solver", "n", "m", "seconds", "f", "solved", "status", "iterations"),
     *("functions", "factors", "mib", "failure"),
 )
 RESULTS = Path(__file__).parent / "results"
@@ -118,6 +118,7 @@ def by_ipopt(x, f, c, start, lower, upper, cl, cu, first):
         "seconds": seconds,
         "f": float(found["f"]),
         "solved": bool(stats["success"]),
+        "status": stats["return_status"],
         "iterations": int(stats["iter_count"]),
         "functions": functions,
     }
@@ -162,6 +163,7 @@ def by_auglag(x, f, c, start, lower, upper, cl, cu, first):
         "seconds": time.process_time() - began,
         "f": float(res.fun),
         "solved": bool(res.success),
+        "status": res.status.name,
         "iterations": int(res.njev),
         "functions": functions.seconds,
         "factors": factors.seconds,
@@ -230,7 +232,7 @@ def table(rows):
             if not ended:
                 continue
             ratio, same = "", ""
-            if len(ended) == 2:
+            if len(ended) == 2 and all(row["solved"] for row in ended):
                 ratio = f"{ours['seconds'] / theirs['seconds']:.2f}"
                 gap = (ours["f"] - theirs["f"]) / max(1.0, abs(theirs["f"]))
                 same = "yes" if abs(gap) <= 1e-4 else "ours is lower" if gap < 0 else "ours is higher"
@@ -286,9 +288,9 @@ def write(rows, first):
         "Default settings of both; IPOPT 3.14 with MUMPS, from CasADi,",
         "tol 1e-8. CPU seconds of one process, one thread; MiB is its peak, functions and their derivation included.",
         f"A process may take {LIMIT} CPU seconds, derivation included, and {MEMORY} GiB of addresses;",
-        "one that takes more is said to have done so, and larger ones of its family are left out. IPOPT may end before,",
-        "not solved, where it gets no more memory. Blank cells and sizes that are missing were not measured.",
-        "Slopes are from n = 1000 on, over the runs that ended.",
+        "one that takes more is said to have done so, and larger ones of its family are left out. IPOPT may end",
+        "before, not solved, where it gets no more memory. Blank cells and sizes that are missing were not measured.",
+        "Slopes are from n = 1000 on, over the runs that were solved.",
         "",
         *table(rows),
     ]
