@@ -294,10 +294,15 @@ def test_an_unknown_solver_is_refused_by_name():
         require_solver("ma57")
 
 
-def test_a_solver_that_is_not_installed_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(type(SOLVERS["pardiso"]), "available", False)
-    with pytest.raises(InputError, match="linear_solver='pardiso' needs the package pypardiso: pip install"):
-        require_solver("pardiso")
+@pytest.mark.parametrize(
+    ("name", "demand"),
+    [("pardiso", "pypardiso: pip install pypardiso"), ("qdldl", "qdldl: pip install 'auglag[sparse]'")],
+)
+def test_a_solver_that_is_not_installed_says_what_to_install(monkeypatch, name, demand):
+    monkeypatch.setattr(type(SOLVERS[name]), "available", False)
+    with pytest.raises(InputError) as caught:
+        require_solver(name)
+    assert str(caught.value) == f"linear_solver={name!r} needs the package {demand}"
 
 
 def test_without_qdldl_a_large_problem_says_so_once(monkeypatch):

@@ -103,6 +103,7 @@ class LinearSolver(ABC):
     #: Whether H.matrix and J are sparse (csc and csr arrays, H with both triangles) or NumPy arrays.
     is_sparse: ClassVar[bool]
     needs: ClassVar[str] = ""  #: the package that has to be installed for it
+    install: ClassVar[str] = ""  #: what pip is told to get it
 
     @property
     def available(self) -> bool:
