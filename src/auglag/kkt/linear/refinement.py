@@ -148,6 +148,9 @@ class PlainFactor(Factor):
         better, less = refined(b, other, self.product)
         return better if less < error else x
 
+    def roughly(self, b: Vector, enough: float) -> tuple[Vector, float]:
+        return refined_roughly(b, self.once, self.product, enough)
+
 
 @final
 class LowRankFactor(Factor):
