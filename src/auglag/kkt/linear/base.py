@@ -91,7 +91,7 @@ class System(ABC):
     def pivoted(self, first: Vector | float, second: Vector | float) -> Factor | None:
         """Factors by another method that chooses its pivots: more accurate, `negative` is None.
 
-        None for solvers whose `factor` does so anyway.
+        None for solvers whose `factor` does so anyway, and where such factors may be too large.
         """
         return None
 
