@@ -1,12 +1,14 @@
-"""Time and memory against n on sparse families, beside IPOPT: `python benchmarks/scaling.py [largest n]`.
+"""Time and memory against n on sparse families, beside IPOPT: `python benchmarks/scaling.py [largest n]` (1e5).
 
-`python benchmarks/scaling.py --first [largest n]` (1e4 unless given) hides the Hessians from both: auglag then learns
-the curvature, IPOPT has its limited memory. Writes scaling_first.md and .csv.
+`--first` hides the Hessians from both: auglag then learns the curvature, IPOPT has its limited memory. Writes
+scaling_first.md and .csv. `--family chain` measures families whose names begin so, `--resume` keeps the rows that the
+csv has and measures what is missing; without it, rows that are measured take the place of those that were there.
 
 A pendulum swung up by a bounded torque (trapezoidal rule; two bounds), a minimal surface over an obstacle, a Rosenbrock
 chain with constraints. CasADi (`pip install casadi`, which brings IPOPT) provides functions and derivatives to both
 solvers. Each run is a process of its own, so that its peak memory is its own. Times are CPU seconds of the solve, user
-functions included, the derivation of the functions not. Writes benchmarks/results/scaling.md and scaling.csv.
+functions included, the derivation of the functions not. A run that takes longer or more memory than it may is said to
+have done so, and larger ones of its family are left out. Writes benchmarks/results/scaling.md and scaling.csv.
 """
 # ruff: noqa: E402 - the number of BLAS threads has to be set before NumPy is imported
 
@@ -17,6 +19,7 @@ import os
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
+import argparse
 import csv
 import json
 import resource
@@ -29,9 +32,13 @@ from pathlib import Path
 import numpy as np
 
 SOLVERS = ("auglag", "ipopt")
-FIRST = "--first"
-SIZES = (10**2, 10**3, 10**4, 10**5)
-LIMIT = 900  #: seconds that one run may take
+SIZES = (10**2, 10**3, 10**4, 10**5, 10**6)
+LIMIT = 180  #: CPU seconds that one process may take, derivation of the functions included
+MEMORY = 10  #: GiB of addresses that one process may take
+FIELDS = (
+    *("family", "size", "solver", "n", "m", "seconds", "f", "solved", "status", "iterations"),
+    *("functions", "factors", "mib", "failure"),
+)
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -111,6 +118,7 @@ def by_ipopt(x, f, c, start, lower, upper, cl, cu, first):
         "seconds": seconds,
         "f": float(found["f"]),
         "solved": bool(stats["success"]),
+        "status": stats["return_status"],
         "iterations": int(stats["iter_count"]),
         "functions": functions,
     }
@@ -155,6 +163,7 @@ def by_auglag(x, f, c, start, lower, upper, cl, cu, first):
         "seconds": time.process_time() - began,
         "f": float(res.fun),
         "solved": bool(res.success),
+        "status": res.status.name,
         "iterations": int(res.njev),
         "functions": functions.seconds,
         "factors": factors.seconds,
@@ -162,102 +171,155 @@ def by_auglag(x, f, c, start, lower, upper, cl, cu, first):
 
 
 def one(family, size, solver, first):
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY << 30, MEMORY << 30))
     built = FAMILIES[family](size)
     row = (by_ipopt if solver == "ipopt" else by_auglag)(*built, first)
     row |= {"mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "n": built[3].size, "m": built[6].size}
     print(json.dumps(row))
 
 
+def spent(pid):
+    """CPU seconds of a running process. A limit of the system's would make the clock in that process coarse."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def measured(family, size, solver, first):
-    command = [sys.executable, __file__, family, str(size), solver, *([FIRST] if first else [])]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        return None
-    return None if done.returncode else json.loads(done.stdout.splitlines()[-1])
+    """The row of a run in a process of its own; with "failure" if it did not come to its end."""
+    command = [sys.executable, __file__, "--one", family, str(size), solver, *(["--first"] if first else [])]
+    row = {"family": family, "size": size, "solver": solver}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while True:
+            try:
+                out, errors = process.communicate(timeout=1)
+                break
+            except subprocess.TimeoutExpired:
+                if spent(process.pid) > LIMIT:
+                    process.kill()
+                    return row | {"failure": f"over {LIMIT} s"}
+    if process.returncode == 0:
+        return row | json.loads(out.splitlines()[-1])
+    if "bad_alloc" in errors or "MemoryError" in errors:
+        return row | {"failure": f"over {MEMORY} GiB"}
+    print(errors[-2000:], file=sys.stderr)
+    return row | {"failure": "failed"}
 
 
 def cell(row):
-    if row is None:
-        return "failed | |"
+    if row is None or row.get("failure"):
+        return f"{row['failure'] if row else ''} | |"
     return f"{row['seconds']:.2f}{'' if row['solved'] else ' (not solved)'} | {row['iterations']} | {row['mib']:.0f}"
 
 
 def slope(rows):
     """The exponent p of time ~ n^p, from n = 1000 on."""
-    points = [(row["n"], row["seconds"]) for row in rows if row is not None and row["n"] > 500]
+    points = [(row["n"], row["seconds"]) for row in rows if row["n"] > 500 and row["solved"]]
     if len(points) < 2:
         return float("nan")
     n, seconds = np.log(np.array(points)).T
     return float(np.polyfit(n, seconds, 1)[0])
 
 
-def table(results):
+def table(rows):
     lines = [
         "| family | n | m | auglag: CPU s | gradients | MiB | IPOPT: CPU s | iterations | MiB | time ratio | same f |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for (family, _), rows in results.items():
-        ours, theirs = (rows[solver] for solver in SOLVERS)
-        known = ours or theirs
-        if known is None:
-            continue
-        ratio, same = "", ""
-        if ours and theirs:
-            ratio = f"{ours['seconds'] / theirs['seconds']:.2f}"
-            gap = (ours["f"] - theirs["f"]) / max(1.0, abs(theirs["f"]))
-            same = "yes" if abs(gap) <= 1e-4 else "ours is lower" if gap < 0 else "ours is higher"
-        lines.append(f"| {family} | {known['n']} | {known['m']} | {cell(ours)} | {cell(theirs)} | {ratio} | {same} |")
+    for family in FAMILIES:
+        for size in SIZES:
+            ours, theirs = (rows.get((family, size, solver)) for solver in SOLVERS)
+            ended = [row for row in (ours, theirs) if row and not row.get("failure")]
+            if not ended:
+                continue
+            ratio, same = "", ""
+            if len(ended) == 2 and all(row["solved"] for row in ended):
+                ratio = f"{ours['seconds'] / theirs['seconds']:.2f}"
+                gap = (ours["f"] - theirs["f"]) / max(1.0, abs(theirs["f"]))
+                same = "yes" if abs(gap) <= 1e-4 else "ours is lower" if gap < 0 else "ours is higher"
+            sizes = f"{ended[0]['n']} | {ended[0]['m']}"
+            lines.append(f"| {family} | {sizes} | {cell(ours)} | {cell(theirs)} | {ratio} | {same} |")
     lines += [
         "",
         "| family | slope of auglag's time | of IPOPT's | at the largest n: functions, factors, rest |",
         "|---|---|---|---|",
     ]
     for family in FAMILIES:
-        own = {solver: [rows[solver] for (name, _), rows in results.items() if name == family] for solver in SOLVERS}
-        last = next((row for row in reversed(own["auglag"]) if row is not None), None)
+        own, theirs = (
+            [rows[key] for size in SIZES if (key := (family, size, solver)) in rows and not rows[key].get("failure")]
+            for solver in SOLVERS
+        )
         where = ""
-        if last is not None:
+        if own:
+            last = own[-1]
             rest = last["seconds"] - last["functions"] - last["factors"]
             where = ", ".join(
                 f"{100 * part / last['seconds']:.0f} %" for part in (last["functions"], last["factors"], rest)
             )
-        lines.append(f"| {family} | {slope(own['auglag']):.2f} | {slope(own['ipopt']):.2f} | {where} |")
+        lines.append(f"| {family} | {slope(own):.2f} | {slope(theirs):.2f} | {where} |")
     return lines
 
 
-def main():
-    first = FIRST in sys.argv
-    given = [argument for argument in sys.argv[1:] if argument != FIRST]
-    if len(given) == 3:
-        one(given[0], int(given[1]), given[2], first)
-        return
-    largest = int(given[0]) if given else 10**4 if first else SIZES[-1]
-    results = {}
-    for family in FAMILIES:
-        for size in SIZES:
-            if size <= largest:
-                results[family, size] = {solver: measured(family, size, solver, first) for solver in SOLVERS}
-                print(family, size, results[family, size], flush=True)
+def read(path):
+    """The rows of a csv by family, size and solver."""
+    if not path.exists():
+        return {}
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        for name in ("seconds", "f", "functions", "factors", "mib"):
+            row[name] = float(row[name]) if row[name] else None
+        for name in ("size", "n", "m", "iterations"):
+            row[name] = int(row[name]) if row[name] else None
+        row["solved"] = row["solved"] == "True"
+    return {(row["family"], row["size"], row["solver"]): row for row in rows}
+
+
+def write(rows, first):
+    name = "scaling_first" if first else "scaling"
+    with (RESULTS / f"{name}.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        writer.writeheader()
+        keys = ((family, size, solver) for family in FAMILIES for size in SIZES for solver in SOLVERS)
+        writer.writerows(rows[key] for key in keys if key in rows)
     lines = [
         f"# Time and memory against n{', first derivatives only' if first else ''}",
         "",
-        f"Redo with `python benchmarks/scaling.py{' ' + FIRST if first else ''}`.",
+        f"Redo with `python benchmarks/scaling.py{' --first' if first else ''}`.",
         "Default settings of both; IPOPT 3.14 with MUMPS, from CasADi,",
         "tol 1e-8. CPU seconds of one process, one thread; MiB is its peak, functions and their derivation included.",
-        "Slopes are from n = 1000 on.",
+        f"A process may take {LIMIT} CPU seconds, derivation included, and {MEMORY} GiB of addresses;",
+        "one that takes more is said to have done so, and larger ones of its family are left out. IPOPT may end",
+        "before, not solved, where it gets no more memory. Blank cells and sizes that are missing were not measured.",
+        "Slopes are from n = 1000 on, over the runs that were solved.",
         "",
-        *table(results),
+        *table(rows),
     ]
-    name = "scaling_first" if first else "scaling"
     (RESULTS / f"{name}.md").write_text("\n".join(lines) + "\n")
-    fields = ("family", "solver", "n", "m", "seconds", "f", "solved", "iterations", "functions", "factors", "mib")
-    with (RESULTS / f"{name}.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fields)
-        writer.writeheader()
-        for (family, _), rows in results.items():
-            writer.writerows({"family": family, "solver": s, **row} for s, row in rows.items() if row is not None)
-    print("\n".join(lines))
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Time and memory against n, beside IPOPT.")
+    parser.add_argument("largest", type=int, nargs="?", default=10**5)
+    parser.add_argument("--first", action="store_true", help="first derivatives only")
+    parser.add_argument("--family", default="", help="families whose names begin so")
+    parser.add_argument("--resume", action="store_true", help="keep rows that were measured")
+    parser.add_argument("--one", nargs=3, metavar=("FAMILY", "SIZE", "SOLVER"), help="one run, in this process")
+    given = parser.parse_args()
+    if given.one:
+        one(given.one[0], int(given.one[1]), given.one[2], given.first)
+        return
+    rows = read(RESULTS / f"scaling{'_first' if given.first else ''}.csv")
+    for family in (name for name in FAMILIES if name.startswith(given.family)):
+        failed = set()
+        for size in (size for size in SIZES if size <= given.largest):
+            for solver in (solver for solver in SOLVERS if solver not in failed):
+                key = family, size, solver
+                if not (given.resume and key in rows):
+                    rows[key] = measured(*key, given.first)
+                    write(rows, given.first)
+                    print({name: value for name, value in rows[key].items() if value is not None}, flush=True)
+                if rows[key].get("failure"):
+                    failed.add(solver)
 
 
 if __name__ == "__main__":

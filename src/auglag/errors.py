@@ -79,6 +79,11 @@ def note_place(error: Exception, place: str) -> None:
         error.add_note(_RAISED + place)
 
 
+def first_line(error: Exception) -> str:
+    """What an error says, in short."""
+    return str(error).strip().partition("\n")[0][:160] or type(error).__name__
+
+
 def require_positive(value: Any, what: str) -> float:
     """`value` as a float, if it is a positive, finite number (NumPy's included, booleans not)."""
     number = type(value) is float or (isinstance(value, numbers.Real) and not isinstance(value, bool))

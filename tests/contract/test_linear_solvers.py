@@ -12,6 +12,8 @@ from scipy import sparse
 from auglag.errors import InputError
 from auglag.kkt import Hessian, tuning
 from auglag.kkt.linear import SOLVERS, Analyses, chosen, part, require_solver, system, using
+from auglag.kkt.linear.refinement import accelerated, refined
+from auglag.kkt.linear.superlu import exchangeable
 
 INSTALLED = [solver for solver in SOLVERS.values() if solver.available]
 EVERY = pytest.mark.parametrize("solver", INSTALLED, ids=lambda s: s.name)
@@ -294,10 +296,15 @@ def test_an_unknown_solver_is_refused_by_name():
         require_solver("ma57")
 
 
-def test_a_solver_that_is_not_installed_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(type(SOLVERS["pardiso"]), "available", False)
-    with pytest.raises(InputError, match="linear_solver='pardiso' needs the package pypardiso: pip install"):
-        require_solver("pardiso")
+@pytest.mark.parametrize(
+    ("name", "demand"),
+    [("pardiso", "pypardiso: pip install pypardiso"), ("qdldl", "qdldl: pip install 'auglag[sparse]'")],
+)
+def test_a_solver_that_is_not_installed_says_what_to_install(monkeypatch, name, demand):
+    monkeypatch.setattr(type(SOLVERS[name]), "available", False)
+    with pytest.raises(InputError) as caught:
+        require_solver(name)
+    assert str(caught.value) == f"linear_solver={name!r} needs the package {demand}"
 
 
 def test_without_qdldl_a_large_problem_says_so_once(monkeypatch):
@@ -331,3 +338,63 @@ def test_large_factors_are_left_to_pardiso(monkeypatch):
     with mock.patch.object(tuning, "TUNING", replace(tuning.TUNING, large_factors=2)):
         analyses.of(SOLVERS["qdldl"]).known = mock.Mock(fill=3)
         assert chosen(h, analyses).name == "pardiso"
+
+
+def chain(n, columns, rows):
+    """A trajectory of n points with one control, `columns` variables that are in every row, and `rows` rows that have
+    every variable; no curvature but that of the controls: K is quasi-definite only with what solvers add."""
+    rng = np.random.default_rng(7)
+    diagonals = sparse.diags_array([np.full(n, -1.0), np.full(n - 1, 1.0)], offsets=[0, -1])
+    control = sparse.diags_array(rng.random(n) / n)
+    across = sparse.csr_array(rng.standard_normal((n, columns)) / n)
+    j = sparse.hstack([diagonals, control, across], format="csr")
+    j = sparse.vstack([j, sparse.csr_array(rng.standard_normal((rows, j.shape[1])) / n)], format="csr")
+    h = np.concatenate([np.full(n, 1e-8), np.full(n, 1e-4), np.full(columns, 1e-8)])
+    return Hessian(sparse.csc_array(sparse.diags_array(h))), j
+
+
+#: All but LAPACK, whose factors are full by design.
+THIN = pytest.mark.parametrize(
+    "solver", [s for s in INSTALLED if s.is_sparse and s.name != "full"], ids=lambda s: s.name
+)
+
+
+@THIN
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("rows", [0, 3])
+def test_long_columns_and_rows_leave_factors_small_and_solutions_accurate(solver, columns, rows):
+    h, j = chain(5000, columns, rows)
+    factor = solver.system(h, j, solver.analysis()).factor(0.0, 0.0)
+    assert factor.fill <= 4 * (1 + columns + rows) * sum(j.shape)
+    with mock.patch("auglag.kkt.linear.superlu.splu", side_effect=AssertionError("the matrix is factorised again")):
+        b = np.random.default_rng(8).standard_normal(sum(j.shape))
+        x = factor.solve(b)
+    residual = np.concatenate([h.matrix @ x[: j.shape[1]] + j.T @ x[j.shape[1] :], j @ x[: j.shape[1]]]) - b
+    assert np.max(np.abs(residual)) <= 1e-9 * max(1.0, np.max(np.abs(x)))
+
+
+def test_rows_are_exchanged_where_factors_stay_small_and_nowhere_else():
+    assert exchangeable(4096, fill=0)
+    assert not exchangeable(4097, fill=1_000_000)
+    assert exchangeable(4097, fill=2_000_000)
+
+
+@THIN
+def test_a_large_matrix_gets_no_factors_with_row_exchanges(solver):
+    h, j = chain(2500, 1, 0)
+    made = solver.system(h, j, solver.analysis())
+    assert made.factor(0.0, 1e-6).fill < 20 * sum(j.shape)
+    assert made.pivoted(1.0, 1e-6) is None
+
+
+def test_minimal_residuals_finish_what_refinement_leaves():
+    """The preconditioner is off by a factor of 100 in three directions, in which refinement diverges."""
+    d = np.linspace(1.0, 2.0, 50)
+    changed = d.copy()
+    changed[[3, 17, 40]] *= [0.01, 0.02, -0.05]
+    b = np.ones(50)
+    x, error = refined(b, lambda r: r / changed, lambda x: d * x)
+    assert error > 0.1
+    x, error = accelerated(b, x, lambda r: r / changed, lambda x: d * x, 1e-14)
+    assert error <= 1e-12
+    np.testing.assert_allclose(x, b / d, rtol=1e-12)

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
 
-from auglag import OptionError, Status, minimize
+from auglag import DerivativeError, OptionError, Status, minimize
 from helpers.line_problem import LINE, X0, assert_solved, on_line, refused, solve, square
 
 
@@ -182,3 +182,16 @@ def test_duplicated_inequalities_and_duplicated_bounds_give_the_same_point():
     above = {"type": "ineq", "fun": lambda x: x[0] - 0.8, "jac": lambda x: np.array([1.0, 0.0])}
     res = solve(constraints=[LINE, above, above, LINE], bounds=[(0.8, None), (None, 0.2)])
     assert_solved(res, [0.8, 0.2])
+
+
+def short_of_one() -> NonlinearConstraint:
+    return NonlinearConstraint(lambda x: [x[0] + x[1], x[1]], 0, 1, finite_diff_jac_sparsity=np.eye(2))
+
+
+def test_an_entry_that_a_sparsity_lacks_is_named():
+    with pytest.raises(DerivativeError, match="finite_diff_jac_sparsity has no entry in row 0, column 1, "):
+        minimize(lambda x: x @ x, [0.5, 0.5], constraints=short_of_one())
+
+
+def test_a_sparsity_is_not_checked_where_derivatives_are_not():
+    minimize(lambda x: x @ x, [0.5, 0.5], constraints=short_of_one(), check_derivatives=False)

@@ -17,6 +17,8 @@ torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'auglag[
 import auglag.torch as at
 from auglag import CheckpointError, InputError, JsonLog
 from auglag.torch import SingleLoop, SingleLoopMethod, at_most, between, equal, fit
+from auglag.torch.single_loop import Core
+from auglag.torch.single_loop_run import Sampled
 from helpers.torch_problems import NeymanPearson, Vector, linear, network, rows
 
 X, T = rows(2000)
@@ -44,6 +46,30 @@ def test_a_few_passes_come_close_and_full_batches_reach_tol() -> None:
     assert torch.allclose(result.x, double.x, atol=1e-4)
     assert result.nit == len(result.history) >= 20  # one virtual outer iteration per pass, then subproblems
     assert "single-loop" in result.explain()
+
+
+@pytest.mark.parametrize("spoilt", [1e4, -1e4])
+def test_full_batches_recover_from_multipliers_and_penalties_that_ran_away(
+    monkeypatch: pytest.MonkeyPatch, spoilt: float
+) -> None:
+    monkeypatch.setattr(Sampled, "penalties", lambda self: (np.array([spoilt]), np.array([1e7])))
+    monkeypatch.setattr(Core, "fitted", lambda self, gradient, y, c: y)
+    result = fit(linear(), NP.objective, ALARMS, (X, T), method="single-loop", tol=1e-5, max_epochs=200)
+    assert result.success
+    assert result.penalty <= 100.0
+    first = next(row for row in result.trace if row["accepted"])
+    assert abs(first["multipliers"][0]) < 10.0
+
+
+def test_full_batches_begin_where_the_multipliers_of_the_steps_make_r_smallest() -> None:
+    seen: list[dict[str, Any]] = []
+    result = fit(
+        linear(), NP.objective, ALARMS, (X, T), method="single-loop", tol=1e-6, max_epochs=200, callback=seen.append
+    )
+    start = next(row for row in seen if row["k"] == 0)
+    assert start["multipliers"][0] == pytest.approx(result.multipliers["false alarms"], rel=0.3)
+    assert result.success
+    assert result.penalty < 1e3
 
 
 def test_equalities_and_exact_constraints_have_the_known_multipliers() -> None:

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
-from auglag.derivatives.checking import check_gradient, check_hessian_product, check_jacobian
+from auglag.derivatives.checking import check_gradient, check_hessian_product, check_jacobian, check_sparsity
+from auglag.derivatives.colouring import colour
+from auglag.derivatives.differences import jacobian
 from auglag.errors import DerivativeError, EvaluationError
 
 SIZES = [1, 2, 3, 10, 100]
@@ -405,3 +407,56 @@ def test_other_exceptions_propagate_untouched():
 
     with pytest.raises(ZeroDivisionError, match="mine"):
         check_gradient(fun, lambda x: np.ones(1), np.zeros(1), -1.0, 1.0, rng=np.random.default_rng(0))
+
+
+def banded(n):
+    """The rows of a boundary value problem, and the pattern of their Jacobian."""
+    pattern = sparse.diags_array([np.ones(n - 1), np.ones(n), np.ones(n - 1)], offsets=[-1, 0, 1]).tocsr()
+    matrix = sparse.diags_array([-np.ones(n - 1), 2.0 * np.ones(n), -2.0 * np.ones(n - 1)], offsets=[-1, 0, 1]).tocsr()
+    return (lambda x: matrix @ x + np.exp(x)), matrix, pattern
+
+
+def by_pattern(fun, pattern, x, **options):
+    """What the check says of differences of this pattern."""
+    box = {"lower": np.full(x.size, -np.inf), "upper": np.full(x.size, np.inf)}
+    known = (sparse.csr_array(pattern), colour(pattern))
+    counted = Counted(fun)
+
+    def jac(z):
+        return jacobian(fun, z, fun(z), sparsity=known, **box)
+
+    return alarm(counted, jac, x, check=check_sparsity, name="flow", **options), counted.calls
+
+
+@pytest.mark.parametrize("n", [3, 40, 700])
+def test_a_right_sparsity_pattern_passes_with_two_evaluations(n):
+    fun, _, pattern = banded(n)
+    assert by_pattern(fun, pattern, np.linspace(-1, 1, n)) == (None, 2)
+
+
+@pytest.mark.parametrize("n", [3, 40, 700])
+@pytest.mark.parametrize("side", [-1, 1])
+def test_an_entry_that_a_sparsity_pattern_lacks_is_named(n, side):
+    fun, matrix, pattern = banded(n)
+    i, j = n // 2, n // 2 + side
+    pattern = pattern.tolil()
+    pattern[i, j] = 0.0
+    message, calls = by_pattern(fun, pattern.tocsr(), np.linspace(-1, 1, n))
+    assert f"flow: finite_diff_jac_sparsity has no entry in row {i}, column {j}, " in message
+    assert f"give {matrix[i, j]:.6g} at x0" in message
+    assert calls < 200  # a few sweeps and a search by halving, not a difference for every variable
+
+
+def test_a_few_of_many_missing_entries_are_named():
+    fun, _, _ = banded(50)
+    message, _ = by_pattern(fun, sparse.eye_array(50).tocsr(), np.linspace(-1, 1, 50))
+    i = int(re.search(r"row (\d+)", message).group(1))
+    assert f"columns {i - 1} and {i + 1}" in message
+
+
+@pytest.mark.parametrize("noise", [1e-12, 1e-8, 1e-4])
+def test_noise_is_not_taken_for_a_missing_entry(noise):
+    fun, _, pattern = banded(60)
+    rng = np.random.default_rng(0)
+    message, _ = by_pattern(lambda x: fun(x) + noise * rng.standard_normal(60), pattern, np.linspace(-1, 1, 60))
+    assert message is None

@@ -134,6 +134,15 @@ def test_hs71_is_solved_with_its_multipliers(solver):
     np.testing.assert_allclose([s["product"], s["sphere"]], [-0.55229366, 0.16146857], atol=1e-5)
     assert s.certificate.meets(1e-8)
     assert s.details["linear solver"] == solver
+    for part in (f"After {s.iterations} interior-point steps", f"by {solver}", f"{s.certificate}"):
+        assert part in s.explain()
+    assert "Try: " not in s.explain()
+
+
+def test_without_qdldl_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setattr("auglag.model.device.linear.find_spec", lambda name: None)
+    with pytest.raises(auglag.InputError, match=r"linear_solver='qdldl' needs .* pip install 'auglag\[sparse\]'"):
+        hs71().solve(device="cpu", linear_solver="qdldl")
 
 
 def test_the_device_and_minimize_find_the_same_control():
@@ -182,6 +191,20 @@ def test_infeasible_rows_are_not_called_solved():
     s = without_a_solution().solve(device="cpu")
     assert not s.success
     assert s.status in (auglag.Status.INFEASIBLE, auglag.Status.STUCK)
+    worst = next(iter(s.certificate.row_violations))
+    for part in (s.status.message, f"Most violated: {worst} by", "Try: "):
+        assert part in s.explain()
+
+
+def test_an_objective_that_falls_without_end_ends_without_success():
+    """Slopes become so steep that their powers in the test of the filter are no numbers any more."""
+    m = Model()
+    x = m.var(20, start=0.3)
+    m.objective(lambda z: -0.5 * z[0] ** 2, x)
+    m.constraint(lambda z: z[0] * z[1] + z[0] + z[1], x[:-1], x[1:], lb=0.0)
+    s = m.solve(device="cpu")
+    assert not s.success
+    assert s.fun < -1e20
 
 
 def corner():

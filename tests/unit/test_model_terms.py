@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -252,18 +255,82 @@ def test_errors_name_the_term_the_demand_and_the_value(call, message):
 
 def test_an_exception_of_a_function_names_its_term():
     m, x, _ = a_model()
-    with pytest.raises(IndexError) as caught:
-        m.constraint(lambda x: x[1], x, name="next")
+    with pytest.raises(ValueError, match="unpack") as caught:
+        m.constraint(lambda x: sum(a * b for a, b in [x]), x, name="next")
     assert "constraint 'next', called with 1 variables" in " ".join(caught.value.__notes__)
 
 
 def test_functions_of_numpy_are_named_with_what_to_write():
     m = Model()
     x = m.var(2)
-    with pytest.raises(jax.errors.JAXTypeError) as caught:
-        m.objective(lambda v: np.sin(v[0]), x)
-    assert "objective 0" in " ".join(caught.value.__notes__)
-    assert "jax.numpy instead of numpy" in " ".join(caught.value.__notes__)
+    functions = [
+        lambda v: np.sin(v[0]),
+        lambda v: np.sin(v),
+        lambda v: math.sin(v[0]),
+        lambda v: v[0] if v[0] > 0 else 0.0,
+        lambda v: max(v[0], 0.0),
+        lambda v: v[0] * float(v[0]),
+        lambda v: jnp.sum(jnp.stack(v)[jnp.stack(v) > 0.0]),
+    ]
+    for fn in functions:
+        with pytest.raises(auglag.InputError) as caught:
+            m.objective(fn, x, name="bowl")
+        for part in ("objective 'bowl', called with 1 variables", "use jax.numpy (jnp.sin)", "jnp.where instead of if"):
+            assert part in str(caught.value)
+        assert caught.value.__cause__ is not None  # which has the line of the function
+
+
+def test_entries_that_are_not_there_are_named():
+    m, x, p = a_model()
+    for fn in (lambda x, p: x[5], lambda x, p: x[0] + x[1] + p[1]):
+        message = "constraint 'pair', called with 2 variables and 1 parameters, must take entries that are there"
+        with pytest.raises(auglag.InputError, match=message):
+            m.constraint(fn, x, x, par=(p,), name="pair")
+
+
+def two_goals():
+    m = Model()
+    x = m.var(2, name="x")
+    goal = m.parameter([1.0, 2.0], name="goal")
+    m.objective(lambda x, p: (x[0] - p[0]) ** 2, x, par=(goal,))
+    return m, goal
+
+
+@pytest.mark.parametrize("value", [[[3.0], [4.0]], [3.0], [[3.0, 4.0]], [3.0, 4.0, 5.0]])
+def test_values_of_parameters_have_their_shape(value):
+    m, goal = two_goals()
+    before = m.problem().par
+    message = r"parameter 'goal' must have the shape \(2,\), got " + re.escape(str(np.shape(value)))
+    for call in (lambda: m.set(goal, value), lambda: m.set("goal", value), lambda: m.solve(par={"goal": value})):
+        with pytest.raises(auglag.InputError, match=message):
+            call()
+    np.testing.assert_array_equal(m.problem().par, before)
+
+
+@pytest.mark.parametrize("value", [[[0.1], [0.2]], [0.1, 0.2], [[[0.1, 0.2]], [[0.3, 0.4]]]])
+def test_batches_of_parameters_have_their_shape(value):
+    m, _ = two_goals()
+    shapes = r"must have the shape \(2, 2\), got " + re.escape(str(np.shape(value)))
+    with pytest.raises(auglag.InputError, match="batch of values of parameter 'goal' " + shapes):
+        m.solve_batch(par={"goal": value})
+
+
+def test_one_number_is_for_all_entries_and_ragged_lists_are_no_numbers():
+    m, goal = two_goals()
+    m.set(goal, 3.0)
+    np.testing.assert_array_equal(m.problem().par, [3.0, 3.0])
+    m.set(goal[1], 4.0)
+    np.testing.assert_array_equal(m.problem().par, [3.0, 4.0])
+    for call in (lambda: m.set(goal, [[1.0], [1.0, 2.0]]), lambda: m.parameter([[1.0], [1.0, 2.0]])):
+        with pytest.raises(auglag.InputError, match="must be numbers"):
+            call()
+
+
+def test_a_solution_explains_itself():
+    m, _ = two_goals()
+    solution = m.solve()
+    assert solution.explain() == solution.result.explain()
+    assert "inner solver" in solution.explain()
 
 
 def test_parameters_that_are_no_mapping_are_refused():

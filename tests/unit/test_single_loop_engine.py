@@ -371,6 +371,11 @@ def test_fitted_multipliers_are_those_of_a_known_point() -> None:
     assert wrong[0] >= 0.0  # an upper side never pulls
 
 
+def test_constraints_without_sides_have_no_multipliers() -> None:
+    free = np.full(2, math.inf)
+    assert (fitted(np.eye(2), np.ones(2), np.zeros(2), np.zeros(2), -free, free) == 0.0).all()
+
+
 def test_of_very_many_constraints_those_with_a_multiplier_are_fitted() -> None:
     m = TUNING.most_fitted + 1
     J, y, c = np.ones((m, 1)), np.zeros(m), np.full(m, -1.0)

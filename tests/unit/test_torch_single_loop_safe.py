@@ -10,8 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'auglag[torch]'")
 
-from auglag.single_loop.tuning import TUNING
 from auglag.torch.single_loop_safe import Safe
+from auglag.torch.tuning import TUNING
 
 X, Y = torch.zeros(2), np.zeros(1)
 

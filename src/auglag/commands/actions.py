@@ -110,11 +110,12 @@ def doctor() -> int:
     from auglag.problems.cutest.compilation import NoCompiler, compiler
 
     print(f"auglag {__version__}, Python {platform.python_version()}, {platform.platform()}")
+    wide = max(map(len, PACKAGES))
     for package, use in PACKAGES.items():
         try:
-            print(f"{package:14} {importlib.metadata.version(package):14} {use}")
+            print(f"{package:{wide}} {importlib.metadata.version(package):14} {use}")
         except importlib.metadata.PackageNotFoundError:
-            print(f"{package:14} {'missing':14} {use}")
+            print(f"{package:{wide}} {'missing':14} {use}")
     try:
         print(f"CUTEst problems are compiled by {compiler()}")
     except NoCompiler as error:
@@ -136,6 +137,8 @@ PACKAGES = {
     "distributed": "many machines: auglag[cluster]",
     "numba": "fast stochastic steps: auglag[fast]",
     "jax": "compiled and batched solves: auglag[jax]",
+    "jax-cuda13-plugin": "models on an NVIDIA GPU, JAX with CUDA: auglag[gpu]",
+    "nvidia-cudss-cu13": "models on an NVIDIA GPU, linear systems by cuDSS: auglag[gpu]",
     "torch": "PyTorch models under constraints: auglag[torch]",
     "scikit-learn": "classifiers under constraints: auglag[sklearn]",
     "pyomo": "Pyomo models: auglag[pyomo]",

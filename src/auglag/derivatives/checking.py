@@ -85,6 +85,37 @@ def check_jacobian(
         _Check(fun, jac, _box(x, lower, upper, least), rng, noise, tolerance).run(name, "the Jacobian", sentence)
 
 
+def check_sparsity(
+    fun: Callable[[Vector], Any],
+    jac: Callable[[Vector], Any],
+    x: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    *,
+    name: str,
+    rng: np.random.Generator,
+    noise: Vector | float = 0.0,
+    tolerance: float = AT_START,
+    least: ArrayLike = 1.0,
+) -> None:
+    """Raise `DerivativeError` if jac(x), differences of fun by a pattern, are wrong because the pattern lacks entries.
+
+    Differences that are wrong for another reason are not the user's mistake, and nothing is said of them.
+    """
+    with np.errstate(all="ignore"):
+        check = _Check(fun, jac, _box(x, lower, upper, least), rng, noise, tolerance)
+        if (found := check.wrong_rows(name, "the Jacobian")) is None:
+            return
+        for i in found.worst_first()[: TUNING.suspects]:
+            if missing := check.missing(found, i):
+                columns = ("column " if len(missing) == 1 else "columns ") + " and ".join(str(j) for j, _ in missing)
+                slopes = " and ".join(f"{slope:.6g}" for _, slope in missing)
+                raise DerivativeError(
+                    f"{name}: finite_diff_jac_sparsity has no entry in row {i}, {columns}, but finite differences of "
+                    f"fun give {slopes} at x0; pass check_derivatives=False if you are sure"
+                )
+
+
 def check_hessian_product(
     hessp: Callable[[Vector, Vector], Any],
     grad: Callable[[Vector], Any],
@@ -260,6 +291,22 @@ class _Sweep:
 
 @final
 @dataclass(frozen=True, slots=True)
+class _Wrong:
+    """A Jacobian with rows that are wrong along a direction for sure."""
+
+    jac: _Operator
+    direction: Vector
+    rows: NDArray[np.intp]
+    error: Vector  #: of J d, relative to the norm of its terms, for every row
+
+    def worst_first(self) -> list[int]:
+        """The rows, by falling error."""
+        order: list[int] = self.rows[np.argsort(-self.error[self.rows])].tolist()
+        return order
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class _Check:
     """The check of jac against fun; fun: x -> (m,), jac: x -> (m, n)."""
 
@@ -272,19 +319,8 @@ class _Check:
 
     def run(self, name: str, what: str, sentence: str) -> None:
         """Carry out the steps of the module's docstring; raise on an error found for sure."""
-        box = self.box
-        if not box.scale.any():
-            return
-        jac = self._operator(box, name, what)
-        if jac is None:
-            return
-        direction, norm = self._direction(jac, box)
-        if self._agrees(jac, direction, norm, f"{name}: {what}"):
-            return
-        wrong, _ = self._sweep(jac, box, direction).verdict(norm, self.tolerance)
-        if wrong.any():
-            wrong &= self._wrong_nearby(direction, name, what)
-        if not wrong.any() or (found := self._worst(jac, np.flatnonzero(wrong), direction)) is None:
+        wrong = self.wrong_rows(name, what)
+        if wrong is None or (found := self._worst(wrong.jac, wrong.rows, wrong.direction)) is None:
             return
         i, j, given, estimate = found
         relative = abs(given - estimate) / max(abs(given), abs(estimate))
@@ -292,6 +328,50 @@ class _Check:
             f"{name}: {sentence.format(i=i, j=j, given=given)} give {estimate:.6g} at x0 "
             f"(relative error {relative:.2g}); pass check_derivatives=False if you are sure"
         )
+
+    def wrong_rows(self, name: str, what: str) -> _Wrong | None:
+        """The first three steps: the rows that are wrong along a direction, here and nearby; None if there are none."""
+        box = self.box
+        if not box.scale.any():
+            return None
+        jac = self._operator(box, name, what)
+        if jac is None:
+            return None
+        direction, norm = self._direction(jac, box)
+        if self._agrees(jac, direction, norm, f"{name}: {what}"):
+            return None
+        wrong, error = self._sweep(jac, box, direction).verdict(norm, self.tolerance)
+        if wrong.any():
+            wrong &= self._wrong_nearby(direction, name, what)
+        rows = np.flatnonzero(wrong)
+        return _Wrong(jac, direction, rows, np.abs(error) / norm) if rows.size else None
+
+    def missing(self, wrong: _Wrong, i: int) -> list[tuple[int, float]]:
+        """(j, slope) of columns that row i of a sparse Jacobian does not store, but along which the row changes.
+
+        They are searched for by halving. Only some are named, and only so many evaluations are spent on it.
+        """
+        jac, box = wrong.jac, self.box
+        found: list[tuple[int, float]] = []
+        movable = box.scale > 0.0
+        movable[jac.indices[jac.indptr[i] : jac.indptr[i + 1]]] = False
+        parts, left = [np.flatnonzero(movable)], TUNING.suspects * (2 + 2 * int(np.log2(box.x.size)))
+        while parts and left and len(found) < TUNING.missing_named:
+            left -= 1
+            columns, part = parts.pop(), np.zeros(box.x.size)
+            part[columns] = wrong.direction[columns]
+            if not columns.size:
+                continue
+            error, rounding, _ = self._quick(jac, part)
+            if not abs(error[i]) > rounding[i]:
+                continue
+            if columns.size > 1:
+                parts += np.array_split(columns, 2)
+                continue
+            sure, slopes = self._sweep(jac, box, part).verdict(np.abs(jac @ part), self.tolerance)
+            if sure[i]:
+                found.append((int(columns[0]), float(slopes[i] / part[columns[0]])))
+        return sorted(found)
 
     def _value(self, x: Vector, m: int) -> Vector:
         """fun(x), NaN where it is not defined."""

@@ -144,6 +144,8 @@ class Tuning(Constants):
     many_variables: int = 256
     #: How many suspicious entries are looked at one by one before the check gives up.
     suspects: int = 5
+    #: So many entries that a sparsity pattern lacks are named: enough to see which neighbour was forgotten.
+    missing_named: int = 3
     #: An estimate below this part of the given entry is shown as 0.
     shown_as_zero: float = 1e-9
 

@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
 
 from auglag._names import nearest
-from auglag.errors import InputError, OptionError
+from auglag.errors import InputError, OptionError, first_line
 from auglag.jax.evaluation import Functions
 from auglag.jax.structure import Shape
 from auglag.problems.arguments import parse_bounds
@@ -126,22 +126,18 @@ def explained(what: str, call: Callable[[], Any]) -> Any:
     except jax.errors.TracerBoolConversionError as error:
         raise InputError(
             f"{what} must not branch in Python (if, while, and, or, assert) on values that depend on x: use jnp.where, "
-            f"jax.lax.cond or jax.lax.while_loop. JAX says: {_first_line(error)}"
+            f"jax.lax.cond or jax.lax.while_loop. JAX says: {first_line(error)}"
         ) from None
     except jax.errors.TracerArrayConversionError as error:
         raise InputError(
             f"{what} must be written with jax.numpy: a NumPy or SciPy function was called on a JAX array. JAX says: "
-            f"{_first_line(error)}"
+            f"{first_line(error)}"
         ) from None
     except (jax.errors.ConcretizationTypeError, jax.errors.TracerIntegerConversionError) as error:
         raise InputError(
             f"{what} must not turn values that depend on x into Python numbers (float(), int(), range(), shapes). JAX "
-            f"says: {_first_line(error)}"
+            f"says: {first_line(error)}"
         ) from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:160]
 
 
 def _outline(what: str, fun: Any, x: Any, args: Any) -> Any:

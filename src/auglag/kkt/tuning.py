@@ -155,8 +155,15 @@ class Tuning(Constants):
     refinement_slow: float = 0.5
     #: Residual of a right side of size 1 above which factors are not taken to tell the inertia. By trial.
     trusted_residual: float = 1e-5
-    #: Residual, relative to the right side, above which rows are exchanged to have a better solution. By trial.
+    #: Residual, relative to the right side, above which minimal residuals, then row exchanges are tried. By trial.
     poor_residual: float = 1e-9
+    #: Most rounds of minimal residuals where refinement leaves a poor solution: one for every direction in which the
+    #: matrix that was factorised is far from the one asked for. By trial: one to five were enough.
+    accelerations: int = 8
+    #: Rows are exchanged only in matrices with at most this number of entries, zeros included (4,096 rows, 0.2 GB as
+    #: full factors), or this many times as many as the factors without exchanges have: exchanges may fill all of it.
+    exchanged_entries: int = 4096**2
+    exchanged_growth: int = 10
     #: A part of a sparse system with at least this fraction of all variables and rows is factorised in the layout of
     #: the whole, which saves its analysis. By trial.
     part_of_layout: float = 0.4

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auglag._names import signature
-from auglag.errors import InputError
+from auglag.errors import InputError, first_line
 from auglag.model.precision import in_double
 
 Mask = NDArray[np.bool_]
@@ -90,12 +90,21 @@ def output_shape(fn: Callable[..., Any], name: str, variables: int, parameters: 
         x, p = Local(numbers[:variables]), Local(numbers[variables:])
         return fn(x) if alone else fn(x, p)
 
+    what = f"the function of {name}, called with {variables} variables and {parameters} parameters,"
     try:
         value = jax.eval_shape(called, *[number] * (variables + parameters))
+    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
+        raise InputError(
+            f"{what} must be made of operations that JAX can trace: use jax.numpy (jnp.sin) instead of numpy and math, "
+            f"and jnp.where instead of if. JAX says: {first_line(error)}"
+        ) from error
+    except IndexError as error:
+        raise InputError(
+            f"{what} must take entries that are there: x has one for each index array, p one for each part of par. "
+            f"Python says: {first_line(error)}"
+        ) from error
     except Exception as error:
-        error.add_note(f"raised by the function of {name}, called with {variables} variables, {parameters} parameters")
-        if isinstance(error, jax.errors.JAXTypeError):
-            error.add_note("functions of a model are traced by JAX: jax.numpy instead of numpy and math, where for if")
+        error.add_note(f"raised by {what.removesuffix(',')}")
         raise
     if isinstance(value, tuple | list):
         shapes = [part.shape for part in value]

@@ -77,7 +77,7 @@ class Model:
 
     def parameter(self, value: Any, *, name: str | None = None) -> Parameter:
         """Numbers that functions take in `par=(...)`, and that may change from solve to solve, or over a batch."""
-        numbers = _spread(value, np.shape(value), "value of the parameter", finite=True)
+        numbers = _spread(value, None, "value of the parameter", finite=True)
         name = self._new_name(name, "p", "parameter")
         index = np.arange(self._numbers, self._numbers + numbers.size, dtype=np.intp).reshape(numbers.shape)
         made = Parameter(name, index)
@@ -144,8 +144,9 @@ class Model:
     def set(self, what: Any, value: Any = None, *, start: Any = None, lb: Any = None, ub: Any = None) -> None:
         """Change a parameter's value, the start or bounds of variables, or the sides of rows, before the next solve.
 
-        `what` is a name or what `parameter`, `var` and `constraint` returned, or a part of it. Nothing is compiled
-        again.
+        `what` is a name or what `parameter`, `var` and `constraint` returned, or a part of it. The value of a parameter
+        has its shape, or is one number for all entries; start, bounds and sides are numbers or arrays that broadcast.
+        Nothing is compiled again.
         """
         if isinstance(what, str):
             if what not in self._parameters and what not in self._handles:
@@ -155,7 +156,8 @@ class Model:
         if isinstance(what, Parameter):
             if value is None or not (start is None and lb is None and ub is None):
                 raise InputError(f"a parameter takes a value and nothing else, for {what.name!r}")
-            self._put(self._par, what.index, value, f"value of {what.name!r}", finite=True)
+            values = _values(value, what.shape, f"value of parameter {what.name!r}")
+            self._put(self._par, what.index, values, "value", finite=True)
             return
         rows = isinstance(what, Rows)
         if not isinstance(what, Variables | Rows) or value is not None or (rows and start is not None):
@@ -219,7 +221,7 @@ class Model:
             `deterministic` (bit-equal repeats on a GPU, at some cost) and `watch(step, facts)`, which may return True
             to stop.
         par : mapping
-            New values of parameters by name, for this and later solves.
+            New values of parameters by name, as in `set`: for this and all later solves.
         warm_start : Solution
             Start from an earlier solution and its multipliers.
         """
@@ -246,7 +248,8 @@ class Model:
     ) -> BatchSolution:
         """Solve the model for many parameter sets at once.
 
-        `par` has new values by name, with the batch as one more axis in front; other parameters keep their values. All
+        `par` has new values by name: (batch, *shape of the parameter), and nothing is broadcast; other parameters keep
+        their values. All
         start from the model's start values, or from `warm_start` and its multipliers. `slots` are solved at a time; one
         that has ended takes on the next. Those that do not end in the batch are solved one by one. Everything else is
         as in `solve` on a device.
@@ -287,7 +290,7 @@ class Model:
         rows = np.tile(now, (count, 1))
         for name, value in par.items():
             index = self._parameters[name].index
-            values = _spread(value, (count, *index.shape), f"value of {name!r}", finite=True)
+            values = _values(value, (count, *index.shape), f"batch of values of parameter {name!r}")
             rows[:, index.ravel()] = values.reshape(count, -1)
         return rows
 
@@ -389,7 +392,8 @@ def _by_name(par: Any) -> Mapping[str, Any]:
     return par or {}
 
 
-def _spread(value: Any, shape: tuple[int, ...], what: str, *, finite: bool = False) -> Vector:
+def _spread(value: Any, shape: tuple[int, ...] | None, what: str, *, finite: bool = False) -> Vector:
+    """Numbers in this shape; None: in their own."""
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -397,9 +401,17 @@ def _spread(value: Any, shape: tuple[int, ...], what: str, *, finite: bool = Fal
     if np.isnan(array).any() or (finite and not np.isfinite(array).all()):
         raise InputError(f"{what} must {'be finite' if finite else 'not contain NaN'}, got {value!r:.80}")
     try:
-        return np.broadcast_to(array, shape)
+        return array if shape is None else np.broadcast_to(array, shape)
     except ValueError:
         raise InputError(f"{what} must broadcast to the shape {shape}, got {array.shape}") from None
+
+
+def _values(value: Any, shape: tuple[int, ...], what: str) -> Vector:
+    """Numbers of this very shape, or one number for all: what broadcasting makes of other shapes is rarely meant."""
+    array = _spread(value, None, what, finite=True)
+    if array.shape not in ((), shape):
+        raise InputError(f"{what} must have the shape {shape}, got {array.shape}")
+    return array
 
 
 def _ordered(lower: Vector, upper: Vector, what: str) -> None:

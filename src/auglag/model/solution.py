@@ -56,6 +56,28 @@ class Solution:
         }
         return "\n".join(f"{key:>11}: {value}" for key, value in lines.items())
 
+    def explain(self) -> str:
+        """In words: what happened, how good the point is, and what to try.
+
+        After a run on a device: status and residuals, steps, seconds and rows that are violated.
+        """
+        if self.result is not None:
+            return self.result.explain()
+        facts = self.details
+        lines = [
+            self.message,
+            f"After {self.iterations} interior-point steps on device {facts['device']!r} in {self.seconds:.3g} s, of "
+            f"which preparation took {facts['preparation']:.3g} s; {facts['factorisations']} factorisations by "
+            f"{facts['linear solver']}, size {facts['size']}; {facts['restorations']} restorations.",
+            f"At the returned point f = {self.fun:.10g}; the error as IPOPT scales it is {facts['error']:.3e}.",
+        ]
+        if not self.success:
+            worst = list(self.certificate.row_violations.items())[:3]
+            if worst:
+                lines.append("Most violated: " + ", ".join(f"{name} by {size:.3g}" for name, size in worst) + ".")
+            lines.append("Try: other start values (set), or solve() without a device: it tries several.")
+        return "\n".join(lines)
+
     def __getitem__(self, key: Any) -> Any:
         key = named(self.handles, key)
         source = self.y if isinstance(key, Rows) else self.x

@@ -24,12 +24,14 @@ from auglag.problems.constraints import (
     by_differences,
     first_value,
     interval,
+    nearby,
     parse_constraints,
     parse_hess,
     with_args,
 )
 from auglag.problems.jacobians import as_csr, as_jacobian, dense, real_array, stack
 from auglag.problems.patterns import Combined, Pattern
+from auglag.problems.thinning import Thinned, thin
 from auglag.problems.tuning import TUNING
 from auglag.prox import Custom, as_term
 from auglag.prox.custom import check_prox
@@ -274,7 +276,43 @@ class Problem(PointwiseProblem):
         point._c = self._values(point.x, zip(reversed(self.blocks), reversed(self.groups), strict=True))
 
     def fill_jac(self, point: Point) -> None:
-        """All Jacobians; one block is kept as it is, several are kept side by side until someone needs one matrix."""
+        """All Jacobians; a large dense one that is nearly all zeros becomes a sparse one."""
+        self._fill_jac(point)
+        if isinstance(point._jac, np.ndarray) and self._may_be_thin:
+            thinned = self.workspace.last("thinned", b"", self._thinned)
+            if thinned is not None:
+                point._jac = thinned.of(point._jac)
+                point._jac_error = None if point._jac_error is None else as_csr(point._jac_error)
+
+    @property
+    def _may_be_thin(self) -> bool:
+        """Whether Jacobians are large and the user's own; a difference of all columns costs too much to be repeated."""
+        if self.n < TUNING.thin_columns or self.n * self.m < TUNING.thin_entries:
+            return False
+        if self._joint is not None:
+            return callable(self._jac)
+        return not any(isinstance(block.jac, str) for block in self.blocks)
+
+    def _thinned(self) -> Thinned | None:
+        """What makes Jacobians sparse, if those at two points are nearly all zeros, and no Hessian is full."""
+        seen: list[Any] = []
+        for x in nearby(self.x0, (self.lower, self.upper)):
+            try:
+                with np.errstate(all="ignore"):
+                    point = Point(self, x)
+                    self._fill_jac(point)
+                    hess = self.hess(x, np.ones(self.m)) if self.has_hess else None
+            except EvaluationError:
+                continue
+            if not (thin(point._jac) and thin(hess)):
+                return None
+            seen.append(point._jac)
+            if len(seen) == TUNING.thin_points:
+                return Thinned(seen)
+        return None
+
+    def _fill_jac(self, point: Point) -> None:
+        """All Jacobians as they come: one block as it is, several as one matrix or operator."""
         if self._joint is not None:
             self._fill_joint_jac(point)
             return
@@ -393,7 +431,7 @@ class Problem(PointwiseProblem):
         return trust.wrong_at_end(self, list(self._supplied()), x, negligible)
 
     def _supplied(self) -> Iterator[trust.Supplied]:
-        """All functions whose first derivatives the user supplied."""
+        """All functions whose first derivatives, or the pattern of these, the user supplied."""
         if self._joint is not None and callable(self._jac):
             yield trust.Supplied(
                 checking.check_jacobian,
@@ -411,17 +449,19 @@ class Problem(PointwiseProblem):
                 {"name": "jac"},
             )
         for k, (block, group) in enumerate(zip(self.blocks, self.groups, strict=False)):
+            own = slice(1 + group.start, 1 + group.stop)
+            values, part = partial(_rows, group), partial(self._part_at, k)
             if block.matrix is None and callable(block.jac):
-                own = slice(1 + group.start, 1 + group.stop)
-                values, part = partial(_rows, group), partial(self._part_at, k)
                 yield trust.Supplied(checking.check_jacobian, values, part, own, {"name": f"{block.name}: jac"})
+            elif block.matrix is None and block.sparsity is not None:
+                yield trust.Supplied(checking.check_sparsity, values, part, own, {"name": block.name})
 
     def _part_at(self, k: int, x: Vector) -> Jacobian:
-        """The Jacobian of one constraint: a part of that of all, where this is an array."""
-        jac, group = self.at(x).jac, self.groups[k]
-        if isinstance(jac, np.ndarray):
-            return jac[group.start : group.stop]
-        return self.blocks[k].jacobian(x, np.zeros(0), self.lower, self.upper)[0]
+        """The Jacobian of one constraint: a part of that of all, where this is a matrix."""
+        point, group = self.at(x), self.groups[k]
+        if isinstance(point.jac, LinearOperator):
+            return self._jacobian(point, k)[0]
+        return point.jac[group.start : group.stop]
 
     # -------------------------------------------------------------------------------------------- second derivatives
 

@@ -26,7 +26,7 @@ from auglag.problems.tuning import TUNING
 @final
 @dataclass(frozen=True, slots=True)
 class Supplied:
-    """A function of the user with a derivative that the user supplied, too."""
+    """A function of the user with a derivative, or the pattern of one, that the user supplied, too."""
 
     check: Callable[..., None]  #: of `derivatives.checking`
     values: Callable[[Point], Vector]

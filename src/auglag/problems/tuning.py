@@ -34,6 +34,17 @@ class Tuning(Constants):
     #: The first distance is 10 to this power, relative to max(1, |x0_j|).
     nearby_first_power: int = -4
 
+    # ----------------------------------------------------------------------------------------------------- `thinning`
+    #: Dense Jacobians of fewer variables, or with fewer entries, stay dense: with matrices of this size LAPACK takes
+    #: milliseconds, about what the bookkeeping of sparse ones does.
+    thin_columns: int = 500
+    thin_entries: int = 100_000
+    #: The most entries, as a part of all, that may differ from 0 for a dense matrix to be made sparse: a few in a row,
+    #: so that factors, which have some ten times as many, still have few.
+    thin_share: float = 0.01
+    #: ... at so many points: the start alone is often special (all variables 0, or equal).
+    thin_points: int = 2
+
     # ---------------------------------------------------------------------------------------------------- `presolve`
     #: Numbers whose relative difference is at most this are the same but for rounding: a few units in the last place.
     rounding: float = 4.0 * float(np.finfo(np.float64).eps)

@@ -43,6 +43,8 @@ def fitted(gram: Matrix, slope: Vector, y: Vector, c: Vector, lower: Vector, upp
     # Columns: the positive part of y + d, then the negative one.
     sides = [(i, 1.0, abs(upper[i] - c[i])) for i in range(m) if upper[i] < math.inf]
     sides += [(i, -1.0, abs(c[i] - lower[i])) for i in range(m) if lower[i] > -math.inf]
+    if not sides:  # no constraint has a side
+        return np.zeros(m)
     index, sign, gap = (np.array(part) for part in zip(*sides, strict=True))
     columns = root[:, index.astype(int)] * sign
     matrix = np.vstack([columns, np.diag(0.5 * gap)])

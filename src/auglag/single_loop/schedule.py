@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-from auglag.algorithm.rules import Adaptive, PenaltyRule
 from auglag.single_loop.steps import least_fall
 from auglag.single_loop.tuning import TUNING
 
@@ -34,11 +33,6 @@ class Round:
 def endless_fall(done: int) -> float:
     """The factor of the rate after `done` steps of a training without an end."""
     return max(TUNING.endless_least, 1.0 / (1.0 + done / TUNING.steps))
-
-
-def full_rule() -> PenaltyRule:
-    """The paper's rule for the full batches that follow."""
-    return Adaptive(initial=1.0, gamma=TUNING.full_gamma, tau=TUNING.full_tau)
 
 
 def batch_rows(rows: int, passes: float, least: int = 1) -> int:

@@ -58,13 +58,6 @@ class Tuning(Constants):
     #: trial, on streams of 4,000 to 200,000 rows: with 1 / sqrt(1 + t / steps) the last constraint errors are larger.
     endless_least: float = 0.1
 
-    #: A pass did harm where the violation has grown by this factor, and the mean of f by so many standard deviations of
-    #: the values of batches: noise does neither. The rate comes down by `retreat` then; with less than `least_retreat`
-    #: of it left, the loop gives up.
-    harm: float = 2.0
-    retreat: float = 0.3
-    least_retreat: float = 1e-4
-
     # ------------------------------------------------------------------------------------------------ constraint values
     #: Values are averaged over the last so many of the steps made, at least `least_window`, at most a pass (after which
     #: rows repeat, and errors of sampling have cancelled). By trial.
@@ -127,9 +120,6 @@ class Tuning(Constants):
     #: paper's stochastic experiments).
     gamma: float = 1.5
     tau: float = 0.8
-    #: The same for the full batches that follow, where violations are exact.
-    full_gamma: float = 4.0
-    full_tau: float = 0.5
 
 
 TUNING = Tuning()

@@ -32,7 +32,6 @@ class LBFGS:
 
     memory: int = 60
     carry: bool = True  #: pairs of the subproblem before start the next one where beta has not changed
-    balanced: bool = False  #: a subproblem also ends where dist is no larger than the violation
     warm_up: bool = False  #: begin with a few passes of sampled Adam on the first subproblem (method="auto" does)
 
     def __post_init__(self) -> None:
@@ -57,11 +56,8 @@ class _Ended(Exception):
 class Probe:
     """The subproblem as these methods see it: evaluations counted, tested, and ended when they may end."""
 
-    def __init__(
-        self, subproblem: Subproblem, start: Test, tol: float, exhausted: Callable[[], str], balanced: bool = False
-    ) -> None:
+    def __init__(self, subproblem: Subproblem, start: Test, tol: float, exhausted: Callable[[], str]) -> None:
         self.subproblem, self.start, self.tol, self.exhausted = subproblem, start, tol, exhausted
-        self.balanced = balanced
         self.evaluations, self.iterations = 0, 0
         self.lowest = self.best = start
         eps = subproblem.full.variables.eps
@@ -70,7 +66,7 @@ class Probe:
 
     def close(self, test: Test) -> bool:
         """Whether dist is small enough to accept a point."""
-        return bool(test.dist <= (max(self.tol, test.c_norm) if self.balanced else self.tol))
+        return bool(test.dist <= self.tol)
 
     def visit(self, x: Tensor) -> Test:
         """The test at x."""
@@ -141,7 +137,7 @@ class FullBatchInner:
 
     def solve(self, subproblem: Subproblem, x: Tensor, tol: float, *, limit: int) -> InnerResult:
         start = subproblem.test(x)
-        probe = Probe(subproblem, start, tol, self.exhausted, self.config.balanced)
+        probe = Probe(subproblem, start, tol, self.exhausted)
         if not (self.config.carry and subproblem.beta == self.memory.beta):
             self.memory = Pairs(self.memory.most, subproblem.beta, scales=self.memory.scales)
         test, status, why = start, InnerStatus.CONVERGED, ""

@@ -3,9 +3,6 @@
 With s = clip(c + y / beta, lower, upper), the slack that minimises L_beta for its x,
 
     r = c - s,    L_beta = f + y'r + beta/2 ||r||^2,    yhat = y + beta r,    grad L_beta = grad f + J'yhat.
-
-With `units` u, one number per constraint, Algorithm 1 works with u c instead of c and with y / u: its penalty of
-constraint j is beta u_j^2 in the user's units.
 """
 
 from __future__ import annotations
@@ -50,46 +47,34 @@ class Test(Tested):
 
 @final
 class Subproblem:
-    """L_beta(., y) + g for one y and one beta; `witness` sees the tests of inner loops."""
+    """L_beta(., y) + g for one y and one beta (or one per constraint); `witness` sees the tests of inner loops."""
 
-    def __init__(
-        self,
-        full: FullBatch,
-        prox: ProxMap,
-        y: Vector,
-        beta: float,
-        witness: Witness[Test] = unseen,
-        units: Vector | None = None,
-    ) -> None:
+    def __init__(self, full: FullBatch, prox: ProxMap, y: Vector, beta: Any, witness: Witness[Test] = unseen) -> None:
         self.full, self.prox, self.y, self.beta, self.witness = full, prox, y, beta, witness
         self.layout = full.functions.layout
-        self.units = units
-        self.penalties: Any = beta  #: in the user's units, as `y` from here on
-        if units is not None:
-            self.y, self.penalties = units * y, beta * units**2
         self._tests: dict[int, Test] = {}
 
     def remainder(self, c: Vector) -> Vector:
         """r = c - s."""
-        return remainder(c, self.y, self.penalties, self.layout)
+        return remainder(c, self.y, self.beta, self.layout)
 
     def test(self, v: Tensor) -> Test:
         """Everything Algorithm 2 asks about v."""
         known = self._tests.get(id(v))
         if known is not None:
             return known
-        values, gradient = self.full.at(v, lambda c: self.y + self.penalties * self.remainder(c))
+        values, gradient = self.full.at(v, lambda c: self.y + self.beta * self.remainder(c))
         r = self.remainder(values.c)
         outside = values.c - np.clip(values.c, self.layout.lower, self.layout.upper)
         value = dist = objective = math.inf
         if values.finite:
             g = self.prox.value(v)
             objective = values.f + g
-            value = smooth_value(values.f, r, self.y, self.penalties) + g
+            value = smooth_value(values.f, r, self.y, self.beta) + g
             dist = self.full.team.agree([self.prox.distance(v, gradient)])[0]
             if not math.isfinite(dist):
                 value = dist = math.inf
-        y_hat, violation = self.y + self.penalties * r, float(np.linalg.norm(outside))
+        y_hat, violation = self.y + self.beta * r, float(np.linalg.norm(outside))
         test = Test(
             v=v, value=value, dist=dist, c=r, y_hat=y_hat, violation=violation, objective=objective, values=values,
             gradient=gradient,
@@ -100,6 +85,5 @@ class Subproblem:
         return test
 
     def constraint(self, v: Tensor) -> Vector:
-        """r, in the units of Algorithm 1."""
-        r = self.remainder(self.full.values(v).c)
-        return r if self.units is None else self.units * r
+        """r."""
+        return self.remainder(self.full.values(v).c)

@@ -21,10 +21,10 @@ from auglag.result import row
 from auglag.single_loop.engine import EngineState
 from auglag.single_loop.schedule import FIRST_LOOK, Round, first_round, next_round, worth_full_batches
 from auglag.single_loop.steps import ScaledState
+from auglag.single_loop.tuning import TUNING as SINGLE
 from auglag.stochastic.algorithm2 import InnerState
 from auglag.stochastic.course import Best, Driver, Frame
 from auglag.stochastic.limits import Ledger, Meter
-from auglag.stochastic.nested import begin_at
 from auglag.stochastic.reporting import ending
 from auglag.stochastic.stage import InnerLoop, Stage
 from auglag.strategy.hooks import give_best, result_of_run
@@ -99,13 +99,12 @@ class Run(Driver[Subproblem, Test]):
         return found
 
     def _subproblem(self, y: Vector, beta: float) -> Subproblem:
-        units = None if self.state.sampled is None else self.state.sampled.units
-        return Subproblem(self.full, self.context.prox, y, beta, self.tested, units)
+        return Subproblem(self.full, self.context.prox, y, beta, self.tested)
 
     def _inner(self, ledger: Ledger) -> InnerLoop[Subproblem]:
         context, method = self.context, self.context.settings.method
         if isinstance(method, SingleLoopMethod):
-            method = LBFGS(memory=TUNING.single_loop_pairs, balanced=True)
+            method = LBFGS()
         if isinstance(method, LBFGS):
             return FullBatchInner(method, context.functions.variables.n, self.exhausted)
         controller = context.settings.controller
@@ -205,12 +204,9 @@ class Run(Driver[Subproblem, Test]):
         elif context.hooks.resume is None:
             self._begin()
         sampled = self.state.sampled
-        penalty, tolerance = settings.penalty, settings.tolerance or following(context.tol)
-        if sampled is not None:  # full batches go on from where the single loop has come
-            penalty = begin_at(penalty, sampled.beta)
-            tolerance = settings.tolerance or following(context.tol, sampled.residual)
+        begun = math.inf if sampled is None else sampled.residual
         return self.algorithm1(
-            Algorithm1(penalty, settings.dual, tolerance),
+            Algorithm1(settings.penalty, settings.dual, settings.tolerance or following(context.tol, begun)),
             tol=context.tol,
             constrained=context.functions.layout.m > 0,
             largest_penalty=settings.largest_penalty,
@@ -276,52 +272,46 @@ class Run(Driver[Subproblem, Test]):
             sampled.restore(state.sampled)
         while True:
             why = sampled.run()
-            test = self._fit_multipliers(sampled, self._rest_at(sampled))
-            if test.residual <= context.tol or why or full:
+            if self._rest_at(sampled, full) <= context.tol or why or full:
                 break
             sampled.again(next_round(state.sampled.round.passes, budget - self.meter.epochs))
             self.save()
         sampled.finish()
         self.save()
 
-    def _rest_at(self, sampled: Sampled) -> Test:
-        """A full-batch test where a round ended; Algorithm 1 could go on from there."""
+    def _rest_at(self, sampled: Sampled, full: bool) -> float:
+        """The smallest R of the point of a round, among several multipliers. If `full`, Algorithm 1 goes on from there.
+
+        Penalties stay behind: they suit the length of a step on a batch, and may be thousands of times too large.
+        Where R is smallest without any multipliers, they stay behind, too, and so does the metric of their steps.
+        """
         state, x = self.state, sampled.end()
         w, beta = sampled.penalties()
-        known = sampled.state
-        known.beta = float(np.exp(np.mean(np.log(beta)))) if beta.size else 1.0
-        known.units = np.sqrt(beta / known.beta)
-        state.y = w / known.units
-        test = self.stage.subproblem(state.y, known.beta).test(x)
-        if not math.isfinite(test.dist):
+        tests = [self._with(w, beta, x)]
+        at = tests[0].values
+        if not math.isfinite(tests[0].dist):
             raise InputError(
                 "objective, constraints and gradients must be finite where a round of the single loop ends, got NaN or "
                 f"inf: take SingleLoopMethod(rate=...) smaller than {sampled.method.rate:g}"
             )
-        known.residual = test.residual
-        self._stand_at(test)
-        state.history = History(test.values.f, math.inf, self.context.settings.negligible * self.context.tol)
-        self.tested(test, p=known.rounds + 1, steps=known.done, accepted=False, k=0)
-        if isinstance(self.inner, FullBatchInner):
+        self._stand_at(tests[0])
+        state.history = History(at.f, tests[0].violation, self.context.settings.negligible * self.context.tol)
+        if sampled.core.state.jacobian is not None:
+            small = TUNING.multiplier_penalty * beta  # tests of y itself, not of y + beta c
+            own = self._with(w, small, x)
+            tests += [own, self._with(sampled.core.fitted(own.gradient, w, at.c), small, x)]
+        without = self._with(0.0 * w, 0.0 * beta + SINGLE.no_penalty, x) if full and w.size else None
+        best = min([without, *tests] if without else tests, key=lambda test: test.residual)
+        state.y, sampled.state.residual = 0.0 * w if best is without else best.y_hat, best.residual
+        self.stage.subproblem(w, float(np.exp(np.mean(np.log(beta)))) if beta.size else 1.0)  # for the trace
+        self.tested(best, p=sampled.state.rounds + 1, steps=sampled.state.done, accepted=False, k=0)
+        if isinstance(self.inner, FullBatchInner) and best is not without:
             self.inner.memory.scales = sampled.scales()
-        return test
+        return best.residual
 
-    def _fit_multipliers(self, sampled: Sampled, test: Test) -> Test:
-        """The same point with multipliers that fit its gradient better than those that follow from beta, if so."""
-        if sampled.core.state.jacobian is None:
-            return test
-        w = sampled.penalties()[0]
-        small = TUNING.multiplier_penalty * sampled.state.beta  # tests of y itself, not of y + beta c
-        first = Subproblem(self.full, self.context.prox, w, small).test(test.v)
-        y = sampled.core.fitted(first.gradient, w, test.values.c)
-        second = Subproblem(self.full, self.context.prox, y, small).test(test.v)
-        better = min(first, second, key=lambda found: found.residual)
-        if better.residual >= test.residual:
-            return test
-        self.state.y = better.y_hat / (1.0 if sampled.state.units is None else sampled.state.units)
-        sampled.state.residual = better.residual
-        self.tested(better, p=sampled.state.rounds + 1, steps=0, accepted=False, k=0)
-        return better
+    def _with(self, y: Vector, beta: Vector, x: Tensor) -> Test:
+        """The test of x with these multipliers and a penalty for every constraint."""
+        return Subproblem(self.full, self.context.prox, y, beta).test(x)
 
     def _stand_at(self, test: Test) -> None:
         self.state.v, self.state.f, self.state.c = test.v, test.values.f, test.values.c

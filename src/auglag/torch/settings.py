@@ -10,7 +10,6 @@ import torch
 
 from auglag.algorithm.rules import Adaptive, DualRule, Full, PenaltyRule, PowerLaw, ToleranceRule
 from auglag.errors import InputError, OptionError
-from auglag.single_loop.schedule import full_rule
 from auglag.stochastic.controllers import AdaptiveEpochs, Controller
 from auglag.stochastic.settings import Tracking
 from auglag.stochastic.tuning import TUNING as COMMON
@@ -62,9 +61,7 @@ def following(tol: float, residual: float = math.inf) -> ToleranceRule:
 
 def defaults(method: Method | LBFGS | SingleLoopMethod) -> Settings:
     """The rules that suit a method: where gradients keep their noise, tolerances fall slowly and beta rises gently."""
-    if isinstance(method, SingleLoopMethod):
-        return Settings(method, full_rule())
-    if isinstance(method, LBFGS | SVRG):
+    if isinstance(method, LBFGS | SVRG | SingleLoopMethod):
         return Settings(method)
     return Settings(method, Adaptive(initial=0.1, gamma=1.5, tau=0.8), tolerance=PowerLaw(1.0, 2.0))
 

@@ -14,7 +14,6 @@ from auglag.algorithm.rules import Iteration, PenaltyRule
 from auglag.errors import InputError, require_positive
 from auglag.single_loop.schedule import Round, batch_rows, round_of
 from auglag.single_loop.steps import RATE, ScaledState
-from auglag.single_loop.tuning import TUNING as SINGLE
 from auglag.stochastic.limits import Ledger
 from auglag.torch.data import Source, rows_of
 from auglag.torch.full_batch import FullBatch
@@ -73,9 +72,7 @@ class SampledState:
     rounds: int = 0  #: that are over
     safe: Safe | None = None  #: where the loop goes back to
     finished: bool = False
-    units: Vector | None = None  #: of the constraints in the full batches that follow, with beta_1 and R before them
-    beta: float = 1.0
-    residual: float = math.inf
+    residual: float = math.inf  #: R before the full batches that follow
     virtual: list[Iteration] = field(default_factory=list)  #: outer iterations, one per pass
 
 
@@ -223,7 +220,7 @@ class Sampled:
     def _finite_again(self, batch: Any) -> bool:
         """Whether this batch has values where the loop would go back to: if not, the data are to blame."""
         safe = self.state.safe
-        if safe is None or safe.rate <= SINGLE.least_retreat:
+        if safe is None or safe.rate <= TUNING.least_retreat:
             return False
         self.variables.write(safe.x)
         with torch.no_grad():
@@ -235,7 +232,7 @@ class Sampled:
         """To the last point that was no harm, with its multipliers and a smaller rate; the rest is learnt again."""
         state, safe = self.state, self.state.safe
         assert safe is not None
-        if safe.rate <= SINGLE.least_retreat:
+        if safe.rate <= TUNING.least_retreat:
             self._name(None, TUNING.look_every)
         safe.retreat()
         history = None if self.core.engine is None else self.core.engine.state.history

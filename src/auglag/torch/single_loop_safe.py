@@ -9,7 +9,7 @@ from typing import Any, final
 import torch
 
 from auglag._typing import Vector
-from auglag.single_loop.tuning import TUNING
+from auglag.torch.tuning import TUNING
 
 Tensor = Any
 

@@ -73,8 +73,6 @@ class Tuning(Constants):
     #: that a step cannot reach makes weights grow until the parameters are NaN; by trial on four trainings at three
     #: rates, 5 delays constraints at small rates, with 20 nothing changes any more.
     first_steps: float = 10.0
-    #: Pairs of L-BFGS in the full batches that follow: there are few of them. By trial.
-    single_loop_pairs: int = 30
     #: Multipliers of a point are tested with so small a share of the penalty that y + beta c is y.
     multiplier_penalty: float = 1e-6
 
@@ -100,6 +98,14 @@ class Tuning(Constants):
     blind_share: float = 0.3
     #: A bracket narrower than this, relative to its upper end, is a point.
     bracket_width: float = 1e-12
+
+    # -------------------------------------------------------------------------------- single loop: passes that did harm
+    #: A pass did harm where the violation has grown by this factor, and the mean of f by so many standard deviations of
+    #: the values of batches: noise does neither. The rate comes down by `retreat` then; with less than `least_retreat`
+    #: of it left, the loop gives up.
+    harm: float = 2.0
+    retreat: float = 0.3
+    least_retreat: float = 1e-4
 
     # ------------------------------------------------------------------------------------------ full batches: PANOC
     #: Shares of the quasi-Newton step that are tried before the proximal step is taken alone (Stella et al. 2017).

@@ -30,8 +30,8 @@ def require_solver(name: object) -> str:
     if name not in names:
         raise InputError(f"linear_solver must be one of {', '.join(map(repr, names))}, got {name!r}")
     if name != AUTO and not SOLVERS[str(name)].available:
-        needs = SOLVERS[str(name)].needs
-        raise InputError(f"linear_solver={name!r} needs the package {needs}: pip install {needs}")
+        solver = SOLVERS[str(name)]
+        raise InputError(f"linear_solver={name!r} needs the package {solver.needs}: pip install {solver.install}")
     return str(name)
 
 

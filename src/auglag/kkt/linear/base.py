@@ -91,7 +91,7 @@ class System(ABC):
     def pivoted(self, first: Vector | float, second: Vector | float) -> Factor | None:
         """Factors by another method that chooses its pivots: more accurate, `negative` is None.
 
-        None for solvers whose `factor` does so anyway.
+        None for solvers whose `factor` does so anyway, and where such factors may be too large.
         """
         return None
 
@@ -103,6 +103,7 @@ class LinearSolver(ABC):
     #: Whether H.matrix and J are sparse (csc and csr arrays, H with both triangles) or NumPy arrays.
     is_sparse: ClassVar[bool]
     needs: ClassVar[str] = ""  #: the package that has to be installed for it
+    install: ClassVar[str] = ""  #: what pip is told to get it
 
     @property
     def available(self) -> bool:

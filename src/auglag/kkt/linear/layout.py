@@ -23,6 +23,7 @@ class Layout:
         self._parts: tuple[Any, ...] = ()
         self.order: Indices | None = None  #: position -> index in the matrix as stated; None: as stated
         self.arranged = False  #: whether the pattern is in that order
+        self.fill = 0  #: how many numbers the last factors without row exchanges held
 
     def arrange(self, h: Any, j: Any) -> None:
         """Take on the patterns of these matrices (csc, csr), in which no entry may occur twice."""

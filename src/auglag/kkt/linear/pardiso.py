@@ -27,6 +27,7 @@ class Pardiso(StaticSolver):
 
     name: ClassVar[str] = "pardiso"
     needs: ClassVar[str] = "pypardiso"
+    install: ClassVar[str] = "pypardiso"
 
     def engine(self) -> Engine:
         return PardisoEngine()

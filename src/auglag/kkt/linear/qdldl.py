@@ -22,6 +22,7 @@ class Qdldl(StaticSolver):
 
     name: ClassVar[str] = "qdldl"
     needs: ClassVar[str] = "qdldl"
+    install: ClassVar[str] = "'auglag[sparse]'"
 
     def engine(self) -> Engine:
         return QdldlEngine()

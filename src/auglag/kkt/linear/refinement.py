@@ -51,6 +51,39 @@ def refined_roughly(
     return best, error / scale if scale else 0.0
 
 
+def accelerated(
+    b: Vector, x: Vector, solve: Callable[[Vector], Vector], product: Callable[[Vector], Vector], enough: float
+) -> tuple[Vector, float]:
+    """The solution x refined by minimal residuals (GCR), with the approximate inverse as preconditioner, until its
+    residual is `enough`; and that residual.
+
+    Refinement stalls where the matrix that was factorised is far from K in a few directions. Minimal residuals deal
+    with one direction a round (Arioli, Duff, Gratton and Pralet 2007), in memory of two vectors each.
+    """
+    residual = b - product(x)
+    best, error = x, float(np.max(np.abs(residual), initial=0.0))
+    steps: list[tuple[Vector, Vector]] = []
+    for _ in range(tuning.TUNING.accelerations):
+        step = solve(residual)
+        image = product(step)
+        for known, its in steps:
+            part = float(its @ image)
+            step, image = step - part * known, image - part * its
+        size = float(np.linalg.norm(image))
+        if not 0.0 < size < np.inf:
+            break
+        step, image = step / size, image / size
+        steps.append((step, image))
+        x = x + float(image @ residual) * step
+        residual = b - product(x)
+        now = float(np.max(np.abs(residual), initial=0.0))
+        if now < error:
+            best, error = x, now
+        if not enough < now < np.inf:
+            break
+    return best, error
+
+
 def probe(size: int) -> Vector:
     """A right side of size one with which factors are tested."""
     return np.asarray(np.cos(np.arange(size, dtype=float)))
@@ -77,6 +110,43 @@ class PlainFactor(Factor):
     @abstractmethod
     def once(self, b: Vector) -> Vector:
         """K^-1 b by the factors as they are, without refinement."""
+
+    @property
+    @abstractmethod
+    def failed(self) -> bool:
+        """Whether there are no factors."""
+
+    @property
+    @abstractmethod
+    def changed(self) -> bool:
+        """Whether the factors are those of a matrix near K instead of K."""
+
+    @abstractmethod
+    def magnitudes(self, x: Vector) -> Vector:
+        """|K| x."""
+
+    @abstractmethod
+    def exchanged(self) -> Callable[[Vector], Vector] | None:
+        """Solutions by factors of K with row exchanges; None where there are none, or where they may be too large."""
+
+    def solve(self, b: Vector) -> Vector:
+        """Refined; where factors of a changed matrix leave too much, by minimal residuals, then by row exchanges."""
+        if self.failed:
+            return np.full(b.size, np.nan)
+        x, error = refined(b, self.once, self.product)
+        t, size = tuning.TUNING, float(np.max(np.abs(b), initial=0.0))
+        poor = t.poor_residual * size
+        if error <= poor or not self.changed:
+            return x
+        rounding = float(np.finfo(float).eps * np.max(self.magnitudes(np.abs(x)), initial=0.0))
+        if error <= rounding:  # no factors have a better x
+            return x
+        x, error = accelerated(b, x, self.once, self.product, max(rounding, t.refined_residual * size))
+        other = None if error <= max(poor, rounding) else self.exchanged()
+        if other is None:
+            return x
+        better, less = refined(b, other, self.product)
+        return better if less < error else x
 
     def roughly(self, b: Vector, enough: float) -> tuple[Vector, float]:
         return refined_roughly(b, self.once, self.product, enough)

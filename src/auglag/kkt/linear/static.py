@@ -7,6 +7,7 @@ added to keep pivots away from zero, refinement, rank-one terms, systems on a pa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
@@ -16,8 +17,8 @@ from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear.base import Factor, Indices, LinearSolver, System
 from auglag.kkt.linear.layout import Layout, canonical
-from auglag.kkt.linear.refinement import HeldFactor, LowRankFactor, PlainFactor, probe, refined
-from auglag.kkt.linear.superlu import SparseSystem, with_exchanges
+from auglag.kkt.linear.refinement import HeldFactor, LowRankFactor, PlainFactor, probe
+from auglag.kkt.linear.superlu import SparseSystem, exchangeable, with_exchanges
 from auglag.kkt.linear.triangle import Triangle
 
 
@@ -88,9 +89,11 @@ class StaticSystem(System):
         h = self._h
         return plain if h.v is None or h.c is None else LowRankFactor(plain, h.v, h.c)
 
-    def pivoted(self, first: Vector | float, second: Vector | float) -> Factor:
-        """By SuperLU, with row exchanges."""
-        return SparseSystem(self._h, self._j, Layout()).pivoted(first, second)
+    def pivoted(self, first: Vector | float, second: Vector | float) -> Factor | None:
+        """By SuperLU, with row exchanges; None where these factors may be too large."""
+        layout = Layout()
+        layout.fill = self.engine.fill
+        return SparseSystem(self._h, self._j, layout).pivoted(first, second)
 
 
 @final
@@ -172,22 +175,22 @@ class StaticFactor(PlainFactor):
         residual = self._triangle.product(self._regular, self.once(b)) - b
         return bool(np.max(np.abs(residual), initial=0.0) <= tuning.TUNING.trusted_residual)
 
-    def solve(self, b: Vector) -> Vector:
-        """Refined; where something was added to the matrix, and that does not refine away, rows are exchanged."""
-        if self.negative is None:
-            return np.full(b.size, np.nan)
-        x, error = refined(b, self.once, self.product)
-        poor = tuning.TUNING.poor_residual * float(np.max(np.abs(b), initial=0.0))
-        return x if error <= poor or self._regular is self._data else self._better(b, x, error)
+    @property
+    def failed(self) -> bool:
+        return self.negative is None
 
-    def _better(self, b: Vector, x: Vector, error: float) -> Vector:
-        """The solution by SuperLU's factors with row exchanges, if it is better than x."""
-        if self._exchanged is None:
+    @property
+    def changed(self) -> bool:
+        return self._regular is not self._data
+
+    def magnitudes(self, x: Vector) -> Vector:
+        return np.asarray(self._triangle.product(np.abs(self._data), x))
+
+    def exchanged(self) -> Callable[[Vector], Vector] | None:
+        """By SuperLU."""
+        if self._exchanged is None and exchangeable(self.size, self.fill):
             self._exchanged = with_exchanges(self._triangle.whole(self._data))
-            if self._exchanged is None:
-                return x
-        other, less = refined(b, self._exchanged.solve, self.product)
-        return other if less < error else x
+        return None if self._exchanged is None else self._exchanged.solve
 
     def columns(self, b: Any) -> Any:
         """K^-1 B, refined once."""

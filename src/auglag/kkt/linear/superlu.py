@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -13,7 +14,7 @@ from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear.base import Factor, Indices, LinearSolver, System
 from auglag.kkt.linear.layout import Layout, canonical
-from auglag.kkt.linear.refinement import HeldFactor, LowRankFactor, PlainFactor, probe, refined
+from auglag.kkt.linear.refinement import HeldFactor, LowRankFactor, PlainFactor, probe
 
 
 @final
@@ -59,8 +60,10 @@ class SparseSystem(System):
         """Without row exchanges."""
         return self._factor(first, second, soft, pivoting=False)
 
-    def pivoted(self, first: Vector | float, second: Vector | float) -> Factor:
-        """With row exchanges."""
+    def pivoted(self, first: Vector | float, second: Vector | float) -> Factor | None:
+        """With row exchanges; None where these factors may be too large."""
+        if not exchangeable(sum(self._shape), self._layout.fill):
+            return None
         return self._factor(first, second, 0.0, pivoting=True)
 
     def _factor(self, first: Vector | float, second: Vector | float, soft: float | None, *, pivoting: bool) -> Factor:
@@ -114,6 +117,7 @@ class SparseFactor(PlainFactor):
         except RuntimeError:  # exactly singular
             self._lu = None
             return
+        layout.fill = self.fill
         if layout.order is None:
             layout.order = np.argsort(self._lu.perm_c)
         if np.array_equal(self._lu.perm_r, self._lu.perm_c):
@@ -138,30 +142,28 @@ class SparseFactor(PlainFactor):
         error = np.max(np.abs(self._regular @ self._lu.solve(b) - b), initial=0.0)
         return bool(error <= tuning.TUNING.trusted_residual)
 
-    def solve(self, b: Vector) -> Vector:
-        if self._lu is None:
-            return np.full(b.size, np.nan)
-        b = b if self._order is None else b[self._order]
-        x, error = refined(b, self._lu.solve, lambda x: self._k @ x)
-        poor = not error <= tuning.TUNING.poor_residual * float(np.max(np.abs(b), initial=0.0))
-        if poor and self._regular is not self._k:
-            x = self._better(b, x, error)
-        return np.asarray(self._stated(x))
+    @property
+    def failed(self) -> bool:
+        return self._lu is None
 
-    def _better(self, b: Vector, x: Vector, error: float) -> Vector:
-        """The solution by factors with row exchanges, if it is better than x."""
-        if self._exchanged is None:
+    @property
+    def changed(self) -> bool:
+        return self._regular is not self._k
+
+    def magnitudes(self, x: Vector) -> Vector:
+        return np.asarray(self._stated(abs(self._k) @ self._ordered(x)))
+
+    def exchanged(self) -> Callable[[Vector], Vector] | None:
+        if self._exchanged is None and exchangeable(self.size, self.fill):
             self._exchanged = with_exchanges(self._k)
-            if self._exchanged is None:
-                return x
-        other, less = refined(b, self._exchanged.solve, lambda x: self._k @ x)
-        return other if less < error else x
+        factors = self._exchanged
+        return None if factors is None else lambda b: np.asarray(self._stated(factors.solve(self._ordered(b))))
 
     def columns(self, b: Any) -> Any:
         """K^-1 B, refined once."""
         if self._lu is None:
             return np.full(b.shape, np.nan)
-        b = b if self._order is None else b[self._order]
+        b = self._ordered(b)
         x = self._lu.solve(b)
         x += self._lu.solve(b - self._k @ x)
         return self._stated(x)
@@ -169,10 +171,14 @@ class SparseFactor(PlainFactor):
     def once(self, b: Vector) -> Vector:
         if self._lu is None:
             return np.full(b.size, np.nan)
-        return np.asarray(self._stated(self._lu.solve(b if self._order is None else b[self._order])))
+        return np.asarray(self._stated(self._lu.solve(self._ordered(b))))
 
     def product(self, x: Vector) -> Vector:
-        return np.asarray(self._stated(self._k @ (x if self._order is None else x[self._order])))
+        return np.asarray(self._stated(self._k @ self._ordered(x)))
+
+    def _ordered(self, stated: Any) -> Any:
+        """From the order of the matrix as stated to that of the layout."""
+        return stated if self._order is None else stated[self._order]
 
     def _stated(self, ordered: Any) -> Any:
         """From the order of the layout back to that of the matrix as stated."""
@@ -181,6 +187,16 @@ class SparseFactor(PlainFactor):
         x = np.empty_like(ordered)
         x[self._order] = ordered
         return x
+
+
+def exchangeable(size: int, fill: int) -> bool:
+    """Whether factors with row exchanges of a matrix of this size are sure to be small, or not much larger than `fill`.
+
+    Exchanges may fill the whole matrix, of which nothing can be known before: one long column, as a free final time
+    has, is enough.
+    """
+    t = tuning.TUNING
+    return size**2 <= max(t.exchanged_entries, t.exchanged_growth * fill)
 
 
 def with_exchanges(k: Any) -> Any:

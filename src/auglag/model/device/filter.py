@@ -39,7 +39,8 @@ class Filter:
         if any(theta >= known and phi >= value for known, value in self.pairs):
             return ""
         noise = t.value_noise * np.finfo(np.float64).eps * abs(old.phi)
-        must_fall = slope < 0 and length * (-slope) ** t.power_value > old.theta**t.power_violation
+        with np.errstate(over="ignore"):  # where the value falls without end
+            must_fall = slope < 0 and length * np.float64(-slope) ** t.power_value > old.theta**t.power_violation
         if old.theta <= self.small_theta and must_fall:
             return "value" if phi - old.phi - noise <= t.decrease * length * slope else ""
         less = theta <= (1.0 - t.less_violation) * old.theta or phi - old.phi - noise <= -t.less_value * old.theta

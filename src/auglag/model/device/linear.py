@@ -120,6 +120,8 @@ def chosen(pattern: Pattern, device: str, name: str | None = None, *, determinis
         return CuDSS(pattern, deterministic=deterministic)
     if name not in ("qdldl", "superlu"):
         raise InputError(f"linear_solver must be 'cudss', 'qdldl' or 'superlu', got {name!r}")
+    if name == "qdldl" and find_spec("qdldl") is None:
+        raise InputError("linear_solver='qdldl' needs the package qdldl: pip install 'auglag[sparse]'")
     return Qdldl(pattern) if name == "qdldl" else SuperLU(pattern)
 
 
