@@ -193,6 +193,7 @@ def minimize(
         Compare user-supplied derivatives with differences along one random direction at x0 and, before success is
         claimed, at the last point. At x0 a wrong derivative raises `DerivativeError`, which names the entry (a warning
         where errors of the functions explain the mismatch); at the last point the run ends as WRONG_DERIVATIVES.
+        Of differences by a `finite_diff_jac_sparsity` it is checked that the pattern lacks no entry.
     checkpoint : path
         A file to which the state is saved at the start and after every outer iteration.
     resume : path

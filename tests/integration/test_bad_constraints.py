@@ -195,3 +195,12 @@ def test_an_entry_that_a_sparsity_lacks_is_named():
 
 def test_a_sparsity_is_not_checked_where_derivatives_are_not():
     minimize(lambda x: x @ x, [0.5, 0.5], constraints=short_of_one(), check_derivatives=False)
+
+
+def test_an_entry_that_a_sparsity_lacks_and_that_is_zero_at_the_start_keeps_a_run_from_success():
+    con = NonlinearConstraint(
+        lambda x: [x[0] + x[0] * x[1] ** 2, x[1]], [2, -9], [2, 9], finite_diff_jac_sparsity=np.eye(2)
+    )
+    res = minimize(lambda x: (x[0] - 1) ** 2 + (x[1] - 2) ** 2, [0.0, 1.0], constraints=con)
+    assert not res.success
+    assert "has no entry in row 0, column 1, but finite differences of fun give" in res.message
