@@ -299,7 +299,7 @@ def test_what_a_batch_cannot_solve_is_solved_alone_or_said():
         (lambda m: m.solve_batch(par={}), "par must have at least one parameter"),
         (lambda m: m.solve_batch(par={"u": [1]}), "the model has no parameter 'u'; it has goal"),
         (lambda m: m.solve_batch(par={"goal": 1.0}), r"first axis, all of one length, got lengths \{'goal': None\}"),
-        (lambda m: m.solve_batch(par={"goal": np.zeros((2, 3))}), r"must broadcast to the shape \(2, 4\)"),
+        (lambda m: m.solve_batch(par={"goal": np.zeros((2, 3))}), r"must have the shape \(2, 4\), got \(2, 3\)"),
     ],
 )
 def test_errors_name_the_argument(call, message):
