@@ -26,18 +26,10 @@ def eigenvectors_below(matrix: Any, limit: float) -> tuple[Vector, Matrix]:
     return values[:count], vectors[:, :count]
 
 
-def right_singular_vectors(matrix: Any) -> tuple[Vector, Matrix]:
-    """The singular values, and all right singular vectors as rows."""
-    _, sigma, rows, info = dgesdd(matrix, compute_uv=1, full_matrices=1, lwork=_singular_workspace(*matrix.shape))
-    if info:
-        raise np.linalg.LinAlgError(f"dgesdd returned {info}")
-    return sigma, rows
-
-
-def row_space(matrix: Any) -> tuple[Vector, Matrix]:
-    """The singular values, and their right singular vectors as rows."""
-    work = _singular_workspace(*matrix.shape, full=0)
-    _, sigma, rows, info = dgesdd(matrix, compute_uv=1, full_matrices=0, lwork=work)
+def right_singular_vectors(matrix: Any, *, complete: bool = True) -> tuple[Vector, Matrix]:
+    """The singular values, and right singular vectors as rows: all, or only as many as there are singular values."""
+    work = _singular_workspace(*matrix.shape, complete)
+    _, sigma, rows, info = dgesdd(matrix, compute_uv=1, full_matrices=complete, lwork=work)
     if info:
         raise np.linalg.LinAlgError(f"dgesdd returned {info}")
     return sigma, rows
@@ -50,5 +42,5 @@ def _eigen_workspace(n: int) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=256)
-def _singular_workspace(m: int, n: int, full: int = 1) -> int:
-    return int(dgesdd_lwork(m, n, compute_uv=1, full_matrices=full)[0])
+def _singular_workspace(m: int, n: int, complete: bool) -> int:
+    return int(dgesdd_lwork(m, n, compute_uv=1, full_matrices=complete)[0])

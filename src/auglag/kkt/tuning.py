@@ -89,8 +89,7 @@ class Tuning(Constants):
     #: are stiffer than |H| by this factor. The root of the precision, as with the rows of Newton's method (`SQP`).
     tangent_penalty: float = 1e8
     #: Solutions whose residual, relative to right side and solution, is at most this are accurate enough; others are
-    #: made by factors with row exchanges. By trial: without that, points off
-    #: the rows passed for lower ones.
+    #: made by factors with row exchanges. By trial: without that, points off the rows passed for lower ones.
     tangent_refined: float = 1e-10
     #: Most vectors of the Krylov space in which its lowest directions are looked for, one solve each. Eigenvalues at
     #: the end of the spectrum of an inverse are found within a few steps (Parlett, The Symmetric Eigenvalue Problem,

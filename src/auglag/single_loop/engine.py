@@ -15,10 +15,9 @@ beta is such that one step removes the share kappa of the error of c: what the p
 units of f and c. `trust` in (0, 1] says how much of cbar - s can be more than sampling error; `held` in (0, 1] keeps
 gradients of the weights within what the scale of steps can follow (`limit.py`). Once a pass, a virtual outer iteration,
 the paper's rule raises `factor` unless the tracked violation has fallen; it never exceeds 1 / fall, by which the steps
-have become shorter. Between passes `boost` does the same where G says too much of what
-steps do: nearly dependent constraints, or an f so stiff that steps along J are taken back. It grows while the error of
-c stays and points the same way, and comes down where the error turns round. No bound of the paper is known to hold for
-this loop.
+have become shorter. Between passes `boost` does the same where G says too much of what steps do: nearly dependent
+constraints, or an f so stiff that steps along J are taken back. It grows while the error of c stays and points the same
+way, and comes down where the error turns round. No bound of the paper is known to hold for this loop.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from auglag._random import normal
 from auglag._typing import Vector
 from auglag.kkt import Hessian, Memory, Tangent
 from auglag.kkt.curvature import structured_sr1
-from auglag.kkt.lapack import row_space
+from auglag.kkt.lapack import right_singular_vectors
 from auglag.kkt.linear.base import block
 from auglag.strategy.solution import Sides, Solution
 from auglag.strategy.tuning import Tuning
@@ -162,7 +162,7 @@ def _span(rows: Vector, least: float) -> Vector:
     """Orthonormal rows that span all directions of which there is more than `least` in some rows."""
     if not rows.size:
         return rows[:0]
-    sigma, basis = row_space(rows)
+    sigma, basis = right_singular_vectors(rows, complete=False)
     spanned: Vector = basis[sigma > least]
     return spanned
 

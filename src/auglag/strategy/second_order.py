@@ -20,7 +20,7 @@ from auglag._norms import largest, norm
 from auglag._typing import Vector
 from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.kkt import Hessian, Tangent
-from auglag.kkt.lapack import row_space
+from auglag.kkt.lapack import right_singular_vectors
 from auglag.kkt.linear.base import block
 from auglag.problems.jacobians import row_norms
 from auglag.problems.presolved import Presolved
@@ -168,7 +168,7 @@ def _dependent(jacobian: Any, held: Sides, tuning: Tuning) -> bool:
     part = block(jacobian, rows, free)
     part = part if isinstance(part, np.ndarray) else part.toarray()
     part = part / np.maximum(row_norms(part), 1e-300)[:, None]
-    sigma, _ = row_space(part)
+    sigma, _ = right_singular_vectors(part, complete=False)
     return bool(sigma[-1] <= tuning.rank * sigma[0])
 
 
