@@ -6,7 +6,7 @@ Inequalities reach these lines as equalities c(x) - s = 0 whose slacks s are min
 part of x. Nothing here looks inside x: it handles y, c and numbers. What the paper leaves open is an object of `rules`.
 
 `Algorithm1` has the lines, `iteration` puts them in order around an inner solver, `augmented_lagrangian` is the loop
-(of `stochastic` and `torch`; `minimize` calls `iteration` from `strategy/driver.py`, with other phases in between).
+(of `stochastic` and `torch`; `minimize` calls `iteration` from `strategy/attempt.py`, with other phases in between).
 A training loop of a user's own, which solves the subproblem step by step itself, calls `ask` and `tell` directly.
 """
 

@@ -1,6 +1,6 @@
 """Newton's method on the KKT conditions and interior points, between two subproblems: the phases of `plan`.
 
-Both hand back candidates; what becomes of them, the driver and `plan` decide.
+Both hand back candidates; what becomes of them, `attempt` and `plan` decide.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from auglag.errors import OutOfBudget, StoppedByCallback
 from auglag.problems.base import Counts
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.report.messages import Ending, advice, message
-from auglag.strategy import driver, plan
+from auglag.strategy import attempt, beginnings, plan
 from auglag.strategy.hooks import Hooks, status_of
 from auglag.strategy.newton import Watch
 from auglag.strategy.restarts import defined_near, penalty_of, place
@@ -69,7 +69,7 @@ def begun(task: Task) -> tuple[Context, State]:
     state = State.at_start(task)
     scale(task, state, state.start_x)
     context = Context.of(task, state)
-    driver.begin(context, state, context.form.start(state.start_x), np.zeros(context.form.m))
+    beginnings.begin(context, state, context.form.start(state.start_x), np.zeros(context.form.m))
     return context, state
 
 
@@ -282,9 +282,9 @@ def test_what_holds_in_an_attempt_follows_from_problem_and_settings() -> None:
 def test_the_first_things_a_run_does_are_those_of_the_plan() -> None:
     context, state = begun(task_of(circle()))
     assert plan.next_phase(context.standing(state), TUNING) == plan.Measure()
-    driver.measure(context, state)
+    attempt.measure(context, state)
     assert plan.next_phase(context.standing(state), TUNING) == plan.Newton(2)
-    driver.subproblem(context, state, 50)
+    attempt.subproblem(context, state, 50)
     assert len(state.history.iterations) == 1
     assert state.between.error is None  # it belongs to the point before
 
