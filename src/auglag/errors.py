@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import math
 import numbers
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
 
 
 class AuglagError(Exception):
@@ -50,6 +53,19 @@ class OutOfBudget(AuglagError):
     def __init__(self, limit: str) -> None:
         super().__init__(limit)
         self.limit = limit
+
+
+def attempted(call: Callable[[], _T]) -> _T | None:
+    """What a call gives that looks at points which are our idea, not the user's; None where it raises.
+
+    A user's function that fails at such a point says nothing of the solution. Limits end the run there as everywhere.
+    """
+    try:
+        return call()
+    except OutOfBudget:
+        raise
+    except Exception:
+        return None
 
 
 #: The first words of the note that `note_point` leaves.

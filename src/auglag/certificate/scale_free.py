@@ -12,7 +12,7 @@ from auglag._random import uniform
 from auglag._typing import Vector
 from auglag.certificate.parts import Parts
 from auglag.certificate.tuning import TUNING
-from auglag.errors import OutOfBudget
+from auglag.errors import attempted
 from auglag.problems import units
 from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.jacobians import columns_times, product, row_norms
@@ -162,11 +162,6 @@ def _evaluated(problem: AbstractProblem, x: Vector) -> Point | None:
     """
     problem.forget(x)
     point = problem.at(x)
-    try:
-        known = point.finite()
-    except OutOfBudget:
-        raise
-    except Exception:  # an exception of a user's function beside the solution says nothing of the solution
-        known = False
+    known = attempted(point.finite)
     problem.forget(x)
     return point if known else None

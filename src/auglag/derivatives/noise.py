@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from auglag._typing import Matrix, Vector
 from auglag.derivatives.tuning import EPS, TUNING
-from auglag.errors import OutOfBudget
+from auglag.errors import attempted
 
 Values = Callable[[Vector], Vector]
 
@@ -169,12 +169,8 @@ def _probed(fun: Values, x: Vector, distance: float, size: int) -> Vector:
     """fun(x); points at some distance are our idea: where the user's function fails there, nothing is known."""
     if distance < TUNING.noise_slope:
         return fun(x)
-    try:
-        return fun(x)
-    except OutOfBudget:
-        raise
-    except Exception:
-        return np.full(size, np.nan)
+    values = attempted(lambda: fun(x))
+    return np.full(size, np.nan) if values is None else values
 
 
 def _scale(f0: Vector, slope: Vector, noise: Vector) -> Vector:

@@ -13,7 +13,7 @@ from scipy import sparse
 from auglag._norms import finite, highest, largest, norm, some
 from auglag._typing import Vector
 from auglag.algorithm import formulas
-from auglag.errors import InputError, OutOfBudget
+from auglag.errors import InputError, attempted
 from auglag.inner.base import Traits
 from auglag.problems import units
 from auglag.problems.base import AbstractProblem, Point
@@ -81,18 +81,17 @@ def _slopes_away(point: Point, sx: Vector | None) -> tuple[float, Vector]:
 
     At a stationary point of f its gradient and its value may both be rounding errors, which say nothing of its units.
     """
-    problem, nothing = point.problem, (0.0, np.zeros(point.problem.m))
+    problem = point.problem
     step = units.typical(point, closely=True)
     step = np.where(np.isfinite(step), step, np.maximum(1.0, np.abs(point.x)))
     away = problem.at(np.clip(point.x + step, problem.lower, problem.upper))
-    try:
-        with np.errstate(all="ignore"):
-            slope = largest(away.grad if sx is None else away.grad * sx)
-            rows = row_norms(columns_times(away.jac, sx)) if problem.m else nothing[1]
-    except OutOfBudget:
-        raise
-    except Exception:  # this point is our idea: where the user's functions fail, nothing is known
-        return nothing
+    with np.errstate(all="ignore"):
+        known = attempted(lambda: (away.grad, away.jac if problem.m else None))
+        if known is None:
+            return 0.0, np.zeros(problem.m)
+        grad, jac = known
+        slope = largest(grad if sx is None else grad * sx)
+        rows = np.zeros(0) if jac is None else row_norms(columns_times(jac, sx))
     return slope if math.isfinite(slope) else 0.0, np.nan_to_num(rows, nan=0.0, posinf=0.0)
 
 

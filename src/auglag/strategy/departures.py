@@ -6,7 +6,7 @@ import numpy as np
 
 from auglag._norms import norm
 from auglag.certificate.incumbent import Best
-from auglag.errors import OutOfBudget
+from auglag.errors import attempted
 from auglag.inner import tuning as inner_tuning
 from auglag.kkt import Memory
 from auglag.strategy import plan, second_order
@@ -31,12 +31,8 @@ def look(context: Context, state: State) -> second_order.Finding:
         seed=state.second.departures,
         failed=state.second.verdict if state.second.failures else "",
     )
-    try:
-        return second_order.look(at, task.tuning)
-    except OutOfBudget:
-        raise
-    except Exception:  # of a user's function beside the solution, or eigenvalues that do not converge
-        return second_order.Finding(plan.UNCHECKED)
+    # None after an exception of a user's function beside the solution, or of eigenvalues that do not converge.
+    return attempted(lambda: second_order.look(at, task.tuning)) or second_order.Finding(plan.UNCHECKED)
 
 
 def depart(context: Context, state: State, found: second_order.Finding) -> Context:

@@ -7,6 +7,7 @@ leads elsewhere. Which starts there are, and what they may spend, is in `tuning`
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -15,7 +16,7 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.algorithm.rules import Adaptive, Always, History, PenaltyRule, first_penalty
-from auglag.errors import OutOfBudget
+from auglag.errors import attempted
 from auglag.inner import InnerSolver
 from auglag.problems.base import AbstractProblem
 from auglag.problems.constraints import nearby
@@ -86,13 +87,9 @@ def far_below(form: StandardForm, z: Vector, y: Vector, beta: float, part: float
 
 def _tried(merit: AugmentedLagrangian, z: Vector) -> float:
     """Its value at a point that is our idea: where the user's functions fail, none is known."""
-    try:
-        with np.errstate(all="ignore"):
-            return merit.value(z) + merit.g.value(z)
-    except OutOfBudget:
-        raise
-    except Exception:
-        return float("nan")
+    with np.errstate(all="ignore"):
+        value = attempted(lambda: merit.value(z) + merit.g.value(z))
+    return math.nan if value is None else value
 
 
 def penalty_of(rule: PenaltyRule, start: Start | None) -> PenaltyRule:
