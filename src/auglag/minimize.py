@@ -14,19 +14,24 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-from scipy.optimize import Bounds, OptimizeResult
+from scipy.optimize import Bounds
 
-from auglag._names import nearest, signature, suggesting
-from auglag._typing import Vector
-from auglag.algorithm.algencan import AlgencanPenalty
-from auglag.algorithm.rules import Adaptive, Always, DualRule, FromScale, PenaltyRule, ToleranceRule
+from auglag._names import nearest, suggesting
+from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.algorithm.status import Status
-from auglag.algorithm.trail import OUTER
 from auglag.budget import Budget, Meter
 from auglag.certificate import Certificate, Tolerance, certificate
-from auglag.derivatives.noise import Precision
 from auglag.errors import InputError, OptionError, require_positive
+from auglag.given import (
+    caller,
+    first_point,
+    flat_multipliers,
+    problem_of,
+    start_of,
+    stated_noise,
+    units_of,
+    warm_penalty,
+)
 from auglag.inner import InnerSolver
 from auglag.kkt.linear import require_solver, using
 from auglag.log import JsonLog, headers
@@ -34,18 +39,14 @@ from auglag.multistart import Found, Kept, places, require_picklable, solve_all
 from auglag.persist.checkpoint import usable_path
 from auglag.problems.arguments import check_x0, parse_bounds
 from auglag.problems.base import AbstractProblem, Counts
-from auglag.problems.functions import Problem
-from auglag.problems.jacobians import real_array
-from auglag.problems.units import power_of_two
 from auglag.report import logger
 from auglag.report.progress import Table
 from auglag.result import Result
 from auglag.strategy import driver
-from auglag.strategy.following import Sight
 from auglag.strategy.hooks import Hooks
 from auglag.strategy.settings import resolve, row_weights
 from auglag.strategy.sqp import SQP
-from auglag.strategy.state import Task, WarmStart
+from auglag.strategy.state import Task
 
 
 def minimize(
@@ -253,16 +254,16 @@ def minimize(
             raise InputError(f"check_derivatives must be 'first' or False, got {check_derivatives!r}")
         checkpoint, resume = usable_path(checkpoint, "checkpoint"), usable_path(resume, "resume")
         given = {"jac": jac, "hess": hess, "hessp": hessp, "bounds": bounds, "g": g}
-        problem = _as_problem(fun, _first(fun, x0, warm_start), args, given, constraints, finite_diff_rel_step)
+        problem = problem_of(fun, first_point(fun, x0, warm_start), args, given, constraints, finite_diff_rel_step)
         if penalty_weights is not None:
             settings = replace(settings, weights=row_weights(penalty_weights, problem.m))
         errors = stated_noise(noise, problem.m)
-        start = _start(problem, x0, warm_start)
+        start = start_of(problem, x0, warm_start)
         stream = logger.output(progress)
         table = None if stream is None else Table(stream)
         steps = table.step if table is not None and progress != "outer" else None
         log, callback = (callback, callback.callback) if isinstance(callback, JsonLog) else (None, callback)
-        hooks = Hooks(_wrap(callback), table, table.end if table else None, checkpoint, resume, log, steps=steps)
+        hooks = Hooks(caller(callback), table, table.end if table else None, checkpoint, resume, log, steps=steps)
         if start.beta is not None:
             settings = replace(settings, penalty=warm_penalty(settings.penalty, start.beta))
         limits = _BUDGET if budget is None else budget
@@ -281,7 +282,7 @@ def minimize(
                     hooks,
                     meter,
                     scale_free=tolerance_pair.scale_free,
-                    x_scale=_x_scale(x_scale, problem),
+                    x_scale=units_of(x_scale, problem),
                     check_derivatives=bool(check_derivatives),
                 )
                 runs.append(driver.Run.of(task))
@@ -296,7 +297,7 @@ def minimize(
             return runs[0].results[0]
         if isinstance(error, _Twice) or (runs and runs[0].begun):
             raise
-        return _interrupted(fun, _first(fun, x0, warm_start), bounds, tol)
+        return _interrupted(fun, first_point(fun, x0, warm_start), bounds, tol)
 
 
 def multistart(
@@ -369,7 +370,7 @@ def multistart(
     first = x0
     stop, done = threading.Event(), dict[int, Found]()
     try:
-        first = _first(fun, x0, None)
+        first = first_point(fun, x0, None)
         _require_starts_allow(options, workers, engine)
         require_positive(distinct, "distinct")
         if first is None and isinstance(starts, Iterable):
@@ -388,7 +389,7 @@ def multistart(
         if path is not None:
             given = {name: options.get(name) for name in ("jac", "hess", "hessp", "bounds", "g")}
             rel_step = options.get("finite_diff_rel_step")
-            problem = _as_problem(fun, first, args, given, options.get("constraints", ()), rel_step)
+            problem = problem_of(fun, first, args, given, options.get("constraints", ()), rel_step)
             kept = Kept(path, points, problem, options.get("tol"))
         if engine == "threads" and workers > 1 and options.get("callback") is None:
             options["callback"] = lambda xk: stop.is_set()  # so that runs in other threads end soon after Ctrl-C
@@ -405,7 +406,7 @@ def multistart(
     except KeyboardInterrupt:
         if done:
             raise _Twice from None
-        return _interrupted(fun, _first(fun, first, None), options.get("bounds"), options.get("tol", 1e-6))
+        return _interrupted(fun, first_point(fun, first, None), options.get("bounds"), options.get("tol", 1e-6))
     finally:
         stop.set()
 
@@ -475,7 +476,7 @@ def certify(
     """
     given = {"jac": jac, "hess": None, "hessp": None, "bounds": bounds, "g": g}
     point = check_x0(x["x"] if isinstance(x, Mapping) and "x" in x else x, "x")
-    problem = _as_problem(fun, None if isinstance(fun, AbstractProblem) else point, args, given, constraints, None)
+    problem = problem_of(fun, None if isinstance(fun, AbstractProblem) else point, args, given, constraints, None)
     if point.size != problem.n:
         raise InputError(f"x must have {problem.n} entries, got {point.size}")
     y = None if multipliers is None else flat_multipliers(multipliers, problem.m)
@@ -593,44 +594,8 @@ def require_options(names: Iterable[str], where: str, others: Iterable[str] = ()
             raise OptionError(f"{where} has no {what} {name!r}{hint}")
 
 
-def _as_problem(
-    fun: Any, x0: Any, args: Any, given: Mapping[str, Any], constraints: Any, rel_step: Any
-) -> AbstractProblem:
-    no_constraints = constraints is None or (isinstance(constraints, tuple | list) and not constraints)
-    if isinstance(fun, AbstractProblem):
-        others = {"constraints": None if no_constraints else constraints, "args": args or None}
-        for name, value in {**given, **others, "finite_diff_rel_step": rel_step}.items():
-            if value is not None:
-                raise InputError(f"{name} must not be given beside a problem object, which already has its own")
-        return fun
-    if fun is None and no_constraints:
-        raise InputError("fun and constraints must not both be missing: there is nothing to solve, got fun=None")
-    return Problem(fun, x0, args, constraints=constraints, finite_diff_rel_step=rel_step, **given)
-
-
-def _x_scale(x_scale: Any, problem: AbstractProblem) -> Vector | None:
-    """The user's units as powers of two, one per variable."""
-    if x_scale is None:
-        return None
-    sizes = real_array(x_scale, "x_scale")
-    if sizes.shape not in ((), (problem.n,)) or not (np.isfinite(sizes) & (sizes > 0.0)).all():
-        raise InputError(
-            f"x_scale must be positive: a number, or one for each of the {problem.n} variables, got {x_scale!r:.80}"
-        )
-    if problem.g is not None and not (sizes == 1.0).all():
-        raise InputError(f"x_scale must be 1 beside g={type(problem.g).__name__}, got {x_scale!r:.80}")
-    return power_of_two(np.broadcast_to(sizes, (problem.n,)))
-
-
 class _Twice(KeyboardInterrupt):
     """One more Ctrl-C, while the result of runs that were interrupted was made ready."""
-
-
-def _first(fun: Any, x0: Any, warm_start: Any) -> Any:
-    """Where a run would begin, as it was given."""
-    if x0 is None and isinstance(fun, AbstractProblem):
-        return fun.x0
-    return _unpack(warm_start)[0] if x0 is None and warm_start is not None else x0
 
 
 def _interrupted(fun: Any, x0: Any, bounds: Any, tol: Any) -> Result:
@@ -640,114 +605,3 @@ def _interrupted(fun: Any, x0: Any, bounds: Any, tol: Any) -> Result:
     result.status, result.nfev, result.njev, result.advice = Status.INTERRUPTED, 0, 0, ()
     result.message = f"{Status.INTERRUPTED.message} Nothing is known yet but x0."
     return result
-
-
-def stated_noise(noise: Any, m: int) -> Precision | None:
-    """The errors of f and of m rows as a user states them."""
-    if noise is None:
-        return None
-    if isinstance(noise, bool | str):
-        raise InputError(f"noise must be a number, or numbers for 'fun' and 'constraints', got {noise!r:.80}")
-    parts = dict(noise) if isinstance(noise, Mapping) else {"fun": noise, "constraints": noise}
-    unknown = parts.keys() - {"fun", "constraints"}
-    if unknown:
-        raise InputError(f"noise must be a number or have the keys 'fun' and 'constraints', got {sorted(unknown)}")
-    values = np.zeros(1 + m)
-    for name, rows in (("fun", slice(0, 1)), ("constraints", slice(1, 1 + m))):
-        given = real_array(parts.get(name, 0.0), f"noise: {name}")
-        if given.shape not in ((), values[rows].shape):
-            raise InputError(f"noise: {name} must be a number or have {values[rows].size} entries, got {given.size}")
-        if not (np.isfinite(given).all() and (given >= 0.0).all()):
-            raise InputError(f"noise: {name} must be finite and at least 0, got {parts[name]!r:.80}")
-        values[rows] = given
-    return Precision(values, np.maximum(values, 1.0), stated=True)
-
-
-def _start(problem: AbstractProblem, x0: Any, warm_start: Any) -> WarmStart:
-    x = problem.x0
-    if x0 is not None:
-        x = check_x0(x0)
-        if x.size != problem.n:
-            raise InputError(f"x0 must have {problem.n} entries, got {x.size}")
-    y: Vector | None = None
-    beta: float | None = None
-    if warm_start is not None:
-        warm_x, multipliers, beta = _unpack(warm_start)
-        x = check_x0(warm_x, "warm_start: x")
-        if x.size != problem.n:
-            raise InputError(f"warm_start: x must have {problem.n} entries, got {x.size}")
-        if multipliers is not None:
-            y = flat_multipliers(multipliers, problem.m)
-        if beta is not None:
-            beta = require_positive(beta, "warm_start: penalty")
-    return WarmStart(np.clip(x, problem.lower, problem.upper), y, beta)
-
-
-def _unpack(warm_start: Any) -> tuple[Any, Any, float | None]:
-    if isinstance(warm_start, Mapping):
-        if "x" not in warm_start:
-            raise InputError(f"warm_start must have an 'x', got the keys {sorted(warm_start)}")
-        if isinstance(warm_start, OptimizeResult) and not isinstance(warm_start, Result):
-            return warm_start["x"], None, None  # another solver's multipliers have a sign of their own
-        return warm_start["x"], warm_start.get("multipliers"), warm_start.get("penalty")
-    if isinstance(warm_start, tuple) and len(warm_start) in (2, 3):
-        return (*warm_start, None)[:3]
-    raise InputError(
-        f"warm_start must be a Result, a mapping with x, multipliers and penalty, or a tuple of the first two or all "
-        f"three, got {type(warm_start).__name__}"
-    )
-
-
-def flat_multipliers(multipliers: Any, m: int) -> Vector:
-    """One vector of m multipliers from a flat array or one entry per constraint."""
-    parts = multipliers if isinstance(multipliers, list | tuple) else [multipliers]
-    y = np.concatenate([np.zeros(0), *[np.atleast_1d(real_array(part, "multipliers")).ravel() for part in parts]])
-    if y.size != m:
-        raise InputError(f"multipliers must have {m} entries, one per constraint row, got {y.size}")
-    if not np.isfinite(y).all():
-        raise InputError("multipliers must be finite, got NaN or infinite entries")
-    return y
-
-
-def warm_penalty(rule: PenaltyRule, beta: float) -> PenaltyRule:
-    """The rule, starting from an earlier run's last penalty, but not above the largest first penalty of the rule.
-
-    With good multipliers a moderate penalty is enough, and a large one makes the subproblems hard.
-    """
-    if not isinstance(rule, Adaptive | Always | AlgencanPenalty):
-        return rule  # a user's own rule decides by itself
-    usual = rule.initial.highest if isinstance(rule.initial, FromScale) else rule.initial
-    return replace(rule, initial=min(beta, usual)) if isinstance(usual, float) else replace(rule, initial=beta)
-
-
-def _wrap(callback: Callable[..., Any] | None) -> Callable[[Sight], Any] | None:
-    """SciPy's callback signatures. Where only x is asked for, an outer iteration is not shown if its x just was."""
-    if callback is None:
-        return None
-    if not callable(callback):
-        raise InputError(f"callback must be callable, got {callback!r:.80}")
-    try:
-        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        parameters = signature(callback).parameters.values()
-        names = [p.name for p in parameters if p.kind in kinds and p.default is p.empty]
-        if [p.name for p in parameters] == ["intermediate_result"]:
-            names = ["intermediate_result"]
-    except (TypeError, ValueError):
-        names = []
-
-    last: list[Vector] = []
-
-    def call(seen: Sight) -> Any:
-        if names == ["intermediate_result"]:
-            answer = callback(intermediate_result=seen.result())
-        elif len(names) == 2:  # trust-constr's (xk, state)
-            answer = callback(seen.x(), seen.result())
-        else:
-            x = seen.x()
-            if seen.kind == OUTER and last and np.array_equal(last[0], x):
-                return None
-            last[:] = [x.copy()]
-            answer = callback(x)
-        return answer
-
-    return call
