@@ -6,6 +6,7 @@ that the site has. One more example is one more file in examples/gallery, with i
 
 from __future__ import annotations
 
+import html
 import json
 import posixpath
 import re
@@ -13,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
@@ -20,6 +22,7 @@ sys.path.insert(0, str(ROOT / "examples"))
 from notebooks import EXAMPLES, body, described, notebook  # noqa: E402
 
 LINK = re.compile(r"(\]\()((?:\.\./)+[^)#\s]+)")
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[([](.*?)\\[)\]]</\1>', re.DOTALL)
 
 
 def on_config(config: Any) -> Any:
@@ -57,6 +60,15 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return match[1] + posixpath.relpath(target, here or ".")
 
     return LINK.sub(lead, markdown).replace("<!-- cards -->", _cards())
+
+
+def on_page_content(content: str, page: Any, config: Any, files: Files) -> str:
+    """Formulas as MathML, which browsers set by themselves: the site loads no script for them."""
+
+    def formula(match: re.Match[str]) -> str:
+        return convert(html.unescape(match[2]), display="block" if match[1] == "div" else "inline")
+
+    return FORMULA.sub(formula, content)
 
 
 def _page(path: Path) -> str:
