@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("mkdocs", reason="the group 'docs' of pyproject.toml is not installed")
 pytest.importorskip("mkdocstrings")
+pytest.importorskip("latex2mathml")
 
 ROOT = Path(__file__).parents[2]
 
