@@ -16,26 +16,21 @@ silenced meanwhile, for the points are our idea and not the user's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, TypeAlias, final
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator
 
 from auglag._norms import norm, some
-from auglag._random import LONGEST, uniform
-from auglag._typing import Matrix, Vector
-from auglag.derivatives.differences import jacobian
-from auglag.derivatives.tuning import EPS, TUNING
-from auglag.errors import DerivativeError, EvaluationError, note_point
+from auglag._typing import Vector
+from auglag.derivatives.box import Box
+from auglag.derivatives.comparison import Comparison
+from auglag.derivatives.tuning import TUNING
+from auglag.errors import DerivativeError
 
 #: The errors that are tolerated before a run, and at the point where it ended.
 AT_START, AT_END = TUNING.tolerance, TUNING.tolerance_end
-
-_Operator: TypeAlias = Any  # ndarray, csr_array or LinearOperator of shape (m, n)
 
 
 def check_gradient(
@@ -59,8 +54,8 @@ def check_gradient(
     """
     sentence = f"entry {{j}} of the gradient is {{given:.6g}}, but finite differences of {of}"
     with np.errstate(all="ignore"):
-        box = _box(x, lower, upper, least)
-        _Check(fun, lambda z: np.reshape(grad(z), (1, -1)), box, rng, noise, tolerance).run(
+        box = Box.at(x, lower, upper, least)
+        Comparison(fun, lambda z: np.reshape(grad(z), (1, -1)), box, rng, noise, tolerance).run(
             name, "the gradient", sentence
         )
 
@@ -82,7 +77,7 @@ def check_jacobian(
     """Raise `DerivativeError` if jac(x), dense, sparse or a LinearOperator, is not the Jacobian of fun at x."""
     sentence = f"row {{i}}, column {{j}} of the Jacobian is {{given:.6g}}, but finite differences of {of}"
     with np.errstate(all="ignore"):
-        _Check(fun, jac, _box(x, lower, upper, least), rng, noise, tolerance).run(name, "the Jacobian", sentence)
+        Comparison(fun, jac, Box.at(x, lower, upper, least), rng, noise, tolerance).run(name, "the Jacobian", sentence)
 
 
 def check_sparsity(
@@ -103,7 +98,7 @@ def check_sparsity(
     Differences that are wrong for another reason are not the user's mistake, and nothing is said of them.
     """
     with np.errstate(all="ignore"):
-        check = _Check(fun, jac, _box(x, lower, upper, least), rng, noise, tolerance)
+        check = Comparison(fun, jac, Box.at(x, lower, upper, least), rng, noise, tolerance)
         if (found := check.wrong_rows(name, "the Jacobian")) is None:
             return
         for i in found.worst_first()[: TUNING.suspects]:
@@ -152,7 +147,7 @@ def check_hessian(
     """The same of a matrix hessian(x); the terms of its rows are at hand, which of products can only be estimated."""
     sentence = f"row {{i}}, column {{j}} of the Hessian is {{given:.6g}}, but finite differences of {of}"
     with np.errstate(all="ignore"):
-        _Check(grad, hessian, _box(x, lower, upper), rng).run(name, "the Hessian", sentence)
+        Comparison(grad, hessian, Box.at(x, lower, upper), rng).run(name, "the Hessian", sentence)
 
 
 def agrees(
@@ -171,357 +166,9 @@ def agrees(
     An error of the derivatives up to `negligible` does not matter: where gradients vanish, nothing agrees to digits.
     """
     with np.errstate(all="ignore"):
-        check = _Check(fun, lambda z: jac, _box(x, lower, upper, least), None, noise, tolerance)
+        check = Comparison(fun, lambda z: jac, Box.at(x, lower, upper, least), None, noise, tolerance)
         if not some(check.box.scale):
             return True
-        direction, terms = check._direction(jac, check.box)
+        direction, terms = check.direction(jac, check.box)
         enough = negligible * norm(direction) / tolerance
-        return check._agrees(jac, direction, terms + enough, "jac: the Jacobian")
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Box:
-    """A point x in [lower, upper], with the length by which each variable may sensibly be moved."""
-
-    x: Vector
-    lower: Vector
-    upper: Vector
-    scale: Vector
-    gap: Vector  #: to the nearer bound
-    near: NDArray[np.bool_] | None  #: variables near a bound; None: all have more room than the first test needs
-
-    @staticmethod
-    def around(x: Vector, lower: Vector, upper: Vector, scale: Vector) -> _Box:
-        """The box of a point, with what is made of the bounds."""
-        gap = np.minimum(x - lower, upper - x)
-        near = gap < TUNING.largest_step * scale
-        return _Box(x, lower, upper, scale, gap, near if some(near) else None)
-
-    def room(self, direction: Vector) -> float:
-        """The largest t for which x + t * direction is inside."""
-        t = np.where(direction > 0, self.upper - self.x, self.x - self.lower) / np.abs(direction)
-        return float(np.minimum.reduce(t[direction != 0], initial=np.inf))
-
-    def room_both_ways(self, direction: Vector) -> float:
-        """The largest t for which x + t * direction and x - t * direction are inside."""
-        t = self.gap / np.abs(direction)
-        return float(np.minimum.reduce(t[direction != 0], initial=np.inf))
-
-    def move(self, direction: Vector, t: float) -> Vector:
-        """x + t * direction, inside the bounds to the last bit; variables that do not move keep their bits."""
-        moved: Vector = np.minimum(np.maximum(self.x + t * direction, self.lower), self.upper)
-        return moved
-
-    def directions(self, count: int, rng: np.random.Generator | None) -> Matrix:
-        """Random directions (n, count), the same ones without `rng`; a variable near a bound moves away from it.
-
-        All magnitudes lie between a third of the scale and the scale, and no two are equal, so that neither a wrong
-        entry nor two swapped ones can hide.
-        """
-        n = self.x.size
-        if rng is None and n * count <= LONGEST:
-            size, sign, signed = _usual_shapes(n, count)
-        else:
-            size, sign, signed = _shapes(uniform(0, 3, n, count) if rng is None else rng.random((3, n, count)))
-        if self.near is not None:
-            away = np.where(self.upper - self.x >= self.x - self.lower, 1.0, -1.0)
-            signed = np.where(self.near[:, None], away[:, None], sign) * size
-        directions: Matrix = signed * self.scale[:, None]
-        return directions
-
-
-def _shapes(draws: Any) -> tuple[Matrix, Matrix, Matrix]:
-    """(sizes, signs, both) of directions, from draws (3, n, count)."""
-    rank = np.argsort(draws[0], axis=0)
-    size, sign = (1 + 2 * (rank + 0.5 * draws[1]) / draws.shape[1]) / 3, np.where(draws[2] < 0.5, -1.0, 1.0)
-    return size, sign, sign * size
-
-
-@lru_cache(maxsize=8)
-def _usual_shapes(n: int, count: int) -> tuple[Matrix, Matrix, Matrix]:
-    """Those without a generator: the same in every run, so that they are made once for small n."""
-    return _shapes(uniform(0, 3, n, count))
-
-
-def _box(x: ArrayLike, lower: ArrayLike, upper: ArrayLike, least: ArrayLike = 1.0) -> _Box:
-    """The scale is sqrt|x| for large x: between 1, where a gradient of order 1 shows, and |x|, where 1/x does.
-
-    It is at least `least`, the size of variables that are much smaller than 1.
-    """
-    x = np.array(x, dtype=np.float64)
-    sides = [np.asarray(side, dtype=np.float64) for side in (lower, upper)]
-    lower, upper = (side if side.shape == x.shape else np.broadcast_to(side, x.shape) for side in sides)
-    size = np.maximum(least, np.abs(x))
-    move = np.maximum(np.minimum(size, np.sqrt(size)), TUNING.least_relative_move * size)
-    return _Box.around(x, lower, upper, np.minimum(move, upper - lower))
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Sweep:
-    """The errors of J d along one direction for falling step sizes, all of shape (steps, m)."""
-
-    slope: Matrix
-    error: Matrix  # slope - J d; central where both sides are defined, else of the one that is
-    gap: Matrix  # between the forward and the backward slope
-    rounding: Matrix  # what rounding of the values of fun can do to the error
-
-    def verdict(self, norm: Vector, tolerance: float) -> tuple[NDArray[np.bool_], Vector]:
-        """Which rows are wrong for sure, and their errors; `norm` is that of the terms of each row of J d."""
-        size = np.abs(self.error)
-        tolerated = tolerance * np.fmax(norm, np.abs(self.slope))
-        # A function that moves in jumps (single precision, rounded output) stands still for small steps.
-        still = (self.slope == 0) & (self.gap <= TUNING.rounding_sweep * EPS * size)
-        still &= ~still.all(axis=0)
-        # One agreement among the larger steps may be an accident of truncation, two are not.
-        agrees = size <= tolerated
-        twice = (agrees[1:] & agrees[:-1]).any(axis=0)
-        sure = np.isfinite(size) & ~still & (size > tolerated) & (size > self.rounding) & (size > self.gap)
-        wrong, best, error = np.zeros(norm.shape, dtype=np.bool_), np.full(norm.shape, np.inf), np.zeros(norm.shape)
-        for k in range(len(size) - 2):
-            window = self.error[k : k + 3]
-            spread = np.ptp(window, axis=0) / size[k : k + 3].min(axis=0)
-            found = sure[k : k + 3].all(axis=0) & ~twice & ~agrees[k:].any(axis=0) & (spread <= TUNING.steady)
-            better = found & (spread < best)
-            wrong |= found
-            best, error = np.where(better, spread, best), np.where(better, window[1], error)
-        return wrong, error
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Wrong:
-    """A Jacobian with rows that are wrong along a direction for sure."""
-
-    jac: _Operator
-    direction: Vector
-    rows: NDArray[np.intp]
-    error: Vector  #: of J d, relative to the norm of its terms, for every row
-
-    def worst_first(self) -> list[int]:
-        """The rows, by falling error."""
-        order: list[int] = self.rows[np.argsort(-self.error[self.rows])].tolist()
-        return order
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Check:
-    """The check of jac against fun; fun: x -> (m,), jac: x -> (m, n)."""
-
-    fun: Callable[[Vector], Any]
-    jac: Callable[[Vector], Any]
-    box: _Box
-    rng: np.random.Generator | None  #: None: the same directions every time
-    noise: Vector | float = 0.0  #: errors of the values of fun, beyond those of double precision
-    tolerance: float = AT_START  #: the error of J d that is tolerated, relative to the norm of its terms
-
-    def run(self, name: str, what: str, sentence: str) -> None:
-        """Carry out the steps of the module's docstring; raise on an error found for sure."""
-        wrong = self.wrong_rows(name, what)
-        if wrong is None or (found := self._worst(wrong.jac, wrong.rows, wrong.direction)) is None:
-            return
-        i, j, given, estimate = found
-        relative = abs(given - estimate) / max(abs(given), abs(estimate))
-        raise DerivativeError(
-            f"{name}: {sentence.format(i=i, j=j, given=given)} give {estimate:.6g} at x0 "
-            f"(relative error {relative:.2g}); pass check_derivatives=False if you are sure"
-        )
-
-    def wrong_rows(self, name: str, what: str) -> _Wrong | None:
-        """The first three steps: the rows that are wrong along a direction, here and nearby; None if there are none."""
-        box = self.box
-        if not box.scale.any():
-            return None
-        jac = self._operator(box, name, what)
-        if jac is None:
-            return None
-        direction, norm = self._direction(jac, box)
-        if self._agrees(jac, direction, norm, f"{name}: {what}"):
-            return None
-        wrong, error = self._sweep(jac, box, direction).verdict(norm, self.tolerance)
-        if wrong.any():
-            wrong &= self._wrong_nearby(direction, name, what)
-        rows = np.flatnonzero(wrong)
-        return _Wrong(jac, direction, rows, np.abs(error) / norm) if rows.size else None
-
-    def missing(self, wrong: _Wrong, i: int) -> list[tuple[int, float]]:
-        """(j, slope) of columns that row i of a sparse Jacobian does not store, but along which the row changes.
-
-        They are searched for by halving. Only some are named, and only so many evaluations are spent on it.
-        """
-        jac, box = wrong.jac, self.box
-        found: list[tuple[int, float]] = []
-        movable = box.scale > 0.0
-        movable[jac.indices[jac.indptr[i] : jac.indptr[i + 1]]] = False
-        parts, left = [np.flatnonzero(movable)], TUNING.suspects * (2 + 2 * int(np.log2(box.x.size)))
-        while parts and left and len(found) < TUNING.missing_named:
-            left -= 1
-            columns, part = parts.pop(), np.zeros(box.x.size)
-            part[columns] = wrong.direction[columns]
-            if not columns.size:
-                continue
-            error, rounding, _ = self._quick(jac, part)
-            if not abs(error[i]) > rounding[i]:
-                continue
-            if columns.size > 1:
-                parts += np.array_split(columns, 2)
-                continue
-            sure, slopes = self._sweep(jac, box, part).verdict(np.abs(jac @ part), self.tolerance)
-            if sure[i]:
-                found.append((int(columns[0]), float(slopes[i] / part[columns[0]])))
-        return sorted(found)
-
-    def _value(self, x: Vector, m: int) -> Vector:
-        """fun(x), NaN where it is not defined."""
-        try:
-            return np.array(self.fun(x.copy()), dtype=np.float64).reshape(-1)
-        except EvaluationError:
-            return np.full(m, np.nan)
-        except Exception as error:
-            note_point(error, x)
-            raise
-
-    def _operator(self, box: _Box, name: str, what: str) -> _Operator | None:
-        try:
-            jac: Any = self.jac(box.x.copy())
-        except EvaluationError:
-            return None
-        except Exception as error:
-            note_point(error, box.x)
-            raise
-        if isinstance(jac, LinearOperator):
-            matrix: _Operator = jac
-        elif sparse.issparse(jac):
-            matrix = sparse.csr_array(jac, dtype=np.float64)
-        else:
-            matrix = np.atleast_2d(np.array(jac, dtype=np.float64))
-        if len(matrix.shape) != 2 or matrix.shape[1] != box.x.size:
-            raise DerivativeError(f"{name}: {what} must have {box.x.size} columns, got shape {np.shape(jac)}")
-        return matrix
-
-    def _direction(self, jac: _Operator, box: _Box) -> tuple[Vector, Vector]:
-        """A direction in which no row of J d is small by cancellation, and the norm of the terms of each row."""
-        candidates = box.directions(TUNING.directions, self.rng)
-        products, norms = _terms(jac, candidates)
-        k = int(np.fmin.reduce(products / norms, axis=0, initial=1.0).argmax())  # a row without terms tells nothing
-        return candidates[:, k], norms[:, k]
-
-    def _agrees(self, jac: _Operator, direction: Vector, norm: Vector, subject: str) -> bool:
-        """The first test; true if all rows agree."""
-        error, rounding, m = self._quick(jac, direction)
-        if m != norm.size:
-            transposed = " (is it transposed?)" if jac.shape[1] == m else ""
-            raise DerivativeError(f"{subject} must have {m} rows, got shape {jac.shape}{transposed}")
-        return bool(np.count_nonzero(np.abs(error) <= self.tolerance * norm + rounding) == m)
-
-    def _quick(self, jac: _Operator, direction: Vector) -> tuple[Vector, Vector, int]:
-        """The error of J d from two evaluations, what rounding may do to it, and the number of values of fun."""
-        box, h, m = self.box, TUNING.central_step, int(jac.shape[0])
-        a, b, distance = box.move(direction, h), box.move(direction, -h), 2 * h
-        if box.near is not None and box.room_both_ways(direction) < h:
-            distance = TUNING.one_sided_step
-            a, b = box.move(direction, distance), box.x
-        fa, fb = self._value(a, m), self._value(b, m)
-        if fa.size != m or fb.size != m:
-            return np.zeros(m), np.zeros(m), fa.size if fa.size != m else fb.size
-        error = (fa - fb) / distance - jac @ ((a - b) / distance)
-        rounding = EPS * np.maximum(np.abs(fa), np.abs(fb)) + self.noise
-        return error, TUNING.rounding_quick * rounding / distance, m
-
-    def _sweep(self, jac: _Operator, box: _Box, direction: Vector) -> _Sweep:
-        """Forward and backward differences for all step sizes that fit."""
-        m = int(jac.shape[0])
-        room = box.room_both_ways(direction)
-        both = room >= TUNING.two_sided_room * TUNING.smallest_step
-        largest = min(TUNING.largest_step, room if both else box.room(direction))
-        h = largest * 10.0 ** -np.arange(1 + np.floor(np.log10(largest / TUNING.smallest_step) + 1e-6))[:, None]
-        f0 = self._value(box.x, m)
-        sides = []
-        for sign in (1, -1) if both else (1,):
-            points = [box.move(direction, sign * t) for t in h[:, 0].tolist()]
-            values = np.stack([self._value(point, m) for point in points])
-            moved = (np.stack(points, axis=1) - box.x[:, None]) / (sign * h[:, 0])
-            sides.append(((values - f0) / (sign * h), (jac @ moved).T, values))
-        slopes, products, values = (np.stack(part) for part in zip(*sides, strict=True))
-        bad = ~np.isfinite(slopes)
-        slopes = np.where(bad.all(axis=0), np.nan, np.where(bad, slopes[::-1], slopes))
-        products = np.where(bad, products[::-1], products)
-        size = np.max(np.abs(values), axis=0, initial=0.0, where=np.isfinite(values))
-        rounding = TUNING.rounding_sweep * (EPS * np.maximum(size, np.abs(f0)) + self.noise) / h
-        error = slopes - products
-        return _Sweep(slopes.mean(axis=0), error.mean(axis=0), np.abs(error[0] - error[-1]), rounding)
-
-    def _wrong_nearby(self, direction: Vector, name: str, what: str) -> NDArray[np.bool_]:
-        """The rows that are wrong, in the same direction, at the farthest of some points where fun is defined."""
-        for distance in TUNING.nearby:
-            x = self.box.move(direction, distance)
-            box = _Box.around(x, self.box.lower, self.box.upper, self.box.scale)
-            jac = self._operator(box, name, what)
-            if jac is not None and np.isfinite(self._value(x, jac.shape[0])).all():
-                return self._sweep(jac, box, direction).verdict(
-                    _terms(jac, direction[:, None])[1][:, 0], self.tolerance
-                )[0]
-        return np.ones(1, dtype=np.bool_)
-
-    def _worst(self, jac: _Operator, rows: NDArray[np.intp], direction: Vector) -> tuple[int, int, float, float] | None:
-        """(i, j, given entry, estimate) for the entry with the largest error among `rows` that is wrong for sure."""
-        box = self.box
-        columns = self._suspects(jac, rows, direction)
-        given, estimate = _columns(jac, columns)[rows], self._estimate(jac.shape[0], columns)[rows]
-        error = np.abs(estimate - given) * box.scale[columns]
-        terms = np.maximum(np.abs(estimate), np.abs(given)) * box.scale[columns]
-        rank = np.nan_to_num(error / np.linalg.norm(terms, axis=1, keepdims=True), nan=0.0)
-        for k in np.argsort(-rank, axis=None)[: TUNING.suspects].tolist():
-            row, column = divmod(k, columns.size)
-            i, j = int(rows[row]), int(columns[column])
-            axis = np.zeros(box.x.size)
-            axis[j] = box.scale[j] if box.upper[j] - box.x[j] >= box.x[j] - box.lower[j] else -box.scale[j]
-            wrong, errors = self._sweep(jac, box, axis).verdict(np.abs(jac @ axis), self.tolerance)
-            if wrong[i]:
-                entry = float(given[row, column])
-                true = entry + float(errors[i] / axis[j])
-                return i, j, entry, true if abs(true) > TUNING.shown_as_zero * abs(entry) else 0.0
-        return None
-
-    def _suspects(self, jac: _Operator, rows: NDArray[np.intp], direction: Vector) -> NDArray[np.intp]:
-        """The variables to look at one by one; of very many, those of the half with the larger error, repeatedly."""
-        columns = np.flatnonzero(self.box.scale)
-        while columns.size > TUNING.many_variables:
-            halves, errors = np.array_split(columns, 2), []
-            for half in halves:
-                part = np.zeros(direction.size)
-                part[half] = direction[half]
-                error = np.abs(self._quick(jac, part)[0][rows])
-                errors.append(np.max(error, initial=0.0, where=np.isfinite(error)))
-            columns = halves[int(np.argmax(errors))]
-        return columns
-
-    def _estimate(self, m: int, columns: NDArray[np.intp]) -> Matrix:
-        """The columns of the Jacobian by finite differences."""
-        box = self.box
-
-        def part(z: Vector) -> Vector:
-            point = box.x.copy()
-            point[columns] = z
-            return self._value(point, m)
-
-        lower, upper = box.lower[columns], box.upper[columns]
-        estimate = jacobian(part, box.x[columns], self._value(box.x, m), lower=lower, upper=upper)
-        return np.asarray(estimate, dtype=np.float64)
-
-
-def _terms(jac: _Operator, directions: Matrix) -> tuple[Matrix, Matrix]:
-    """|J d| and the norms of the terms of its rows, for each column d of `directions`."""
-    products = np.abs(np.asarray(jac @ directions))
-    if isinstance(jac, LinearOperator):  # its entries are not at hand; the rows' norms can be estimated
-        return products, np.broadcast_to(np.sqrt(np.mean(products**2, axis=1, keepdims=True)), products.shape)
-    return products, np.sqrt(np.asarray((jac * jac) @ (directions * directions)))
-
-
-def _columns(jac: _Operator, columns: NDArray[np.intp]) -> Matrix:
-    if isinstance(jac, LinearOperator):
-        return np.stack([jac @ (np.arange(jac.shape[1]) == j).astype(np.float64) for j in columns], axis=1)
-    part = jac[:, columns]
-    return np.asarray(part if isinstance(part, np.ndarray) else part.toarray())
+        return check.agrees(jac, direction, terms + enough, "jac: the Jacobian")
