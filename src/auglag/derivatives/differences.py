@@ -58,7 +58,8 @@ def steps(
 @lru_cache(maxsize=4)
 def _shared_steps(x: bytes, lower: bytes, upper: bytes, scheme: str, stretch: float) -> tuple[Vector, Mask]:
     """The usual steps at one x are the same for f and for every constraint: they are made once, for small x."""
-    h, one_sided = _steps(*(np.frombuffer(part) for part in (x, lower, upper)), scheme, None, stretch)
+    at, low, high = (np.frombuffer(part) for part in (x, lower, upper))
+    h, one_sided = _steps(at, low, high, scheme, None, stretch)
     h.flags.writeable = one_sided.flags.writeable = False
     return h, one_sided
 

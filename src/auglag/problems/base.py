@@ -170,7 +170,7 @@ class AbstractProblem(ABC):
     @cached_property
     def inequality(self) -> Vector:
         """1 for rows whose sides differ, 0 for equations; as numbers, since products of numbers and booleans are slow."""
-        return (self.cl != self.cu).astype(np.float64)
+        return np.asarray(np.where(self.cl == self.cu, 0.0, 1.0))
 
     @property
     def workspace(self) -> Workspace:
