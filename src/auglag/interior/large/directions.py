@@ -16,7 +16,7 @@ from scipy import sparse
 from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.interior import tuning
-from auglag.interior.sides import Sides
+from auglag.interior.large.sides import Sides
 from auglag.kkt import linear
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear import Analyses, Factor, System
