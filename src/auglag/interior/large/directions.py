@@ -144,6 +144,11 @@ class Equations:
             if not shift <= t.largest_shift:
                 return None
 
+    @property
+    def shifted(self) -> bool:
+        """Whether the last system needed a shift: its step is not Newton's."""
+        return self._kept > tuning.TUNING.standing_prox
+
     def remember(self, h: Hessian) -> None:
         """The pattern of the Hessians to come: one analysis then serves systems with and without them."""
         self._last_h = h

@@ -2,7 +2,7 @@
 
 Two ways to choose the barrier parameter. In the free mode every step has its own: Mehrotra's predictor says how far mu
 can fall, his corrector is added where it makes steps longer. In the fixed mode a barrier problem is solved for one mu
-after another (Waechter and Biegler 2006). Restoration goes on where the line search finds no step.
+after another (Waechter and Biegler 2006), as long as Hessians need shifts. Restoration goes on where the line search finds no step.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Large:
             return False
         if self.ends.done(it, residuals, self.count, mu, (self.equations, self.curvature, self.memory)):
             return False
-        mu.choose_mode(it, residuals, lagrangian)
+        mu.choose_mode(it, residuals, lagrangian, shifted=self.equations.shifted)
         self.count += 1
         if self._jammed() and self._restore():
             return True

@@ -2,7 +2,7 @@
 
 In the free mode every step has its own mu, which its predictor allows (`predictor`). In the fixed mode a barrier
 problem is solved for one mu after another (Waechter and Biegler 2006). A run begins in the free mode, changes to the
-fixed one where that makes no progress, and goes back once a barrier problem is solved.
+fixed one where that makes no progress or the Hessian needs a shift, and goes back where neither is so.
 """
 
 from __future__ import annotations
@@ -33,10 +33,14 @@ class Mu:
         self._free_points: list[tuple[float, float]] = []
         self._least = math.inf  #: error so far, in the free mode
 
-    def choose_mode(self, it: Iterate, residuals: Residuals, lagrangian: Vector) -> None:
-        """In the free mode: is there progress? In the fixed mode: on to the next barrier problem, or free again."""
+    def choose_mode(self, it: Iterate, residuals: Residuals, lagrangian: Vector, *, shifted: bool) -> None:
+        """In the free mode: is there progress? In the fixed mode: on to the next barrier problem, or free again.
+
+        A step that was `shifted` is not Newton's, and what a predictor promises of it does not come: mu would run ahead
+        of all else, and sides make every step short. Then the mode is the fixed one.
+        """
         t = tuning.TUNING
-        if self.may_be_free and self._progress(it, residuals):
+        if self.may_be_free and not shifted and self._progress(it, residuals):
             self.fixed = False
             self._free_points.append((it.at.f, residuals.rows))
             if residuals.worst <= self._solved(it, self.last) and self.last > t.least_mu:
