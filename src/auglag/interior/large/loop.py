@@ -1,8 +1,9 @@
 """The interior-point loop for large sparse problems: one factorisation of a quasi-definite matrix a step.
 
 Two ways to choose the barrier parameter. In the free mode every step has its own: Mehrotra's predictor says how far mu
-can fall, his corrector is added where it makes steps longer. In the fixed mode a barrier problem is solved for one mu
-after another (Waechter and Biegler 2006), as long as Hessians need shifts. Restoration goes on where the line search finds no step.
+can fall, his corrector is added where it makes steps longer. In the fixed mode, and where Hessians need shifts, a
+barrier problem is solved for one mu after another (Waechter and Biegler 2006). Restoration goes on where the line
+search finds no step.
 """
 
 from __future__ import annotations
