@@ -6,10 +6,10 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
 
 import auglag
-from auglag.interior.directions import Equations
-from auglag.interior.limited_memory import LimitedMemory
-from auglag.interior.onto_sides import OntoSides
-from auglag.interior.sides import Sides, reach
+from auglag.interior.large.directions import Equations
+from auglag.interior.large.limited_memory import LimitedMemory
+from auglag.interior.large.onto_sides import OntoSides
+from auglag.interior.large.sides import Sides, reach
 from auglag.kkt import Hessian
 from auglag.kkt.linear import Analyses
 from auglag.problems.functions import Problem

@@ -16,7 +16,8 @@ from scipy import sparse
 from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.interior import tuning
-from auglag.interior.sides import Sides
+from auglag.interior.large.proximal import Proximal
+from auglag.interior.large.sides import Sides
 from auglag.kkt import linear
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear import Analyses, Factor, System
@@ -102,6 +103,7 @@ class Equations:
         self._softened = False  #: the last system needed the larger diagonal of the rows
         self._analyses = analyses
         self._last_h: Hessian | None = None
+        self._units: Proximal | None = None  #: of the proximal terms, from the first system
 
     def newton(
         self,
@@ -125,11 +127,13 @@ class Equations:
         shift = shift if shift > t.standing_prox else 0.0
         system = linear.system(h, j, self._analyses)
         self.remember(h)
-        larger = np.maximum(soft, t.soft_largest * self.sides.row_units)
+        units = self._proximal(h, j)
+        soft = soft * units.rows
+        larger = np.maximum(soft, t.soft_largest * self.sides.row_units * units.rows)
         softs = [soft, larger] if np.any(larger > soft) else [larger]
         while True:
             for entries in reversed(softs) if self._softened else softs:
-                found = self._factorised(system, weights + (shift + t.standing_prox), entries, shift, sharp=True)
+                found = self._factorised(system, weights + (shift + t.standing_prox) * units.v, entries, shift, sharp=True)
                 step = None if found is None else found.solve(*residuals)
                 if found is not None and step is not None and found.error <= t.poorly_refined:
                     self.last = shift if shift else self.last
@@ -144,9 +148,19 @@ class Equations:
             if not shift <= t.largest_shift:
                 return None
 
+    @property
+    def shifted(self) -> bool:
+        """Whether the last system needed a shift: its step is not Newton's."""
+        return self._kept > tuning.TUNING.standing_prox
+
     def remember(self, h: Hessian) -> None:
         """The pattern of the Hessians to come: one analysis then serves systems with and without them."""
         self._last_h = h
+
+    def _proximal(self, h: Hessian, j: Any) -> Proximal:
+        if self._units is None:
+            self._units = Proximal.of(self.sides, h, j)
+        return self._units
 
     def _blank(self) -> Hessian:
         """Zeros in the pattern of the last Hessian."""
@@ -174,10 +188,11 @@ class Equations:
 
     def on_sides(self, h: Hessian, j: Any, weights: Vector, soft: Vector | float) -> Newton | None:
         """The system for these curvatures of sides, with the last shift or none; None if neither is enough."""
-        system, diagonal = linear.system(h, j, self._analyses), weights + tuning.TUNING.standing_prox
+        system, units = linear.system(h, j, self._analyses), self._proximal(h, j)
+        diagonal, soft = weights + tuning.TUNING.standing_prox * units.v, soft * units.rows
         found = self._factorised(system, diagonal, soft, sharp=True)
         if found is None and self.last:
-            return self._factorised(system, diagonal + self.last, soft, self.last, sharp=True)
+            return self._factorised(system, diagonal + self.last * units.v, soft, self.last, sharp=True)
         return found
 
     def without_hessian(self, j: Any, first: Vector, soft: float) -> Newton | None:
