@@ -82,7 +82,7 @@ def gather_floor(blocks: tuple, oracle: SampledLagrangian) -> float:
                         buffer[e, j] = A[i, j]
 
     plus, minus = (np.ascontiguousarray(block.A) for block in blocks)
-    buffer, rng = np.empty((BATCH, plus.shape[1]), plus.dtype), np.random.default_rng(0)
+    buffer, rng = np.empty((max(oracle.sampling.sizes), plus.shape[1]), plus.dtype), np.random.default_rng(0)
 
     def run() -> None:
         for draw in oracle.sampling.draws(rng, STEPS):
