@@ -80,23 +80,29 @@ def margins(A, index, x, z):  # type: ignore[no-untyped-def]
 def two_margins(A, index, x, o, z, zo):  # type: ignore[no-untyped-def]
     """z[e] = a_i'x and zo[e] = a_i'o for i = index[e]: every row is read once."""
     zero = x.dtype.type(0)
-    size, whole = index.size, index.size - index.size % 2
-    for e in range(0, whole, 2):
-        i, j = index[e], index[e + 1]
+    size, whole = index.size, index.size - index.size % 4
+    for e in range(0, whole, 4):
+        i, j, k, l = index[e], index[e + 1], index[e + 2], index[e + 3]
         a, b, c, d = zero, zero, zero, zero
+        p, q, r, s = zero, zero, zero, zero
         for col in range(x.size):
-            u, v = A[i, col], A[j, col]
-            a += u * x[col]
-            b += v * x[col]
-            c += u * o[col]
-            d += v * o[col]
-        z[e], z[e + 1], zo[e], zo[e + 1] = a, b, c, d
+            u, v = x[col], o[col]
+            a += A[i, col] * u
+            b += A[j, col] * u
+            c += A[k, col] * u
+            d += A[l, col] * u
+            p += A[i, col] * v
+            q += A[j, col] * v
+            r += A[k, col] * v
+            s += A[l, col] * v
+        z[e], z[e + 1], z[e + 2], z[e + 3] = a, b, c, d
+        zo[e], zo[e + 1], zo[e + 2], zo[e + 3] = p, q, r, s
     for e in range(whole, size):
-        a, c = zero, zero
+        a, p = zero, zero
         for col in range(x.size):
             a += A[index[e], col] * x[col]
-            c += A[index[e], col] * o[col]
-        z[e], zo[e] = a, c
+            p += A[index[e], col] * o[col]
+        z[e], zo[e] = a, p
 
 
 @njit(**INLINE)
