@@ -178,7 +178,8 @@ class Tuning(Constants):
     #: tolerance explains, far below the distance of different minima; ...
     same_end: float = 1e-3
     #: ... or if both violate the constraints by the same, up to this part: a least violation may be attained at many
-    #: points, and is known to few digits; or if most subproblems of both had no lower bound.
+    #: points, and is known to few digits; or if most subproblems of both had no lower bound; or if restoration found
+    #: no feasible point from either.
     same_violation: float = 1e-2
 
     # Restoration: is there a feasible point?
@@ -281,8 +282,8 @@ class Tuning(Constants):
     #: start (`effort_other`).
     departures: int = 3
     departure_steps: int = 250
-    #: No other departure follows where those so far took as many steps as the first solution, and at least so many: it
-    #: may be where the run began. Half of what most problems take.
+    #: Where no lower point is known, departures end after as many steps as the first solution took, and at least so
+    #: many: it may be where the run began. Half of what most problems take.
     departure_least: int = 50
     #: The first penalty is this many times larger after a departure to a lower point, or after one that led nowhere:
     #: the augmented Lagrangian is to fall along the constraints, not away from them. As in `STARTS`.
