@@ -57,7 +57,6 @@ class Standing:
     restarts: int = 7  #: most starts beside x0
     attempt: int = 0  #: 0 from x0, then the number of the restart
     departed: int | None = None  #: steps made to find a better solution than one that was left; None: none was
-    falls: bool = False  #: it was left for a lower point, not for a random one
     found_in: int = 0  #: steps made before the first solution that was left
     inner_limit: int = 2000  #: of the budget, for one subproblem
     first_limit: int | None = None  #: of the settings, for the first subproblem
@@ -195,15 +194,10 @@ def interior_pays(s: Standing, error: float, t: Tuning) -> bool:
 def effort_left(s: Standing, t: Tuning) -> float:
     """Steps that this attempt may still take."""
     if s.departed is not None:
-        return (t.departure_steps if s.falls else look_around(s, t)) - s.departed
+        return t.departure_steps - s.departed
     if not (s.constrained and s.models):
         return math.inf
     return t.effort(s.attempt, s.restarts) - s.steps
-
-
-def look_around(s: Standing, t: Tuning) -> int:
-    """Steps worth taking to look for a better solution that nothing points at: as many as the first one took."""
-    return min(t.departure_steps, max(s.found_in, t.departure_least))
 
 
 def solve_limit(s: Standing, t: Tuning) -> int:
@@ -261,7 +255,8 @@ def departs(s: Standing, verdict: str, departures: int, steps: int, rows: float,
     and a look along them takes many times what the solution took: there only saddles are left.
     """
     promising = verdict == SADDLE or not s.sparse
-    return promising and departures < t.departures and steps < look_around(s, t) and rows > 0
+    most = min(t.departure_steps, max(s.found_in, t.departure_least))
+    return promising and departures < t.departures and steps < most and rows > 0
 
 
 def reported(verdict: str, *, left: bool) -> str:

@@ -34,7 +34,7 @@ from auglag.problems.presolved import Presolved
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.strategy import tuning as tunings
 from auglag.strategy.hooks import Hooks
-from auglag.strategy.plan import DOUBTFUL, SADDLE, UNCHECKED, End, Standing, suspicion
+from auglag.strategy.plan import DOUBTFUL, UNCHECKED, End, Standing, suspicion
 from auglag.strategy.restarts import penalty_of
 from auglag.strategy.restoration import LeastViolation, Restoration
 from auglag.strategy.settings import Settings
@@ -334,7 +334,6 @@ class Context:
             restarts=self.restarts,
             attempt=state.attempt,
             departed=departed if state.second.kept is not None else None,
-            falls=state.second.kept_verdict == SADDLE and not state.second.failures,
             found_in=steps_of(state.iterations) - departed,
             inner_limit=task.budget.inner_limit,
             first_limit=task.settings.first_limit,

@@ -215,5 +215,4 @@ def test_departures_end_once_they_took_as_many_steps_as_the_solution_that_is_lef
     found = replace(FREE, found_in=80)
     assert departs(found, SADDLE, 0, 79, 9, TUNING)
     assert not departs(found, SADDLE, 0, 80, 9, TUNING)
-    assert effort_left(replace(found, departed=70), TUNING) == 10
-    assert effort_left(replace(found, departed=70, falls=True), TUNING) == 180
+    assert effort_left(replace(found, departed=70), TUNING) == 180
