@@ -218,6 +218,12 @@ def test_ends_that_are_the_same(why, other, same):
     assert not repeated([HERE], TUNING)
 
 
+def test_two_starts_without_a_feasible_point_are_the_same_wherever_they_lead():
+    nowhere = replace(HERE, infeasible=True)
+    assert nowhere.same_as(replace(nowhere, x=-nowhere.x, violation=30.0), TUNING)
+    assert not nowhere.same_as(replace(HERE, x=-HERE.x, violation=30.0), TUNING)
+
+
 def test_falls_without_end_are_the_same_wherever_they_lead():
     falls = replace(HERE, endless=True)
     assert falls.same_as(replace(falls, x=-falls.x, violation=0.0, violated=False), TUNING)

@@ -49,14 +49,14 @@ def fresh_history(context: Context, z: Vector) -> History:
     return History(form.at(z).f, violation, negligible, optimal=optimal)
 
 
-def note_end(context: Context, state: State) -> None:
+def note_end(context: Context, state: State, status: Status) -> None:
     """Note where an attempt without a solution ended, and whether that is nothing new."""
     rows = state.history.iterations
     violation = rows[-1].user_violation if rows else math.nan
     violated = bool(formulas.clearly_violated(violation, context.goal(state)))
     endless = sum(row.inner_status == InnerStatus.UNBOUNDED.name for row in rows)
     x = context.form.user_x(state.x).copy()
-    state.ends.append(plan.End(x, violation, violated, 2 * endless > len(rows)))
+    state.ends.append(plan.End(x, violation, violated, 2 * endless > len(rows), status is Status.INFEASIBLE))
     start = context.task.tuning.start_of(state.attempt, context.restarts) if state.attempt else None
     if start is not None and not start.near:  # one that goes on from the best point ends there
         state.repeats += plan.repeated(state.ends, context.task.tuning)

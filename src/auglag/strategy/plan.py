@@ -304,9 +304,12 @@ class End:
     violation: float  #: there, in the user's units
     violated: bool  #: by much more than tol
     endless: bool  #: most of its subproblems had no lower bound
+    infeasible: bool = False  #: restoration found no feasible point, from several starts
 
     def same_as(self, other: End, t: Tuning) -> bool:
         """Whether two attempts ended alike, so that a third one is likely to."""
+        if self.infeasible and other.infeasible:
+            return True
         if self.endless or other.endless:
             return self.endless and other.endless
         if self.violated and other.violated:
