@@ -169,7 +169,7 @@ class AbstractProblem(ABC):
 
     @cached_property
     def inequality(self) -> Vector:
-        """1 for rows whose sides differ, 0 for equations; as numbers, since products of numbers and booleans are slow."""
+        """1 for rows whose sides differ, 0 for equations; numbers, since products with booleans are slow."""
         return (self.cl != self.cu).astype(np.float64)
 
     @property

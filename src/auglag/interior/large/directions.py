@@ -133,7 +133,8 @@ class Equations:
         softs = [soft, larger] if np.any(larger > soft) else [larger]
         while True:
             for entries in reversed(softs) if self._softened else softs:
-                found = self._factorised(system, weights + (shift + t.standing_prox) * units.v, entries, shift, sharp=True)
+                diagonal = weights + (shift + t.standing_prox) * units.v
+                found = self._factorised(system, diagonal, entries, shift, sharp=True)
                 step = None if found is None else found.solve(*residuals)
                 if found is not None and step is not None and found.error <= t.poorly_refined:
                     self.last = shift if shift else self.last
