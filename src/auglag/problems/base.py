@@ -170,7 +170,7 @@ class AbstractProblem(ABC):
     @cached_property
     def inequality(self) -> Vector:
         """1 for rows whose sides differ, 0 for equations; numbers, since products with booleans are slow."""
-        return (self.cl != self.cu).astype(np.float64)
+        return np.asarray(self.cl != self.cu, dtype=np.float64)
 
     @property
     def workspace(self) -> Workspace:
