@@ -31,12 +31,10 @@ class Softness:
         if self._larger:
             sizes.reverse()
         order = [(size, 1.0) for size in sizes]
-        if shifted:
-            return order
         if self._factor < 1.0:
             order.insert(0, (self._factor * sizes[0], self._factor))
         self._rest = max(0, self._rest - 1)
-        if not self._rest:
+        if not (shifted or self._rest):
             order += [(part * sizes[0], part) for part in (t.firmer, t.firmer**2) if part != self._factor]
         return order
 
