@@ -76,9 +76,9 @@ def test_the_diagonal_of_the_rows_is_taken_out_of_steps_where_it_matters():
 
 
 def test_proximal_terms_know_the_units_of_variables_and_rows():
-    """The same problem with x1 measured in thousandths and the second row in millions: the same terms, measured so."""
-    h, j = Hessian(sparse.csc_array(np.diag([2.0, 1.0]))), np.array([[1.0, 1.0], [0.5, -1.0]])
-    units, rows = np.array([1e-3, 1.0]), np.array([1.0, 1e-4])
+    """The same problem with x1 measured in thousands and the second row in ten thousands: terms are measured so, too."""
+    h, j = Hessian(sparse.csc_array(np.diag([2.0, 1.0]))), np.array([[1.0, 1.0], [0.0, -1.0]])
+    units, rows = np.array([1e3, 1.0]), np.array([1.0, 1e-4])
     other_h = Hessian(sparse.csc_array(np.diag([2.0, 1.0]) * units**2))
     other_j = sparse.csr_array(rows[:, None] * j * units)
     sides = Sides(small_form())
