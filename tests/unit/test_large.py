@@ -76,7 +76,7 @@ def test_the_diagonal_of_the_rows_is_taken_out_of_steps_where_it_matters():
 
 
 def test_proximal_terms_know_the_units_of_variables_and_rows():
-    """The same problem with x1 measured in thousands and the second row in ten thousands: terms are measured so, too."""
+    """The same problem with x1 in thousands and the second row in ten thousands: terms are measured so, too."""
     h, j = Hessian(sparse.csc_array(np.diag([2.0, 1.0]))), np.array([[1.0, 1.0], [0.0, -1.0]])
     units, rows = np.array([1e3, 1.0]), np.array([1.0, 1e-4])
     other_h = Hessian(sparse.csc_array(np.diag([2.0, 1.0]) * units**2))
@@ -329,3 +329,12 @@ def test_steps_that_line_searches_keep_shortening_get_a_proximal_term() -> None:
     assert found.success
     assert abs(found.fun - 1.0) <= 1e-6
     assert found.nit_inner <= 25  # 37 without it
+
+
+def test_steps_that_a_limit_cuts_short_are_counted():
+    """The first row of the history comes after interior points: a run that ends among them has made steps, too."""
+    whole = auglag.minimize(**transport(700, True))
+    cut = auglag.minimize(**transport(700, True), budget=auglag.Budget(evaluations=6))
+    assert cut.status.name == "EVALUATION_LIMIT"
+    assert not cut.history
+    assert 0 < cut.nit_inner < whole.nit_inner
