@@ -33,10 +33,10 @@ class Proximal:
         """From the derivatives at one point: the squares of the largest entries of rows, and of columns beside them."""
         t = tuning.TUNING
         rows = row_norms(j) if sides.m else np.zeros(0)
-        rows = np.where(rows > 0.0, np.clip(rows, t.least_unit, 1.0), 1.0)
+        rows = np.where(rows > 0.0, np.clip(rows, t.least_row, 1.0), 1.0)
         columns = np.sqrt(row_norms(h.matrix))
         if sides.m:
             columns = np.maximum(columns, row_norms(sparse.csr_array((sparse.diags_array(1.0 / rows) @ j).T)))
         v = np.ones(sides.size)
-        v[: sides.n] = np.where(columns > 0.0, np.clip(columns, t.least_unit, 1.0 / t.least_unit), 1.0)
+        v[: sides.n] = np.where(columns > 0.0, np.clip(columns, t.least_variable, t.largest_variable), 1.0)
         return Proximal(v**2, rows**2)
