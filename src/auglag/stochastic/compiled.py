@@ -29,7 +29,7 @@ _ROUND, _ROUND_SINGLE = 1.5 * 2.0**52, 1.5 * 2.0**23  # numbers this large have 
 def borrowed(typing_context, value):  # type: ignore[no-untyped-def]
     """The same array, or tuple of arrays, without a count of its users: the caller has to keep it alive."""
 
-    def strip(context, builder, kind, held):  # type: ignore[no-untyped-def]
+    def strip(context: Any, builder: Any, kind: Any, held: Any) -> Any:
         if isinstance(kind, types.Array):
             array = context.make_array(kind)(context, builder, held)
             array.meminfo = cgutils.get_null_value(array.meminfo.type)

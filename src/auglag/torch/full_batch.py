@@ -101,7 +101,7 @@ class FullBatch:
                 return ""
             numbers = c.detach().double().cpu().numpy()
             off = np.maximum(layout.lower - numbers, numbers - layout.upper)
-            for i in np.argsort(-off)[: TUNING.looked_at].tolist():
+            for i in map(int, np.argsort(-off)[: TUNING.looked_at]):
                 gradients = torch.autograd.grad(c[i], params, retain_graph=True, allow_unused=True)
                 if off[i] > 0.0 and not any(bool(g.any()) for g in gradients if g is not None):
                     return layout.names()[i]
