@@ -88,8 +88,7 @@ def consider(context: Context, state: State, found: Candidate) -> None:
     between.tried = True
     newtons.tried_at, newtons.steps = before, found.steps
     newtons.failures = 0 if found.error < tuning.newton_success * before else newtons.failures + 1
-    near = state.best.residual <= tuning.near_tol * context.task.tol
-    limited = near and context.task.judge.rounding_limits(state.best)
+    limited = found.error <= context.near(state) and context.task.judge.rounding_limits(state.best)
     if found.error <= target or state.best.residual <= context.goal(state) or limited:
         newtons.in_vain += found.error > tuning.newton_success * newtons.nearest
         newtons.nearest = min(newtons.nearest, found.error)
