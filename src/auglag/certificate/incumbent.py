@@ -138,8 +138,8 @@ class Judge:
     def rounding_limits(self, best: Best) -> bool:
         """Whether R is above tol by no more than rounding errors explain, and the scale-free test is met."""
         check = self.check(best)
-        if not check.residual <= check.rounding_reach:
-            return False
+        if not self.tol < check.residual <= check.rounding_reach:
+            return False  # before what is scale-free is measured, which takes f and c at one more point
         return self.with_sizes(check).rounding_limits(self.tolerance)
 
     def final(self, best: Best, status: Status, calls: int) -> Certificate:
