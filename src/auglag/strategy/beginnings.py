@@ -69,17 +69,12 @@ def aftermath(context: Context, state: State, status: Status) -> plan.Aftermath:
     feasible = bool(np.all(np.abs(c - np.clip(c, problem.cl, problem.cu)) <= tol))
     usual, other = (scaling_at(context.task, state.start_x, closely=closely) for closely in (False, True))
     unusual = context.task.settings.scaling and not other.same_as(usual)
-    judge = context.task.judge
-    nearly = state.best.residual <= context.task.tuning.nearly_solved * tol
-    if not nearly:
-        check = judge.check(state.best)
-        if check.residual <= check.rounding_reach:
-            nearly = judge.with_sizes(check).rounding_limits(judge.tolerance)
     return plan.Aftermath(
         status,
         state.best.residual,
         feasible,
-        nearly,
+        nearly=state.best.residual <= context.task.tuning.nearly_solved * tol,
+        limited=context.task.judge.rounding_limits(state.best),
         constrained=problem.m > 0,
         repeats=state.repeats,
         widened=state.doubts.widened,
