@@ -169,8 +169,8 @@ class AbstractProblem(ABC):
 
     @cached_property
     def inequality(self) -> Vector:
-        """1 for rows whose sides differ, 0 for equations; as numbers, since products of numbers and booleans are slow."""
-        return np.asarray(np.where(self.cl == self.cu, 0.0, 1.0))
+        """1 for rows whose sides differ, 0 for equations; numbers, since products with booleans are slow."""
+        return np.asarray(self.cl != self.cu, dtype=np.float64)
 
     @property
     def workspace(self) -> Workspace:
