@@ -294,9 +294,7 @@ def bad_batches(bad: Callable[[np.ndarray], bool], cap: float = 0.1) -> Stochast
 @pytest.mark.parametrize("method", ["sgd", "pstorm", "svrg"])
 def test_a_batch_that_is_not_finite_where_the_whole_is_is_named(method: str) -> None:
     problem = bad_batches(lambda rows: len(rows) < 150 and bool((rows[:, 0] > 1.5).any()))
-    with pytest.raises(
-        InputError, match=r"constraint 'mean' must be finite on every batch, .* all rows are finite"
-    ):
+    with pytest.raises(InputError, match=r"constraint 'mean' must be finite on every batch, .* all rows are finite"):
         minimize(problem, np.zeros(3), method=method, max_epochs=20, check_derivatives=False)
 
 
