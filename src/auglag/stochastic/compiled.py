@@ -39,7 +39,7 @@ def borrowed(typing_context, value):  # type: ignore[no-untyped-def]
             return context.make_tuple(builder, kind, parts)
         return held
 
-    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return strip(context, builder, signature.args[0], arguments[0])
 
     return value(value), code
