@@ -152,8 +152,7 @@ def _full(h: Any, j: Any, first: Vector | float, second: Vector | float) -> Any:
     k[:n, :n] = h
     k[n:, :n] = j
     k[:n, n:] = j.T
-    flat = k.reshape(-1, order="F")
-    diagonal = flat[:: n + m + 1]
+    diagonal = k.T.reshape(-1)[:: n + m + 1]
     diagonal[:n] += first
     diagonal[n:] = -second
     return k
