@@ -342,7 +342,9 @@ def test_the_average_is_over_about_the_last_tenth() -> None:
     ("rows", "passes", "batch"),
     [(3681, 1, 16), (3681, 4, 32), (3681, 100, 128), (1440, 1, 8), (100, 1, 8), (6, 5, 6), (10**6, 1, 128)],
 )
-def test_batches_make_250_steps_in_a_pass_and_grow_with_the_square_root_of_passes(rows: int, passes: float, batch: int) -> None:
+def test_batches_make_250_steps_in_a_pass_and_grow_with_the_square_root_of_passes(
+    rows: int, passes: float, batch: int
+) -> None:
     assert batch_rows(rows, passes) == batch
 
 

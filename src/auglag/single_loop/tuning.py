@@ -1,9 +1,10 @@
 """Every constant of the adaptive single loop: what it is, in which unit, why this value, where it comes from.
 
 "By trial" means: chosen on three trainings (Spambase with a linear model and with a network, logistic regression with
-a parity constraint) with seeds of their own. `rate_gain`, `kappa`, `doubt`, `jacobian_share` and `least_scale` were
+a parity constraint) with seeds of their own. `rate_gain`, `kappa`, `doubt` and `least_scale` were
 chosen with a look at all tasks of `benchmarks/training.py`, on the seeds 100 to 102 and 200 to 202; `signal`, `growth`
-and `most_boost` with a look at all but fairness, "8 means" and the autoencoder, on the seeds 200 to 203.
+and `most_boost` with a look at all but fairness, "8 means" and the autoencoder, on the seeds 200 to 203; the sizes of
+batches, `theta`, `jacobian_share` and `growth_between` with a look at all of them, on the seeds 100, 101 and 200.
 """
 
 from __future__ import annotations
