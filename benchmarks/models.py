@@ -177,7 +177,7 @@ def derivatives(name: str, size: int, kind: str) -> dict[str, Any]:
         problem = model.problem()
         rng = np.random.default_rng(0)
         x, y = problem.x0 + 0.01, rng.normal(size=problem.m)
-        problem._first(x), problem.hess(x, y)
+        problem.first_order(x), problem.hess(x, y)
         built = time.process_time() - begun
 
         def first() -> None:

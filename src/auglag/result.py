@@ -27,7 +27,7 @@ SCHEMA: dict[str, str] = {
     "status": "a Status",
     "message": "the status in words, with the numbers that matter",
     "nit": "outer iterations",
-    "nit_inner": "inner iterations, all subproblems together",
+    "nit_inner": "inner iterations, all subproblems together, and the steps that a limit cut short",
     "nfev": "calls of fun, finite differences included",
     "njev": "calls of jac",
     "nhev": "calls of hess or hessp",

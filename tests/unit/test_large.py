@@ -6,10 +6,11 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
 
 import auglag
-from auglag.interior.directions import Equations
-from auglag.interior.limited_memory import LimitedMemory
-from auglag.interior.onto_sides import OntoSides
-from auglag.interior.sides import Sides, reach
+from auglag.interior.large.directions import Equations
+from auglag.interior.large.limited_memory import LimitedMemory
+from auglag.interior.large.onto_sides import OntoSides
+from auglag.interior.large.proximal import Proximal
+from auglag.interior.large.sides import Sides, reach
 from auglag.kkt import Hessian
 from auglag.kkt.linear import Analyses
 from auglag.problems.functions import Problem
@@ -69,8 +70,40 @@ def test_the_diagonal_of_the_rows_is_taken_out_of_steps_where_it_matters():
     left = matrix @ dv[:2] + rows
     left[1] -= dv[2]
     assert np.abs(left).max() <= 0.11 * 2e-5 < 0.1 * soft * np.abs(dy).max()
-    lagrangian = (2.0 + 0.1 + 1e-7) * dv[:2] + matrix.T @ dy + dual[:2]
+    units = np.array([9.0, 4.0])  # squares of the largest entries of the columns
+    lagrangian = (2.0 + 0.1 + 1e-7 * units) * dv[:2] + matrix.T @ dy + dual[:2]
     np.testing.assert_allclose(lagrangian, 0.0, atol=1e-9)
+
+
+def test_proximal_terms_know_the_units_of_variables_and_rows():
+    """The same problem with x1 in thousands and the second row in ten thousands: terms are measured so, too."""
+    h, j = Hessian(sparse.csc_array(np.diag([2.0, 1.0]))), np.array([[1.0, 1.0], [0.0, -1.0]])
+    units, rows = np.array([1e3, 1.0]), np.array([1.0, 1e-4])
+    other_h = Hessian(sparse.csc_array(np.diag([2.0, 1.0]) * units**2))
+    other_j = sparse.csr_array(rows[:, None] * j * units)
+    sides = Sides(small_form())
+    one, other = Proximal.of(sides, h, sparse.csr_array(j)), Proximal.of(sides, other_h, other_j)
+    np.testing.assert_allclose(other.v[:2], one.v[:2] * units**2, rtol=1e-12)
+    np.testing.assert_allclose(other.rows, one.rows * rows**2, rtol=1e-12)
+
+
+def test_a_smaller_diagonal_of_the_rows_is_tried_before_a_shift():
+    """The curvature -1e10 is no match for the row x1 = 0, but for a penalty of 1e8 it is."""
+    form = form_of(
+        Problem(
+            lambda x: float(x @ x),
+            [0.5, 0.5],
+            jac=lambda x: 2 * x,
+            bounds=Bounds([-1.0, -1.0], [1.0, 1.0]),
+            constraints=LinearConstraint(sparse.csr_array(np.array([[1.0, 0.0]])), 0.0, 0.0),
+        )
+    )
+    h = Hessian(sparse.csc_array(np.diag([-1e10, 2.0])))
+    residuals = np.array([1.0, 1.0]), np.array([0.1])
+    equations = Equations(Sides(form), Analyses())
+    newton, (dv, _) = equations.newton(h, form.at(form.problem.x0).jac, np.full(2, 0.1), 1e-8, residuals)
+    assert newton.shift == 0.0
+    assert dv[0] == pytest.approx(-0.1, rel=1e-3)
 
 
 def test_the_slope_of_the_barrier_is_its_gradient():
@@ -296,3 +329,12 @@ def test_steps_that_line_searches_keep_shortening_get_a_proximal_term() -> None:
     assert found.success
     assert abs(found.fun - 1.0) <= 1e-6
     assert found.nit_inner <= 25  # 37 without it
+
+
+def test_steps_that_a_limit_cuts_short_are_counted():
+    """The first row of the history comes after interior points: a run that ends among them has made steps, too."""
+    whole = auglag.minimize(**transport(700, True))
+    cut = auglag.minimize(**transport(700, True), budget=auglag.Budget(evaluations=6))
+    assert cut.status.name == "EVALUATION_LIMIT"
+    assert not cut.history
+    assert 0 < cut.nit_inner < whole.nit_inner

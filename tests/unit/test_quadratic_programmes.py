@@ -6,8 +6,8 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, linprog
 
 import auglag
-from auglag.interior import quadratic
-from auglag.interior.quadratic import Quadratic, Units
+from auglag.interior.large import quadratic
+from auglag.interior.large.quadratic import Quadratic, Units
 
 N, M = 600, 200
 

@@ -2,9 +2,8 @@
 
 One factorisation a step, whatever the number of bounds that become active. `space` has the variables between their
 sides, `newton` the linear systems, `filter` and `search` decide on step lengths, `restoration` returns to the
-constraints, `method` is the loop. Problems with sparse matrices have a loop of their own, `large`, whose steps are made
-of vector operations and one factorisation of a fixed pattern: `sides`, `values`, `directions`, `return_to_rows`;
-`quadratic` takes over where derivatives turn out to be constant.
+constraints, `method` is the loop. Problems with sparse matrices have a loop of their own, the package `large`, whose
+steps are made of vector operations and one factorisation of a fixed pattern.
 """
 
 from __future__ import annotations

@@ -154,6 +154,13 @@ class Tuning(Constants):
     #: Added to the diagonal of the variables at all times, in the units of the form: without it every third
     #: factorisation of a Hessian with flat directions needs a shift. On grids.
     standing_prox: float = 1e-7
+    #: Proximal terms and shifts are measured in units of each variable and row, squared: the largest entries of its
+    #: column, within these limits, and of its row, between `least_row` and 1. Where equations are discretised, columns
+    #: are small without units being large, so that smaller ones than `least_variable` are not believed. By trial on
+    #: random problems in other units, and on models of optimal control.
+    least_variable: float = 0.1
+    largest_variable: float = 1e5
+    least_row: float = 1e-5
     #: Far from a solution (an error above `close`) the next system begins with this part of the shift of the last one,
     #: as long as that is above `standing_prox`. By trial on models of optimal control and chains of 300 to 6,000
     #: variables: 0.3 is as good, 0.03 and less are not.
@@ -179,6 +186,12 @@ class Tuning(Constants):
     rows_matter: float = 1e-9
     sharpenings: int = 8
     sharpening_gains: float = 0.1
+    #: Before a shift, the diagonal is tried at `firmer` and `firmer`^2 of its size; after one was needed all the same,
+    #: not again for so many systems. It is made smaller by `firmer`, down to `firmest`, too, where a step leaves more
+    #: than `left_by_soft` all the same. By trial on the rocket of COPS, on random problems and on grids.
+    firmer: float = 1e-2
+    firmest: float = 1e-8
+    firmer_rest: int = 5
     #: Solutions are refined until their residual, relative to the right side, is `enough_refined`: it is what Newton's
     #: method leaves of the residuals. One above `poorly_refined`, relative to right side and solution, means that the
     #: factors are not those of the matrix. On grids.

@@ -189,7 +189,7 @@ class Model:
         """The compiled form, made when it is first needed and kept until variables or terms are added."""
         if self._structure is None:
             with double():
-                self._structure = Structure(self._terms, self.n, self.m)
+                self._structure = Structure(self._terms, self.n, self.m, self._numbers)
         return self._structure
 
     def problem(self) -> ModelProblem:

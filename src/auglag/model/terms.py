@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -122,3 +124,42 @@ def make(name: str, fn: Callable[..., Any], placed: tuple[Any, Any, Any], rows: 
     k, q = len(index), len(constants)
     jac, hess = jacobian_mask(local, k, q), hessian_mask(local, k, q, outputs)
     return Term(name, local, index, constants, places, rows, outputs, jac, hess)
+
+
+def partials(term: Term) -> Any:
+    """(x, p) -> values and the partial derivatives that are not zero, ordered by output, then variable."""
+
+    def found(x: Sequence[Any], p: Sequence[Any]) -> tuple[Any, Any]:
+        columns = {}
+        for i in map(int, np.flatnonzero(term.jac.any(axis=0))):
+
+            def along(v: Any, i: int = i) -> Any:
+                return term.local([*x[:i], v, *x[i + 1 :]], p)
+
+            columns[i] = jax.jvp(along, (x[i],), (jnp.ones(()),))[1]
+        slopes = [columns[i][j] for j, i in np.argwhere(term.jac)]
+        return term.local(x, p), jnp.stack(slopes) if slopes else jnp.zeros(0)
+
+    return found
+
+
+def seconds(term: Term) -> Any:
+    """(x, p, w) -> the second derivatives of w'outputs in the order of `Term.pairs`."""
+
+    def found(x: Sequence[Any], p: Sequence[Any], w: Any) -> Any:
+        entries = []
+        for a, partners in term.pairs():
+
+            def slopes(v: Any, a: int = a, partners: list[int] = partners) -> Any:
+                def value(chosen: list[Any]) -> Any:
+                    point = [*x[:a], v, *x[a + 1 :]]
+                    for b, z in zip(partners, chosen, strict=True):
+                        point[b] = z
+                    return jnp.sum(w * term.local(point, p))
+
+                return jax.grad(value)([v if b == a else x[b] for b in partners])
+
+            entries += jax.jvp(slopes, (x[a],), (jnp.ones(()),))[1]
+        return jnp.stack(entries)
+
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -12,7 +13,7 @@ from auglag._norms import highest
 from auglag._typing import Vector
 from auglag.algorithm.rules import Iteration
 from auglag.algorithm.status import Status
-from auglag.algorithm.trail import Step
+from auglag.algorithm.trail import OUTER, Step
 from auglag.certificate import Certificate
 from auglag.derivatives.kinks import kinked
 from auglag.errors import DerivativeError
@@ -71,7 +72,7 @@ def result_of(end: Ending) -> Result:
         status=end.status,
         message=text,
         nit=len(end.iterations),
-        nit_inner=sum(it.inner_iterations for it in end.iterations),
+        nit_inner=sum(it.inner_iterations for it in end.iterations) + _cut_short(end.trail),
         **end.counts.as_dict(),
         jac=point.grad.copy(),
         maxcv=highest(np.maximum(problem.cl - c, c - problem.cu)),
@@ -90,6 +91,11 @@ def result_of(end: Ending) -> Result:
         advice=() if end.status is Status.SOLVED else advice(end),
         starts=(),
     )
+
+
+def _cut_short(trail: Sequence[tuple[str, int, int, float]]) -> int:
+    """The steps of what a limit or an interruption has ended, and which no row of the history counts."""
+    return sum(1 for _ in itertools.takewhile(lambda one: one[0] != OUTER, reversed(trail)))
 
 
 def _split(problem: AbstractProblem, y: Vector) -> list[Any]:

@@ -52,6 +52,8 @@ class Program:
             "free": jnp.asarray(np.where(self.fixed, 0.0, 1.0)),
         }
         self.constant: dict[str, Any] = jax.device_put(constant, device)
+        #: For the functions of a problem outside of the loop: on a GPU they are evaluated there, else by NumPy.
+        self.elsewhere: Any = None if device.platform == "cpu" else self.constant["model"]
         self.device, self._jac = device, (jac_row, jac_column)
         jit = self.jit = compiler(device, deterministic=deterministic)
         self.begin, self.least_squares, self.fitted = jit(self._begin), jit(self._least_squares), jit(self._fitted)
@@ -119,7 +121,10 @@ class Program:
     def data(self, problem: ModelProblem) -> dict[str, Any]:
         """Parameters, sides and scaling of one problem, beside what is the same for all."""
         t = TUNING
-        _, gradient, _, entries = self._first(self.constant["model"], problem.par, problem.x0)
+        if self.elsewhere is None:
+            _, gradient, _, entries = problem.first_order(problem.x0)
+        else:
+            _, gradient, _, entries = self._first(self.elsewhere, problem.par, problem.x0)
         row, column = self._jac
         largest = np.zeros(self.m)
         entries = np.abs(np.asarray(entries)) * ~self.fixed[column]

@@ -89,7 +89,7 @@ def solve(
     place = require_device(device)
     with double(), jax.default_device(place):
         ready = prepared(problem, before, place, linear_solver, deterministic=deterministic)
-        problem.data = ready.program.constant["model"]  # so that the certificate is evaluated there, too
+        problem.data = ready.program.elsewhere
         data = ready.program.data(problem)
         if ready is not before and place.platform == "gpu":
             ready.program.compile_all(data, ready.on_sides.calls)

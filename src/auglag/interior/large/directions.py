@@ -16,7 +16,9 @@ from scipy import sparse
 from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.interior import tuning
-from auglag.interior.sides import Sides
+from auglag.interior.large.proximal import Proximal
+from auglag.interior.large.sides import Sides
+from auglag.interior.large.softness import Softness
 from auglag.kkt import linear
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear import Analyses, Factor, System
@@ -43,6 +45,7 @@ class Newton:
         self._enough = tuning.TUNING.enough_refined if enough is None else enough
         self.shift = shift  #: the multiple of the identity that the Hessian needed
         self.error = 0.0  #: the largest residual of a solution so far
+        self.left = 0.0  #: the part of the violation that the first solution leaves because of `soft`
 
     @QUIET
     def solve(self, dual: Vector, rows: Vector) -> tuple[Vector, Vector]:
@@ -87,6 +90,7 @@ class Newton:
             if not abs(length) > t.sharpening_gains * whole:
                 break
             x, error = x + length * step, error - length * image
+        self.left = max(self.left, norm(error) / max(violation, t.rows_matter))
         return x
 
 
@@ -99,9 +103,10 @@ class Equations:
         self.last = 0.0  #: the last multiple of the identity that was needed
         self.factorisations = 0
         self._kept = 0.0  #: the shift of the last system
-        self._softened = False  #: the last system needed the larger diagonal of the rows
+        self._softness = Softness()
         self._analyses = analyses
         self._last_h: Hessian | None = None
+        self._units: Proximal | None = None  #: of the proximal terms, from the first system
 
     def newton(
         self,
@@ -125,18 +130,22 @@ class Equations:
         shift = shift if shift > t.standing_prox else 0.0
         system = linear.system(h, j, self._analyses)
         self.remember(h)
-        larger = np.maximum(soft, t.soft_largest * self.sides.row_units)
-        softs = [soft, larger] if np.any(larger > soft) else [larger]
+        units = self._proximal(h, j)
+        soft = soft * units.rows
+        larger = np.maximum(soft, t.soft_largest * self.sides.row_units * units.rows)
+        softs = self._softness.order(soft, larger, shifted=shift > 0.0)
         while True:
-            for entries in reversed(softs) if self._softened else softs:
-                found = self._factorised(system, weights + (shift + t.standing_prox), entries, shift, sharp=True)
-                step = None if found is None else found.solve(*residuals)
-                if found is not None and step is not None and found.error <= t.poorly_refined:
+            first = weights + (shift + t.standing_prox) * units.v
+            for diagonal, factor in softs:
+                made = self._solved(system, first, diagonal, shift, residuals)
+                if made is not None:
+                    self._softness.worked(diagonal, factor, larger, made[0].left)
                     self.last = shift if shift else self.last
                     self._kept = shift
-                    self._softened = entries is larger
-                    return found, step
-            softs = [larger]  # pivots may have lost the inertia before
+                    return made
+            if shift == 0.0:
+                self._softness.failed()
+            softs = [(larger, 1.0)]  # pivots may have lost the inertia before
             if shift == 0.0:
                 shift = t.first_shift if self.last == 0.0 else max(t.least_shift, self.last / t.shift_fall)
             else:
@@ -144,9 +153,27 @@ class Equations:
             if not shift <= t.largest_shift:
                 return None
 
+    def _solved(
+        self, system: System, first: Vector, soft: Vector, shift: float, residuals: tuple[Vector, Vector]
+    ) -> tuple[Newton, tuple[Vector, Vector]] | None:
+        """The system with these diagonals and its step; None if the inertia is wrong or the step is poor."""
+        found = self._factorised(system, first, soft, shift, sharp=True)
+        step = None if found is None else found.solve(*residuals)
+        return None if found is None or step is None or found.error > tuning.TUNING.poorly_refined else (found, step)
+
+    @property
+    def shifted(self) -> bool:
+        """Whether the last system needed a shift: its step is not Newton's."""
+        return self._kept > tuning.TUNING.standing_prox
+
     def remember(self, h: Hessian) -> None:
         """The pattern of the Hessians to come: one analysis then serves systems with and without them."""
         self._last_h = h
+
+    def _proximal(self, h: Hessian, j: Any) -> Proximal:
+        if self._units is None:
+            self._units = Proximal.of(self.sides, h, j)
+        return self._units
 
     def _blank(self) -> Hessian:
         """Zeros in the pattern of the last Hessian."""
@@ -174,10 +201,11 @@ class Equations:
 
     def on_sides(self, h: Hessian, j: Any, weights: Vector, soft: Vector | float) -> Newton | None:
         """The system for these curvatures of sides, with the last shift or none; None if neither is enough."""
-        system, diagonal = linear.system(h, j, self._analyses), weights + tuning.TUNING.standing_prox
+        system, units = linear.system(h, j, self._analyses), self._proximal(h, j)
+        diagonal, soft = weights + tuning.TUNING.standing_prox * units.v, soft * units.rows
         found = self._factorised(system, diagonal, soft, sharp=True)
         if found is None and self.last:
-            return self._factorised(system, diagonal + self.last, soft, self.last, sharp=True)
+            return self._factorised(system, diagonal + self.last * units.v, soft, self.last, sharp=True)
         return found
 
     def without_hessian(self, j: Any, first: Vector, soft: float) -> Newton | None:

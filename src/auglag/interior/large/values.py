@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.interior.sides import Sides
+from auglag.interior.large.sides import Sides
 
 
 @final

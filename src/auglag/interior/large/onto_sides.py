@@ -13,8 +13,8 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.interior import tuning
-from auglag.interior.directions import Equations
-from auglag.interior.values import Values
+from auglag.interior.large.directions import Equations
+from auglag.interior.large.values import Values
 from auglag.kkt import Curvature, Memory, Sets
 from auglag.kkt.sides import QUIET, Mask, active_sets
 from auglag.problems.jacobians import transposed_product

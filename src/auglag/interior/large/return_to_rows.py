@@ -8,10 +8,10 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.interior import tuning
-from auglag.interior.directions import Equations
 from auglag.interior.filter import Filter
-from auglag.interior.sides import Sides, reach
-from auglag.interior.values import Values
+from auglag.interior.large.directions import Equations
+from auglag.interior.large.sides import Sides, reach
+from auglag.interior.large.values import Values
 from auglag.kkt import Curvature
 from auglag.kkt.sides import QUIET, largest
 from auglag.problems.jacobians import transposed_product

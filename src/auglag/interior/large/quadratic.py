@@ -21,9 +21,9 @@ from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.interior import tuning
-from auglag.interior.directions import Newton
+from auglag.interior.large.directions import Newton
+from auglag.interior.large.sides import Sides, reach
 from auglag.interior.newton import Direction
-from auglag.interior.sides import Sides, reach
 from auglag.kkt import Hessian, linear
 from auglag.kkt.linear import Analyses
 from auglag.kkt.sides import QUIET, largest
@@ -84,7 +84,7 @@ class Units:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Iterate:
+class PrimalDual:
     """v = (x, slacks), multipliers of rows, of lower and of upper sides."""
 
     v: Vector
@@ -92,28 +92,28 @@ class Iterate:
     z: Vector
     u: Vector
 
-    def in_units(self, units: Units, sides: Sides) -> Iterate:
+    def in_units(self, units: Units, sides: Sides) -> PrimalDual:
         """Measured in these units."""
         v = units.of_v(sides)
         z, u = units.f * v[sides.at_low] * self.z, units.f * v[sides.at_high] * self.u
-        return Iterate(self.v / v, units.f * self.y / units.rows, z, u)
+        return PrimalDual(self.v / v, units.f * self.y / units.rows, z, u)
 
-    def from_units(self, units: Units, sides: Sides) -> Iterate:
+    def from_units(self, units: Units, sides: Sides) -> PrimalDual:
         """Back from these units."""
         v = units.of_v(sides)
         z, u = self.z / (units.f * v[sides.at_low]), self.u / (units.f * v[sides.at_high])
-        return Iterate(v * self.v, self.y * units.rows / units.f, z, u)
+        return PrimalDual(v * self.v, self.y * units.rows / units.f, z, u)
 
-    def moved(self, d: Direction, primal: float, dual: float) -> Iterate:
+    def moved(self, d: Direction, primal: float, dual: float) -> PrimalDual:
         """After a step of these lengths."""
-        return Iterate(self.v + primal * d.v, self.y + dual * d.y, self.z + dual * d.z, self.u + dual * d.u)
+        return PrimalDual(self.v + primal * d.v, self.y + dual * d.y, self.z + dual * d.z, self.u + dual * d.u)
 
 
 @final
 class Programme:
     """The state of one solve."""
 
-    def __init__(self, problem: Quadratic, sides: Sides, analyses: Analyses, start: Iterate) -> None:
+    def __init__(self, problem: Quadratic, sides: Sides, analyses: Analyses, start: PrimalDual) -> None:
         self.units = units = Units.of(problem)
         self.original, self.it = sides, start.in_units(units, sides)
         self.problem, self.sides = problem.in_units(units), sides.in_units(units.of_v(sides), units.rows)
@@ -122,7 +122,7 @@ class Programme:
         self._measure()
 
     @QUIET
-    def run(self, target: float, arrived: Callable[[Iterate], bool]) -> Iterate | None:
+    def run(self, target: float, arrived: Callable[[PrimalDual], bool]) -> PrimalDual | None:
         """The best iterate, as soon as `arrived` accepts one; None where the method makes nothing better.
 
         `arrived` is asked where the residuals are near the target.
@@ -142,7 +142,7 @@ class Programme:
                 break
         return None if best is None else self._found(best)
 
-    def _found(self, it: Iterate) -> Iterate:
+    def _found(self, it: PrimalDual) -> PrimalDual:
         return it.from_units(self.units, self.original)
 
     def _measure(self) -> None:
@@ -245,6 +245,12 @@ class Programme:
             wanted = np.clip(products, t.corrector_low * mu, t.corrector_high * mu) - products
             changes.append(np.maximum(wanted, -t.corrector_high * mu))
         return low - changes[0], high - changes[1]
+
+
+def unchanged(one: Any, other: Any) -> bool:
+    """Whether two sparse matrices are the same to the last bit; a pattern that is only the same in order is not."""
+    same = one.data.size == other.data.size and np.array_equal(one.data, other.data)
+    return bool(same and np.array_equal(one.indices, other.indices) and np.array_equal(one.indptr, other.indptr))
 
 
 def _root(norms: Vector) -> Vector:
