@@ -354,8 +354,7 @@ class Run(Driver[Subproblem, Test]):
             buffer.copy_(old)
         check = certify_point(self.full, context.prox, x, best.y)
         c, solved = self.full.values(x).c, check.meets(context.tol)
-        look = context.team.alone and not solved and check.violation > context.tol  # others may have other rows
-        stuck = self.full.stuck(x) if look else ""
+        stuck = self.full.stuck(x) if not solved and check.violation > context.tol else ""
         result = self._result(status.certified(solved), check, c, stuck)
         if context.hooks.say is not None:
             context.hooks.say(result.message)
