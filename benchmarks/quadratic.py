@@ -7,8 +7,8 @@ Problems are CUTEst's at large sizes (through S2MPJ) and families of our own in 
 CVXQP2 and CVXQP3, which S2MPJ does not have, by their rule; least squares on two and three dimensional grids with and
 without bounds (as AUG2D and AUG3D), boundary control (as CONT), a few dense rows over many variables (as BOYD1),
 portfolios, lasso, a chain of masses. The rivals get the matrices, auglag the functions and no word on what kind of
-problem it is. Each has 10 seconds of CPU a problem, after it has solved a problem of two variables, so that imports do
-not count; what did not end in time at the first tolerance is not asked again at the second. `pip install piqp proxsuite
+problem it is. Each has 10 seconds of CPU a problem, after it has solved a small sparse one, so that imports do not
+count; what did not end in time at the first tolerance is not asked again at the second. `pip install piqp proxsuite
 osqp` for the rivals; those that are missing are left out.
 
 Points are judged alike, with the solver's own multipliers of the rows: R of `auglag.certify` (stationarity, violation
@@ -323,7 +323,7 @@ def judged(qp, x, y):
 
 def one(qp, solver, tol, pipe):
     warnings.simplefilter("ignore")
-    SOLVERS[solver](portfolio(2, 1), tol)
+    SOLVERS[solver](masses(20), tol)
     start = time.process_time()
     limit = math.ceil(start) + SECONDS + 1
     resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))

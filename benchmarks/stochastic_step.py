@@ -2,8 +2,8 @@
 
     python benchmarks/stochastic_step.py
 
-57 features, 128 + 128 rows and 128 more for the second sample of the constraint. All in one run, on one core, CPU time
-of the fastest of several repetitions.
+57 features, 128 + 128 rows and 128 more for the second sample of the constraint; then batches of 16 to 256, and rows
+that fit into no cache. All in one run, on one core, CPU time of the fastest of several repetitions.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ from auglag.stochastic.limits import Ledger, Limits, Meter
 from auglag.stochastic.sampling import SampledLagrangian, Sampling
 
 STEPS, REPEATS, BATCH = 1024, 30, 128
+MANY = 400_000  #: rows that no cache holds
+METHODS = {  # with the gradients of a step
+    "SGD": (SGD(step=ConstantStep(0.01)), 1),
+    "PStorm": (PStorm(step=ConstantStep(0.01), momentum=0.5), 2),
+    "SVRG, between snapshots": (SVRG(step=ConstantStep(0.01), batch=BATCH, period=10**6), 1),
+}
 
 
 def fastest(function: Callable[[], object], repeats: int = REPEATS, steps: int = STEPS) -> float:
@@ -42,8 +48,10 @@ def oracle_of(problem: StochasticProblem, batch: int = BATCH) -> tuple[SampledLa
     return SampledLagrangian(exact, Sampling(problem.blocks, batch), Meter(Limits(), full.ledger)), v
 
 
-def method_cost(problem: StochasticProblem, method: Method, backend: str, repeats: int = REPEATS) -> float:
-    oracle, v = oracle_of(problem)
+def method_cost(
+    problem: StochasticProblem, method: Method, backend: str, repeats: int = REPEATS, batch: int = BATCH
+) -> float:
+    oracle, v = oracle_of(problem, batch)
     engine, rng = Backend(backend, problem), np.random.default_rng(0)
     return fastest(lambda: method.run(oracle, v, STEPS, rng, engine), repeats)
 
@@ -82,7 +90,7 @@ def gather_floor(blocks: tuple, oracle: SampledLagrangian) -> float:
                         buffer[e, j] = A[i, j]
 
     plus, minus = (np.ascontiguousarray(block.A) for block in blocks)
-    buffer, rng = np.empty((BATCH, plus.shape[1]), plus.dtype), np.random.default_rng(0)
+    buffer, rng = np.empty((max(oracle.sampling.sizes), plus.shape[1]), plus.dtype), np.random.default_rng(0)
 
     def run() -> None:
         for draw in oracle.sampling.draws(rng, STEPS):
@@ -103,21 +111,29 @@ def main() -> None:
         "float32": gather_floor(single.linear, oracle_of(single)[0]),
     }
     rows.append(("plain NumPy loop, float64", base, 1, floors["float64"]))
-    methods = {
-        "SGD": (SGD(step=ConstantStep(0.01)), 1),
-        "PStorm": (PStorm(step=ConstantStep(0.01), momentum=0.5), 2),
-        "SVRG, between snapshots": (SVRG(step=ConstantStep(0.01), batch=BATCH, period=10**6), 1),
-    }
     for kind, problem in (("float64", double), ("float32", single)):
-        for name, (method, gradients) in methods.items():
+        for name, (method, gradients) in METHODS.items():
             rows.append((f"{name}, numba {kind}", method_cost(problem, method, "numba"), gradients, floors[kind]))
-    rows.append(("SGD, auglag with NumPy", method_cost(double, methods["SGD"][0], "numpy", 3), 1, floors["float64"]))
-    rows += jax_rows(plus, minus, methods["SGD"][0], floors["float64"])
+    rows.append(("SGD, auglag with NumPy", method_cost(double, METHODS["SGD"][0], "numpy", 3), 1, floors["float64"]))
+    rows += jax_rows(plus, minus, METHODS["SGD"][0], floors["float64"])
     print("floor (drawing and copying 384 rows):", ", ".join(f"{us:.1f} us in {kind}" for kind, us in floors.items()))
     print("| | us per step | gradients per step | times the floor | plain NumPy / this |")
     print("|---|---|---|---|---|")
     for name, cost, gradients, floor in rows:
         print(f"| {name} | {cost:.1f} | {gradients} | {cost / floor:.2f} | {base / cost:.1f} |")
+    print(f"\nTimes the floor, by rows of a batch; {MANY:,} random rows beside Spambase's 3,681:\n")
+    print("| | floor, us | " + " | ".join(METHODS) + " |\n|---|---|" + "---|" * len(METHODS))
+    for kind in ("float64", "float32"):
+        rng = np.random.default_rng(0)
+        X, y = rng.standard_normal((MANY, 57), dtype=np.float32), rng.random(MANY) < 0.4
+        many = neyman_pearson(X + y[:, None], y, chat=0.6, seed=0, dtype=kind)
+        few = neyman_pearson(data.X, data.y, chat=0.6, seed=0, dtype=kind)
+        for name, problem in (("Spambase", few), ("many rows", many)):
+            for batch in (16, 64, 256):
+                floor = gather_floor(problem.linear, oracle_of(problem, batch)[0])
+                costs = [method_cost(problem, method, "numba", 10, batch) for method, _ in METHODS.values()]
+                ratios = " | ".join(f"{cost / floor:.2f}" for cost in costs)
+                print(f"| {name}, {kind}, batches of {batch} | {floor:.1f} | {ratios} |", flush=True)
 
 
 def jax_rows(plus: np.ndarray, minus: np.ndarray, method: Method, floor: float) -> list[tuple[str, float, int, float]]:

@@ -168,6 +168,7 @@ def test_the_order_of_starts():
     nearly = replace(far, residual=5e-8, nearly=True)  # then nothing but the best point is tried
     assert [following(k, most, nearly) for k in (0, 1)] == [1, None]
     assert following(1, most, replace(nearly, unusual=True)) is None  # other units do not bring the last digits
+    assert following(0, most, replace(nearly, limited=True)) is None  # nor anything where rounding is what is left
     assert following(0, most, replace(far, feasible=True)) == 4  # the least violated point near x0 is x0
     infeasible = replace(far, status=Status.INFEASIBLE)
     elsewhere = following(0, most, infeasible)
@@ -218,6 +219,12 @@ def test_ends_that_are_the_same(why, other, same):
     assert not repeated([HERE], TUNING)
 
 
+def test_two_starts_without_a_feasible_point_are_the_same_wherever_they_lead():
+    nowhere = replace(HERE, infeasible=True)
+    assert nowhere.same_as(replace(nowhere, x=-nowhere.x, violation=30.0), TUNING)
+    assert not nowhere.same_as(replace(HERE, x=-HERE.x, violation=30.0), TUNING)
+
+
 def test_falls_without_end_are_the_same_wherever_they_lead():
     falls = replace(HERE, endless=True)
     assert falls.same_as(replace(falls, x=-falls.x, violation=0.0, violated=False), TUNING)
@@ -232,6 +239,21 @@ def test_a_run_ends_after_two_starts_that_end_where_the_first_did():
     attempts = {row["attempt"] for row in result.history}
     assert len(attempts) == 3
     assert "2 restarts did not help." in result.message
+
+
+def test_a_run_ends_at_once_where_rounding_is_what_is_left():
+    """Multipliers of 1e9 make rounding errors of about 1e-6 in the stationarity, whatever is tried."""
+    rows = np.random.default_rng(0).standard_normal((30, 30))
+    slope = 1e9 * rows.sum(0)
+    row = {"type": "eq", "fun": lambda x: rows @ x - rows.sum(1), "jac": lambda x: rows}
+    result = auglag.minimize(
+        lambda x: slope @ x + 1e3 * np.sum(np.cos(x)),
+        np.zeros(30),
+        jac=lambda x: slope - 1e3 * np.sin(x),
+        constraints=row,
+    )
+    assert result.status is Status.PRECISION_LIMIT
+    assert {row["attempt"] for row in result.history} == {0}
 
 
 def test_what_stalls_near_a_solution_is_solved_from_another_start():

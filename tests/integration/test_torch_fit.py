@@ -505,3 +505,12 @@ def test_a_solved_run_and_one_with_no_violation_ask_no_such_thing() -> None:
     assert fit(linear(), NP.objective, ALARMS, (X, T)).advice == ()
     free = fit(linear(), NP.objective, {"c": at_most(9.0, NP.false_alarms)}, (X, T), tol=1e-12, max_outer=1)
     assert not any("attained" in tip for tip in free.advice)
+
+
+def test_a_violated_constraint_that_no_step_can_change_is_named() -> None:
+    model = Vector([0.0, 0.0])
+    flat = {"flat": at_most(0.4, lambda m, b: 0.0 * m.x.sum() + 0.7), "sum": at_most(5.0, lambda m, b: m.x.sum())}
+    result = fit(model, projection, flat, POINTS, max_epochs=10)
+    assert not result.success
+    assert "'flat'" in result.advice[0]
+    assert "its gradient is zero" in result.advice[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import math
 import weakref
 from typing import Any
 
@@ -280,6 +281,35 @@ def test_a_batch_that_overflows_spoils_no_later_one(when: int) -> None:
             skipped.append(step)
         al.step()
     assert skipped == [when]
+
+
+@pytest.mark.parametrize(("bad", "what"), [(0, "constraint 'false alarms'"), (1, "objective")])
+def test_a_step_with_nan_is_refused_and_the_model_left_as_it_was(bad: int, what: str) -> None:
+    model = linear()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    al = AugmentedLagrangian(model, {"false alarms": at_most(0.6)}, optimizer=optimizer)
+    before = [p.detach().clone() for p in model.parameters()]
+    loss, values = NP.both(model, (X, T))
+    factors = [1.0, math.nan] if bad == 0 else [math.nan, 1.0]
+    al.loss(loss * factors[0], {"false alarms": values["false alarms"] * factors[1]}).backward()
+    with pytest.raises(InputError, match=rf"^{what} must be finite on every batch, got NaN or inf in step 1;"):
+        optimizer.step()
+    assert all(torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True))
+    optimizer.zero_grad()
+    al.loss(*NP.both(model, (X, T))).backward()
+    optimizer.step()
+    al.step()
+    assert al.steps == 1
+
+
+def test_a_constraint_without_a_graph_is_named_at_the_test() -> None:
+    al = AugmentedLagrangian(linear(), {"false alarms": at_most(0.6)})
+
+    def evaluate(model: Any, batch: Any) -> Any:
+        return NP.objective(model, batch), {"false alarms": NP.false_alarms(model, batch).detach()}
+
+    with pytest.raises(InputError, match="constraint 'false alarms' must depend on the parameters"):
+        al.test(evaluate, (X, T))
 
 
 def test_the_certificate_after_a_test_is_that_of_the_test() -> None:

@@ -135,6 +135,7 @@ def test_the_message_names_the_end(changes: dict, words: str) -> None:
         ({"checkpoint": "run.npz"}, "a larger max_epochs, with resume='run.npz'."),
         ({"status": Status.ITERATION_LIMIT, "limit": ""}, "a larger max_outer, from x0=result.x"),
         ({"status": Status.STUCK}, "variables and constraints in units that make them of similar size"),
+        ({"stuck": "cap"}, "another way to compute 'cap', or another x0: it is violated and its gradient is zero"),
         ({"settings": DEFAULTS["sgd"]}, "method='auto': on data with an end it needs fewer passes than 'sgd'."),
     ],
 )

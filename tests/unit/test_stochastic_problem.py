@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -268,3 +269,52 @@ def test_the_norms_of_the_rows_come_with_the_first_evaluation() -> None:
     for block in problem.linear:
         A, block.A = block.A, None
         np.testing.assert_allclose(block.squares(), np.sum(A**2, axis=1))
+
+
+def bad_batches(bad: Callable[[np.ndarray], bool], cap: float = 0.1) -> StochasticProblem:
+    """Least squares with one constraint, whose value is NaN on batches of which `bad` is true."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((200, 3))
+
+    def constraint(x: np.ndarray, rows: np.ndarray) -> list[float]:
+        return [np.nan if bad(rows) else float(np.mean(rows @ x))]
+
+    block = FunctionBlock(
+        3,
+        1,
+        objective=lambda x, rows: 0.5 * float(np.mean((rows @ x - 1.0) ** 2)),
+        gradient=lambda x, rows: (rows @ x - 1.0) @ rows / len(rows),
+        constraints=constraint,
+        jacobian=lambda x, rows: rows.mean(axis=0)[None],
+        data=A,
+    )
+    return StochasticProblem([block], lower=[-np.inf], upper=[cap], names=["mean"])
+
+
+@pytest.mark.parametrize("method", ["sgd", "pstorm", "svrg"])
+def test_a_batch_that_is_not_finite_where_the_whole_is_is_named(method: str) -> None:
+    problem = bad_batches(lambda rows: len(rows) < 150 and bool((rows[:, 0] > 1.5).any()))
+    with pytest.raises(InputError, match=r"constraint 'mean' must be finite on every batch, .* all rows are finite"):
+        minimize(problem, np.zeros(3), method=method, max_epochs=20, check_derivatives=False)
+
+
+def test_what_is_not_finite_at_the_start_is_named() -> None:
+    with pytest.raises(InputError, match="constraint 'mean' must be finite at x0"):
+        minimize(bad_batches(lambda rows: True), np.zeros(3), check_derivatives=False)
+
+
+def test_a_violated_constraint_that_does_not_depend_on_x_is_named() -> None:
+    zero = FunctionBlock(
+        3, 1, constraints=lambda x, batch: [0.7], jacobian=lambda x, batch: np.zeros((1, 3)), exact=True
+    )
+    objective = FunctionBlock(
+        3,
+        objective=lambda x, rows: 0.5 * float(np.mean((rows @ x - 1.0) ** 2)),
+        gradient=lambda x, rows: (rows @ x - 1.0) @ rows / len(rows),
+        data=np.random.default_rng(0).standard_normal((200, 3)),
+    )
+    result = minimize(
+        StochasticProblem([objective, zero], lower=[-np.inf], upper=[0.1], names=["cap"]), np.zeros(3), max_epochs=20
+    )
+    assert not result.success
+    assert "another way to compute 'cap'" in result.advice[0]

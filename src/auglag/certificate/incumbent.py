@@ -135,6 +135,13 @@ class Judge:
         """As `solves`, of a certificate."""
         return self.accepts(check) or check.limited(self.tolerance, rounding=False)
 
+    def rounding_limits(self, best: Best) -> bool:
+        """Whether R is above tol by no more than rounding errors explain, and the scale-free test is met."""
+        check = self.check(best)
+        if not self.tol < check.residual <= check.rounding_reach:
+            return False  # before what is scale-free is measured, which takes f and c at one more point
+        return self.with_sizes(check).rounding_limits(self.tolerance)
+
     def final(self, best: Best, status: Status, calls: int) -> Certificate:
         """The certificate of the point that is returned, with the best derivatives and multipliers there are.
 

@@ -115,7 +115,7 @@ class Tuning(Constants):
     #: extrapolated. The noise alone makes 2, 1 and 1.5; where steps balance both, truncation makes as much.
     noise_errors: tuple[float, float, float] = (4.0, 2.0, 2.0)
 
-    # ----------------------------------------------------------------------------------- `checking`, `box`, `comparison`
+    # ---------------------------------------------------------------------------------- `checking`, `box`, `comparison`
     #: The error of J d that is tolerated, relative to the norm of the terms of J d. Chosen by trial: far above what
     #: differences get wrong, far below what a wrong formula does.
     tolerance: float = 1e-3

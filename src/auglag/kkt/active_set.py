@@ -85,7 +85,7 @@ def active_set(
 
 def _solve(model: Model, system: _Corrected, rows: Side, variables: Side) -> tuple[Vector, Vector] | None:
     """(d, w) with the variables and rows held as the sets say."""
-    (free,), (active,) = (variables == 0).nonzero(), rows.nonzero()
+    (free,), (active,) = np.logical_not(variables).nonzero(), rows.nonzero()
     factor = system.factor(free, active)
     if factor is None:
         return None
@@ -111,14 +111,15 @@ def _solve(model: Model, system: _Corrected, rows: Side, variables: Side) -> tup
 
 def _new_rows(model: Model, rows: Side, d: Vector, w: Vector) -> Side:
     """Active rows stay while their multiplier has the sign of their side; others enter where they leave theirs."""
-    new = rows * (rows * w >= 0)
+    kept, new = model.equal | (rows * w >= 0.0), rows
+    if np.count_nonzero(kept) < rows.size:
+        new = rows * kept
     if np.count_nonzero(rows) < rows.size:
         t = model.t + model.jacobian.dot(d)
         if some(((t > model.cu) | (t < model.cl)) & (rows == 0)):
             slack = tuning.TUNING.row_slack * np.maximum(1.0, np.abs(t))
             entering = (t > model.cu + slack).view(np.int8) - (t < model.cl - slack).view(np.int8)
             new = np.where(rows, new, entering)
-    new[model.equal] = 1
     return new
 
 
@@ -127,9 +128,11 @@ def _new_variables(model: Model, system: _Corrected, variables: Side, fixed: Mas
     low, high, new = model.lower, model.upper, variables
     if np.count_nonzero(variables):
         slope = model.gradient + system.h @ d + model.jacobian.T.dot(w) + system.shift * d
-        new = variables * (variables * slope <= 0)
+        kept = variables * slope <= 0.0
         if fixed is not None:
-            new[fixed] = variables[fixed]
+            kept |= fixed
+        if np.count_nonzero(kept) < kept.size:
+            new = variables * kept
     if some((d > high) | (d < low)):
         slack = tuning.TUNING.bound_slack
         below, above = low - slack * np.maximum(1.0, np.abs(low)), high + slack * np.maximum(1.0, np.abs(high))

@@ -54,6 +54,8 @@ def _on_soft_directions(h: Any, j: Any, beta: float, size: float) -> tuple[Any, 
     if not j.size:
         return h, None
     t = tuning.TUNING
+    if beta * _slope_bound(j) < t.held * size:  # no direction is held, which singular values need not tell
+        return h + beta * (j.T @ j), None
     if h.shape[0] > t.singular_values:
         slope = min(largest(j), 1e150) ** 2
         weight = min(beta, t.held * max(size, t.held_least_size) / max(slope, t.held_least_slope)) if slope > 0 else 0.0
@@ -64,6 +66,12 @@ def _on_soft_directions(h: Any, j: Any, beta: float, size: float) -> tuple[Any, 
     soft = stiffness < t.held * size
     basis = vt[soft].T
     return basis.T @ h @ basis + np.diag(stiffness[soft]), basis
+
+
+def _slope_bound(j: Any) -> float:
+    """A bound on the square of the largest singular value: |J|_F^2, or |J|_1 |J|_inf where that is less."""
+    entries = np.abs(j)
+    return min(float(np.vdot(j, j)), float(entries.sum(0).max() * entries.sum(1).max()))
 
 
 def diagonal_size(h: Hessian) -> float:

@@ -27,7 +27,13 @@ def eigenvectors_below(matrix: Any, limit: float) -> tuple[Vector, Matrix]:
 
 
 def right_singular_vectors(matrix: Any, *, complete: bool = True) -> tuple[Vector, Matrix]:
-    """The singular values, and right singular vectors as rows: all, or only as many as there are singular values."""
+    """The singular values, and right singular vectors as rows: all, or only as many as there are singular values.
+
+    Those of a matrix with more rows than columns are those of its triangular factor: LAPACK would make a square matrix
+    of left singular vectors, which nobody asked for.
+    """
+    if matrix.shape[0] > matrix.shape[1]:
+        matrix = np.linalg.qr(matrix, mode="r")
     work = _singular_workspace(*matrix.shape, complete)
     _, sigma, rows, info = dgesdd(matrix, compute_uv=1, full_matrices=complete, lwork=work)
     if info:

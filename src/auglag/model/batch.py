@@ -109,7 +109,7 @@ def solve(
     most = device_batch.slots_for(place, slots)
     with double(), jax.default_device(place):
         ready = prepared(problem, before, place, linear_solver, deterministic=deterministic)
-        problem.data = ready.program.constant["model"]
+        problem.data = ready.program.elsewhere
         options = (residual, scaled_tol, deterministic)
         batch = batches.of(ready.program, min(most, len(par)), options, linear_solver)
         data = ready.program.data(problem)

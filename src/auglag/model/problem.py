@@ -1,4 +1,4 @@
-"""A model as a problem of the library: sparse derivatives of fixed pattern, evaluated by XLA."""
+"""A model as a problem of the library: sparse derivatives of fixed pattern, evaluated by NumPy or XLA."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.model.columns import Columns
 from auglag.model.precision import double
 from auglag.model.structure import Structure
 from auglag.problems.base import AbstractProblem, Group, LinearRows, Point
@@ -31,31 +32,29 @@ class ModelProblem(AbstractProblem):
         lower, upper = bounds
         super().__init__(np.clip(x0, lower, upper), lower=lower, upper=upper, cl=sides[0], cu=sides[1], groups=groups)
         self.structure, self.par, self.name = structure, par, name
-        self.data = structure.data  #: of the structure, on the device where functions are evaluated
+        self.data: Any = None  #: of the structure, on a device where XLA is to evaluate functions
 
     def f(self, x: Vector) -> float:
         self.counts.nfev += 1
-        return float(self._values(x)[0])
+        return self._values(x)[0]
 
     def c(self, x: Vector) -> Vector:
         self.counts.constr_nfev += 1
-        return np.array(self._values(x)[1])
+        return self._values(x)[1]
 
     def grad(self, x: Vector) -> Vector:
         self.counts.njev += 1
-        return np.array(self._first(x)[1])
+        return self.first_order(x)[1]
 
     def jac(self, x: Vector) -> Any:
         """A csr_array; its pattern is the same at every x."""
         self.counts.constr_njev += 1
-        return self.structure.jac.matrix(np.asarray(self._first(x)[3]))
+        return self.structure.jac.matrix(self.first_order(x)[3])
 
     def hess(self, x: Vector, y: Vector) -> Any:
         """A csr_array with both triangles; its pattern is the same at every x."""
         self.count_hessian()
-        with double():
-            found = self.structure.second(self.data, self.par, x, y)
-        return self.structure.hessian(np.asarray(found))
+        return self.structure.hessian(self._second(x, y))
 
     def hessp(self, x: Vector, y: Vector, v: Vector) -> Vector:
         key = x.tobytes() + y.tobytes()
@@ -73,17 +72,17 @@ class ModelProblem(AbstractProblem):
         """f and c come from one call."""
         f, c = self._values(point.x)
         self._count(1, 0)
-        point._f, point._c = float(f), np.array(c)
+        point._f, point._c = f, c
 
     def fill_c(self, point: Point) -> None:
         """As `fill_f`."""
         self.fill_f(point)
 
     def _fill(self, point: Point) -> None:
-        f, gradient, c, entries = self._first(point.x)
+        f, gradient, c, entries = self.first_order(point.x)
         self._count(point._f is None, 1)
-        point._f, point._grad, point._c = float(f), np.array(gradient), np.array(c)
-        point._jac = self.structure.jac.matrix(np.asarray(entries))
+        point._f, point._grad, point._c = f, gradient, c
+        point._jac = self.structure.jac.matrix(entries)
 
     def _count(self, values: int, derivatives: int) -> None:
         counts, rows = self.counts, self.m > 0
@@ -97,13 +96,37 @@ class ModelProblem(AbstractProblem):
         rows = self.structure.linear_rows()
         if not rows.any():
             return None
-        _, _, c, entries = self._first(np.zeros(self.n))
-        return LinearRows.among(rows, np.array(c), self.structure.jac.matrix(np.asarray(entries)))
+        _, _, c, entries = self.first_order(np.zeros(self.n))
+        return LinearRows.among(rows, c, self.structure.jac.matrix(entries))
 
-    def _values(self, x: Vector) -> Any:
-        with double():
-            return self.structure.values(self.data, self.par, x)
+    # NumPy needs no compilation and is faster on a CPU; XLA takes what NumPy has no operation for.
 
-    def _first(self, x: Vector) -> Any:
+    def _columns(self) -> Columns | None:
+        return self.structure.columns if self.data is None else None
+
+    def _data(self) -> Any:
+        return self.structure.data if self.data is None else self.data
+
+    def _values(self, x: Vector) -> tuple[float, Vector]:
+        columns = self._columns()
+        if columns is not None:
+            return columns.values(self.par, x)
         with double():
-            return self.structure.first(self.data, self.par, x)
+            f, c = self.structure.values(self._data(), self.par, x)
+        return float(f), np.array(c)
+
+    def first_order(self, x: Vector) -> tuple[float, Vector, Vector, Vector]:
+        """f, its gradient, c and the contributions to the Jacobian (`Structure.places`); nothing is counted."""
+        columns = self._columns()
+        if columns is not None:
+            return columns.first(self.par, x)
+        with double():
+            f, gradient, c, entries = self.structure.first(self._data(), self.par, x)
+        return float(f), np.array(gradient), np.array(c), np.asarray(entries)
+
+    def _second(self, x: Vector, y: Vector) -> Vector:
+        columns = self._columns()
+        if columns is not None:
+            return columns.second(self.par, x, y)
+        with double():
+            return np.asarray(self.structure.second(self._data(), self.par, x, y))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, final
 
 import jax
@@ -12,8 +13,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from auglag._typing import Vector
-from auglag.model.precision import host
-from auglag.model.terms import Term
+from auglag.model.columns import Columns
+from auglag.model.expressions import Unknown
+from auglag.model.precision import double, host
+from auglag.model.sums import Sums
+from auglag.model.terms import Term, partials, seconds
+from auglag.problems.jacobians import FixedPattern
 
 Keys = NDArray[np.int64]
 
@@ -25,34 +30,18 @@ class Pattern:
     def __init__(self, rows: Keys, columns: Keys, shape: tuple[int, int]) -> None:
         """Contribution i is added to the entry (rows[i], columns[i])."""
         keys = rows * np.int64(shape[1]) + columns
-        order = np.argsort(keys, kind="stable")
-        ordered = keys[order]
-        new = np.ones(keys.size, dtype=bool)
-        new[1:] = ordered[1:] != ordered[:-1]
-        self.shape, self.nnz = shape, int(new.sum())
-        self.places = np.empty(keys.size, dtype=np.int32)  #: contribution -> entry
-        self.places[order] = np.cumsum(new) - 1
-        self.row, self.column = np.divmod(ordered[new], np.int64(shape[1]))
+        found, places = np.unique(keys, return_inverse=True)
+        self.shape, self.nnz = shape, found.size
+        self.places = places.astype(np.int32)  #: contribution -> entry
+        self.row, self.column = np.divmod(found, np.int64(shape[1]))
         self.indices = self.column.astype(np.int32)
         self.indptr = np.searchsorted(self.row, np.arange(shape[0] + 1)).astype(np.int32)
-        one_each = self.nnz == keys.size
-        starts = np.concatenate([np.flatnonzero(new), [keys.size]]).astype(np.int32)
-        self._order = order
-        sums = (np.ones(keys.size), order.astype(np.int32), starts)
-        self._sum: Any = None if one_each else sparse.csr_array(sums, shape=(self.nnz, keys.size))
-
-    def entries(self, contributions: Vector) -> Vector:
-        """The entries, in the order of a CSR matrix with sorted indices."""
-        if self._sum is None:
-            return contributions[self._order]
-        return np.asarray(self._sum @ contributions)
+        self.entries = Sums(self.places, self.nnz)  #: contributions -> entries, as in a CSR matrix with sorted indices
+        self._fixed = FixedPattern(self.indices, self.indptr, shape)
 
     def matrix(self, contributions: Vector) -> Any:
         """The matrix as a csr_array."""
-        entries = self.entries(contributions)
-        made = sparse.csr_array((entries, self.indices, self.indptr), shape=self.shape)
-        made.has_canonical_format = True
-        return made
+        return self._fixed.matrix(self.entries(contributions))
 
 
 @final
@@ -64,27 +53,37 @@ class Structure:
     the program.
     """
 
-    def __init__(self, terms: Sequence[Term], n: int, m: int) -> None:
-        self.n, self.m = n, m
+    def __init__(self, terms: Sequence[Term], n: int, m: int, numbers: int) -> None:
+        self.n, self.m, self.numbers = n, m, numbers  #: variables, rows, and entries of all parameters
         self.terms = [term for term in terms if term.size]
         self.objectives = [i for i, term in enumerate(self.terms) if term.rows is None]
         self.jac = Pattern(*self.places(), (m, n))
-        row, column, double = _hessian_places(self.terms)
+        row, column, twice = _hessian_places(self.terms)
         self.hess = Pattern(row, column, (n, n))
-        # `double`: contributions that count twice, because two local variables are the same one.
+        # `twice`: contributions that count double, because two local variables are the same one.
         rows = [term.rows.ravel() for term in self.terms if term.rows is not None]
         places = np.concatenate([np.zeros(0, np.int32), *rows]).astype(np.int32)
-        data = {"terms": [_data(term) for term in self.terms], "rows": places, "double": double}
+        data = {"terms": [_data(term) for term in self.terms], "rows": places, "twice": twice}
         self.data: dict[str, Any] = jax.device_put(data, host())
+        self._twice = twice
         lower = sparse.csr_array(
             (np.arange(1, self.hess.nnz + 1), self.hess.indices, self.hess.indptr), shape=(n, n), dtype=np.int64
         )
         both = (lower + sparse.tril(lower, -1).T).tocsr()
         both.sort_indices()
-        self._both = both.indices, both.indptr, both.data - 1
+        self._both = FixedPattern(both.indices, both.indptr, (n, n)), both.data - 1
         self.values = jax.jit(self.evaluate)
         self.first = jax.jit(self.differentiate)
         self.second = jax.jit(self.curve)
+
+    @cached_property
+    def columns(self) -> Columns | None:
+        """The same functions for the host, by NumPy; None where an operation is left to XLA."""
+        try:
+            with double():
+                return Columns(self.terms, self.n, self.m, self.numbers, self._twice)
+        except Unknown:
+            return None
 
     def places(self) -> tuple[Keys, Keys]:
         """Row and column of every contribution to the Jacobian."""
@@ -104,11 +103,8 @@ class Structure:
 
     def hessian(self, contributions: Vector) -> Any:
         """Both triangles, as a csr_array."""
-        indices, indptr, source = self._both
-        entries = self.hess.entries(contributions)[source]
-        made = sparse.csr_array((entries, indices, indptr), shape=(self.n, self.n))
-        made.has_canonical_format = True
-        return made
+        pattern, source = self._both
+        return pattern.matrix(self.hess.entries(contributions).take(source))
 
     # ------------------------------------------------------------------------------------- pure functions, for XLA
 
@@ -131,7 +127,7 @@ class Structure:
         """f, its gradient, c and the contributions to the Jacobian."""
         f, gradient, rows, parts = jnp.zeros(()), jnp.zeros(self.n), [jnp.zeros(0)], []
         for term, own in zip(self.terms, data["terms"], strict=True):
-            values, slopes = _over(_partials(term), own, par, x)
+            values, slopes = _over(partials(term), own, par, x)
             if term.rows is None:
                 f += jnp.sum(values)
                 used = np.flatnonzero(term.jac[0])
@@ -149,12 +145,12 @@ class Structure:
             if term.linear:
                 continue
             w = jnp.full((1, term.size), weight) if term.rows is None else y[own["rows"]]
-            seconds = _over(_seconds(term), own, par, x, w)
-            parts.append(seconds.reshape(-1))
+            found = _over(seconds(term), own, par, x, w)
+            parts.append(found.reshape(-1))
         if not parts:
             return jnp.zeros(0)
         found = jnp.concatenate(parts)
-        return found.at[data["double"]].mul(2.0) if data["double"].size else found
+        return found.at[data["twice"]].mul(2.0) if data["twice"].size else found
 
 
 def _data(term: Term) -> dict[str, Any]:
@@ -176,45 +172,6 @@ def _over(local: Any, own: Any, par: Any, x: Any, weights: Any = None) -> Any:
     if weights is None:
         return jax.vmap(local, in_axes=axes, out_axes=-1)(variables, numbers)
     return jax.vmap(local, in_axes=(*axes, -1), out_axes=-1)(variables, numbers, weights)
-
-
-def _partials(term: Term) -> Any:
-    """(x, p) -> values and the partial derivatives that are not zero, ordered by output, then variable."""
-
-    def found(x: Sequence[Any], p: Sequence[Any]) -> tuple[Any, Any]:
-        columns = {}
-        for i in map(int, np.flatnonzero(term.jac.any(axis=0))):
-
-            def along(v: Any, i: int = i) -> Any:
-                return term.local([*x[:i], v, *x[i + 1 :]], p)
-
-            columns[i] = jax.jvp(along, (x[i],), (jnp.ones(()),))[1]
-        slopes = [columns[i][j] for j, i in np.argwhere(term.jac)]
-        return term.local(x, p), jnp.stack(slopes) if slopes else jnp.zeros(0)
-
-    return found
-
-
-def _seconds(term: Term) -> Any:
-    """(x, p, w) -> the second derivatives of w'outputs in the order of `Term.pairs`."""
-
-    def found(x: Sequence[Any], p: Sequence[Any], w: Any) -> Any:
-        entries = []
-        for a, partners in term.pairs():
-
-            def slopes(v: Any, a: int = a, partners: list[int] = partners) -> Any:
-                def value(chosen: list[Any]) -> Any:
-                    point = [*x[:a], v, *x[a + 1 :]]
-                    for b, z in zip(partners, chosen, strict=True):
-                        point[b] = z
-                    return jnp.sum(w * term.local(point, p))
-
-                return jax.grad(value)([v if b == a else x[b] for b in partners])
-
-            entries += jax.jvp(slopes, (x[a],), (jnp.ones(()),))[1]
-        return jnp.stack(entries)
-
-    return found
 
 
 def _jacobian_places(terms: Sequence[Term]) -> tuple[Keys, Keys]:

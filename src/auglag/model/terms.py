@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from auglag._typing import Vector
-from auglag.errors import InputError
-from auglag.model.handles import Indices, Parameter, Rows
+from auglag.errors import InputError, first_line
+from auglag.model.handles import Indices, Parameter, Rows, Variables
 from auglag.model.local import Mask, caller, hessian_mask, jacobian_mask
 
 
@@ -88,6 +90,9 @@ def _indices(what: str, part: Any, n: int) -> NDArray[np.intp]:
 
 
 def _numbers(name: str, i: int, part: Any) -> Vector:
+    if isinstance(part, Variables | Rows):
+        kind = "variables: pass them as an index array" if isinstance(part, Variables) else "rows"
+        raise InputError(f"par[{i}] of {name} must be numbers or a parameter, got {kind}")
     try:
         array = np.asarray(part, dtype=np.float64)
     except (TypeError, ValueError):
@@ -100,6 +105,8 @@ def _numbers(name: str, i: int, part: Any) -> Vector:
 def placed_rows(name: str, rows: Any, shape: tuple[int, ...], output: tuple[int, ...], m: int) -> Indices:
     """Existing rows for every element and output, as (outputs, E)."""
     array = np.asarray(rows)
+    if isinstance(rows, Variables):
+        raise InputError(f"rows of {name} must be what constraint returned, or a part of it, got variables")
     if not isinstance(rows, Rows) and array.dtype.kind not in "iu" and array.size:
         raise InputError(f"rows of {name} must hold integers, got {array.dtype}")
     if array.size and (array.min() < 0 or array.max() >= m):
@@ -120,5 +127,49 @@ def make(name: str, fn: Callable[..., Any], placed: tuple[Any, Any, Any], rows: 
     index, constants, places = placed
     local = caller(fn, bool(constants))
     k, q = len(index), len(constants)
-    jac, hess = jacobian_mask(local, k, q), hessian_mask(local, k, q, outputs)
+    try:
+        jac, hess = jacobian_mask(local, k, q), hessian_mask(local, k, q, outputs)
+    except (ValueError, TypeError, NotImplementedError) as error:
+        raise InputError(
+            f"the function of {name} must have derivatives of first and second order. JAX says: {first_line(error)}"
+        ) from error
     return Term(name, local, index, constants, places, rows, outputs, jac, hess)
+
+
+def partials(term: Term) -> Any:
+    """(x, p) -> values and the partial derivatives that are not zero, ordered by output, then variable."""
+
+    def found(x: Sequence[Any], p: Sequence[Any]) -> tuple[Any, Any]:
+        columns = {}
+        for i in map(int, np.flatnonzero(term.jac.any(axis=0))):
+
+            def along(v: Any, i: int = i) -> Any:
+                return term.local([*x[:i], v, *x[i + 1 :]], p)
+
+            columns[i] = jax.jvp(along, (x[i],), (jnp.ones(()),))[1]
+        slopes = [columns[i][j] for j, i in np.argwhere(term.jac)]
+        return term.local(x, p), jnp.stack(slopes) if slopes else jnp.zeros(0)
+
+    return found
+
+
+def seconds(term: Term) -> Any:
+    """(x, p, w) -> the second derivatives of w'outputs in the order of `Term.pairs`."""
+
+    def found(x: Sequence[Any], p: Sequence[Any], w: Any) -> Any:
+        entries = []
+        for a, partners in term.pairs():
+
+            def slopes(v: Any, a: int = a, partners: list[int] = partners) -> Any:
+                def value(chosen: list[Any]) -> Any:
+                    point = [*x[:a], v, *x[a + 1 :]]
+                    for b, z in zip(partners, chosen, strict=True):
+                        point[b] = z
+                    return jnp.sum(w * term.local(point, p))
+
+                return jax.grad(value)([v if b == a else x[b] for b in partners])
+
+            entries += jax.jvp(slopes, (x[a],), (jnp.ones(()),))[1]
+        return jnp.stack(entries)
+
+    return found

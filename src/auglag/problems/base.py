@@ -167,6 +167,11 @@ class AbstractProblem(ABC):
         low, high = (np.where(np.isfinite(side), np.abs(side), 0.0) for side in (self.cl, self.cu))
         return np.asarray(np.maximum(low, high))
 
+    @cached_property
+    def inequality(self) -> Vector:
+        """1 for rows whose sides differ, 0 for equations; numbers, since products with booleans are slow."""
+        return np.asarray(self.cl != self.cu, dtype=np.float64)
+
     @property
     def workspace(self) -> Workspace:
         """That of the run which asks; one of the problem's own outside of runs."""
@@ -252,6 +257,12 @@ class AbstractProblem(ABC):
     def precision(self) -> Precision:
         """What is known of the errors of f and c; `precision.c` are those of the rows, 0 in double precision."""
         return self.workspace.precision or Precision.full(self.m)
+
+    @property
+    def errors_stated(self) -> bool:
+        """Whether the user has stated the errors of f and c."""
+        known = self.workspace.precision
+        return known is not None and known.stated
 
     @property
     def coarse(self) -> bool:

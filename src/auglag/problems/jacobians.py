@@ -115,9 +115,14 @@ def row_norms(jac: Jacobian) -> Vector:
     if isinstance(jac, np.ndarray):
         return np.asarray(np.maximum.reduce(np.abs(jac), axis=1, initial=0.0))
     if sparse.issparse(jac):
-        if not jac.shape[1]:  # SciPy has no maximum of nothing
-            return np.zeros(jac.shape[0])
-        return np.asarray(abs(sparse.csr_array(jac)).max(axis=1).toarray()).ravel()
+        csr = as_csr(jac)
+        if not csr.has_canonical_format:
+            csr = sparse.csr_array(csr, copy=True)
+            csr.sum_duplicates()
+        norms, some = np.zeros(csr.shape[0]), np.diff(csr.indptr) > 0
+        if some.any():  # rows without entries would take those of the next one
+            norms[some] = np.maximum.reduceat(np.abs(csr.data[: csr.indptr[-1]]), csr.indptr[:-1][some])
+        return norms
     return np.ones(jac.shape[0])
 
 

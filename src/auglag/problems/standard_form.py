@@ -69,10 +69,11 @@ class Scaling:
             sc = np.where(flat, 1.0 / np.clip(values, 1.0 / TUNING.largest_scale, 1.0 / formulas.SMALLEST_SCALE), sc)
             values = np.where(flat, 1.0, values)
         of_f, of_rows = max(steepest, abs(point.f)), np.maximum(rows, values)
-        if _small(of_f, least) or some(_small(of_rows, least)):
-            away_f, away_rows = _slopes_away(point, sx)
-            of_f = away_f if away_f > TUNING.accident * of_f else of_f
-            of_rows = np.where(away_rows > TUNING.accident * of_rows, away_rows, of_rows)
+        if not (_small(of_f, least) or some(_small(of_rows, least))):
+            return Scaling(float(sf), np.asarray(sc), sx)
+        away_f, away_rows = _slopes_away(point, sx)
+        of_f = away_f if away_f > TUNING.accident * of_f else of_f
+        of_rows = np.where(away_rows > TUNING.accident * of_rows, away_rows, of_rows)
         return Scaling(float(sf * _enlarged(of_f, least)), sc * _enlarged(of_rows, least), sx)
 
 
@@ -128,7 +129,7 @@ class StandardForm:
         self.free_columns, self.free_block = Selection(columns=self.free), Selection(self.free, self.free)
         self.n_x = problem.n if self.free is None else self.free.size
         self.sx = scaling.sx if scaling.sx is None or self.free is None else scaling.sx[self.free]
-        self._base = np.where(fixed, problem.lower, problem.x0)
+        self._base = problem.x0 if self.free is None else np.where(fixed, problem.lower, problem.x0)
         self.cl, self.cu = scaling.sc * problem.cl, scaling.sc * problem.cu
         self.slack_rows = np.flatnonzero(problem.cl != problem.cu) if slacks == "explicit" else np.zeros(0, np.intp)
         self.g: ProxTerm = self._prox_term(g)
@@ -146,7 +147,8 @@ class StandardForm:
         self.box = self.g.box(self.n)  #: (lower, upper) if g is just bounds
         self.jacobian = "dense"  #: or "sparse" or "operator": what the problem returns
         self.equal = self.cl == self.cu
-        self.equalities = not some(self.cl != self.cu)
+        self.inequality = np.where(self.equal, 0.0, 1.0)
+        self.equalities = not some(self.inequality)
         self.has_lower, self.has_upper = some(np.isfinite(self.cl)), some(np.isfinite(self.cu))
 
     def _prox_term(self, g: ProxTerm) -> ProxTerm:
@@ -159,7 +161,7 @@ class StandardForm:
             if g.box(self.n_x) is None:
                 raise InputError(f"variables beside g={type(g).__name__} cannot have units of their own (x_scale)")
             lower, upper = lower / self.sx, upper / self.sx
-        if g.box(self.n_x) is None and self.scaling.sf != 1.0:
+        if self.scaling.sf != 1.0 and g.box(self.n_x) is None:
             g = Scaled(g, self.scaling.sf)
         if not (some(lower > -math.inf) or some(upper < math.inf)):
             return g
@@ -267,9 +269,9 @@ class StandardForm:
         x = self.user_x(z)
         point = problem.at(x)
         x = x if self.free is None else x[self.free]
-        error = _error(point, x, self.user_y(y), problem.cl, problem.cu, lower, upper, self.free)
+        error = _error(point, x, self.user_y(y), problem, (lower, upper), self.free)
         if self.magnified and math.isfinite(error):
-            error = max(error, _error(self.at(z), z, y, self.cl, self.cu, *box))
+            error = max(error, _error(self.at(z), z, y, self, box))
         return error
 
     def distance(self, z: Vector) -> Vector:
@@ -450,14 +452,12 @@ def _error(
     point: FormPoint | Point,
     x: Vector,
     y: Vector,
-    cl: Vector,
-    cu: Vector,
-    lower: Vector,
-    upper: Vector,
+    rows: AbstractProblem | StandardForm,
+    bounds: tuple[Vector, Vector],
     free: NDArray[np.intp] | None = None,
 ) -> float:
     """The largest KKT error of (x, y); see `StandardForm.error`. `free` are the entries of the gradient that x has."""
-    c = point.c
+    (lower, upper), c = bounds, point.c
     size = max(1.0, largest(point.grad))
     with np.errstate(invalid="ignore", over="ignore"):
         slope = point.lagrangian_gradient(y) / size
@@ -466,9 +466,9 @@ def _error(
     if not (math.isfinite(error) and math.isfinite(point.f)):  # `max` of Python would lose a NaN
         return math.inf
     if y.size:
-        above, below = c - cu, cl - c
+        above, below = c - rows.cu, rows.cl - c
         worst = np.maximum(below, above)
-        weight = np.abs(y) * (cl != cu)
+        weight = np.abs(y) * rows.inequality
         if some(weight):
             gap = np.maximum(-np.where(y > 0.0, above, below), 0.0)
             missed = np.minimum(weight / size, gap * np.maximum(1.0, weight))

@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.errors import InputError
 from auglag.inner.base import InnerResult, InnerStatus
 from auglag.stochastic.controllers import Controller
 from auglag.stochastic.fused import Backend
@@ -122,9 +123,30 @@ class Algorithm2:
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.k, self.memory.p)))
         with np.errstate(over="ignore", invalid="ignore"):  # a method that diverged: the test says so
             found = self.method.run(oracle, v, self.memory.steps, rng, self.backend)
+            if not np.isfinite(found).all():
+                self._require_finite(oracle, v)
             if self.controller.exact_slacks:
                 found = oracle.exact.polish(found)
             return oracle.test(found)
+
+    def _require_finite(self, oracle: SampledLagrangian, v: Vector) -> None:
+        """A call from v ended nowhere. Raise `InputError` if batches are not finite at v, where the whole is.
+
+        Else the steps were too long. Rows of linear blocks have been looked at.
+        """
+        problem = oracle.exact.problem
+        if problem.linear is not None:
+            return
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.k, self.memory.p)))
+        for z in oracle.samples(rng, min(self.memory.steps, self.epoch)):
+            if np.isfinite(oracle.estimate(v, z)).all():
+                continue
+            bad = np.flatnonzero(~np.isfinite(oracle.constraint(v, z)))
+            what = f"constraint {problem.names[bad[0]]!r}" if bad.size else "objective, constraints and their gradients"
+            raise InputError(
+                f"{what} must be finite on every batch, got NaN or inf on one of {max(self.sampling.sizes)} rows, "
+                "at a point where the means over all rows are finite"
+            )
 
     def _no_room(self) -> str:
         """A limit that leaves no room for one more step and its test."""

@@ -34,7 +34,7 @@ class Model:
 
     blocks: tuple[LinearBlock, ...]
     As: tuple[Any, ...]
-    ts: tuple[Vector, ...]
+    ts: tuple[Vector, ...]  #: the target of every row, or the one that all of a block's rows have
     codes: Any
     factor: Vector
     factors: Any  #: (m, blocks)
@@ -54,7 +54,7 @@ class Model:
         return Model(
             blocks,
             As,
-            tuple(np.array(block.t, dtype=block.A.dtype, order="C") for block in blocks),
+            tuple(np.array(block.t[:1] if block.t.strides == (0,) else block.t, block.A.dtype) for block in blocks),
             np.array([block.loss.code for block in blocks]),
             np.array([block.factor for block in blocks]),
             factors,
@@ -152,19 +152,20 @@ class NumbaFused(Fused):
     points = 1
 
     def __init__(self, oracle: SampledLagrangian, model: Model, prox: Any, v: Vector) -> None:
-        from auglag.stochastic import kernels
+        from auglag.stochastic import compiled, kernels
 
         super().__init__(oracle, prox, v)
         self.kernels, self._blocks = kernels, model.blocks
         lower, rows = _finite_sides(oracle.exact.problem.lower), oracle.geometry.rows.astype(np.int64)
-        self.model = (model.As, model.ts, model.codes, model.factor, model.factors, lower, rows)
+        room = compiled.room(model.As[0].dtype, max(oracle.sampling.sizes), model.As[0].shape[1])
+        self.model = (model.As, model.ts, model.codes, model.factor, model.factors, lower, rows, room)
 
     def snapshot(self, at: Evaluation) -> Any:
         """By block, per unit factor: mean loss, mean gradient, and loss and slope of every row."""
         values, slopes = [], []
         for block, part in zip(self._blocks, at.parts, strict=True):
-            values.append(block.loss.value(part.margins, block.t))
-            slopes.append(block.loss.slope(part.margins, block.t))
+            values.append(block.loss.value(part.margins, block.t).astype(block.A.dtype))
+            slopes.append(block.loss.slope(part.margins, block.t).astype(block.A.dtype))
         means = np.array([part.mean for part in at.parts])
         gradients = np.array([part.direction for part in at.parts])
         return means, gradients, tuple(values), tuple(slopes)

@@ -9,7 +9,7 @@ import numpy as np
 from auglag._typing import Matrix, Vector
 from auglag.errors import InputError
 from auglag.stochastic.blocks import Block, Part
-from auglag.stochastic.data import Index, chunks, release
+from auglag.stochastic.data import Index, chunks, release, take_rows
 from auglag.stochastic.losses import Loss, as_loss
 
 
@@ -63,7 +63,9 @@ class LinearBlock(Block):
                 )
 
     def take(self, index: Index | slice) -> tuple[Matrix, Vector]:
-        return np.asarray(self.A[index], dtype=np.float64), self.t[index]
+        rows = np.asarray(take_rows(self.A, index), dtype=np.float64)
+        one = self.t.strides == (0,)  # all rows have the same target, and may be fewer than a batch
+        return rows, np.broadcast_to(self.t[:1], len(rows)) if one else take_rows(self.t, index)
 
     def weight(self, w: Vector) -> float:
         """The factor of this block's mean in f + w'c."""
@@ -71,7 +73,7 @@ class LinearBlock(Block):
 
     def values(self, x: Vector, batch: Any) -> tuple[float, Vector]:
         rows, t = batch
-        v = float(np.mean(self.loss.value(rows @ x, t)))
+        v = float(self.loss.value(rows @ x, t).sum() / len(rows))
         return self.factor * v, self.factors * v
 
     def gradient(self, x: Vector, batch: Any, w: Vector) -> Vector:

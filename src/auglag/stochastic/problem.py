@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -34,6 +35,14 @@ class Evaluation:
         """Whether all numbers are finite."""
         size = float(np.max(np.abs(self.grad), initial=0.0)) + float(np.max(np.abs(self.c), initial=0.0)) + abs(self.f)
         return bool(size < 1e150)  # so that no square overflows
+
+    def broken(self, names: Sequence[str]) -> str:
+        """What of it is NaN or infinite, in words."""
+        rows = [name for name, v in zip(names, self.c, strict=True) if not math.isfinite(v)]
+        if not math.isfinite(self.f) or rows:
+            return "the objective" if not math.isfinite(self.f) else f"constraint {rows[0]!r}"
+        rows = [name for name, row in zip(names, self.jac, strict=True) if not np.isfinite(row).all()]
+        return f"the Jacobian of constraint {rows[0]!r}" if rows else "the gradient of the objective"
 
 
 @final

@@ -33,6 +33,7 @@ class Ending:
     drawn_rows: int  #: the same as it was asked for, per block of endless data
     rescued: bool  #: the first method got stuck and L-BFGS began again
     checkpoint: object  #: the file of the state, or None
+    stuck: str = ""  #: a constraint that is violated where its gradient is zero
 
 
 def message(end: Ending) -> str:
@@ -123,7 +124,13 @@ def _inside(end: Ending) -> str:
 
 def advice(end: Ending) -> tuple[str, ...]:
     """What to try, for an end that is not success."""
-    tips = list(longer(end.status, end.limit, end.checkpoint, "from x0=result.x, y0=result.multipliers"))
+    tips = []
+    if end.stuck:
+        tips.append(
+            f"another way to compute {end.stuck!r}, or another x0: it is violated and its gradient is zero, so that no "
+            "step can change it."
+        )
+    tips += longer(end.status, end.limit, end.checkpoint, "from x0=result.x, y0=result.multipliers")
     if not end.grows and (rows := _rows_needed(end)) is not None:
         tips.append(f"test_rows={rows:.0e} or more, or a larger tol.")
     method = end.settings.method

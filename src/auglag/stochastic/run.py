@@ -136,7 +136,7 @@ class Run(Driver[StochasticLagrangian, FullTest]):
                 self._single_loop(SingleLoop(), only_if_far=True)
         start, first = state.start, self.full.at(state.start.x)
         if not first.finite:
-            raise InputError("f, c and their gradients must be finite at x0, got NaN or inf")
+            raise InputError(f"{first.broken(context.problem.names)} must be finite at x0, got NaN or inf")
         state.v, state.y = self.geometry.start(start.x, first.c), start.y
         beta = begin_at(settings.penalty, start.beta).next(History(first.f, 1.0))
         test = self.stage.subproblem(state.y, beta).test(state.v)
@@ -302,6 +302,7 @@ class Run(Driver[StochasticLagrangian, FullTest]):
             drawn_rows=state.times * context.test_rows,
             rescued=state.attempt > 0,
             checkpoint=context.hooks.checkpoint,
+            stuck=_stuck(state.best.evaluation, problem),
         )
         held = None
         if beside and problem.holdout is not None:
@@ -322,3 +323,11 @@ class Run(Driver[StochasticLagrangian, FullTest]):
             advice=() if success else advice(end),
             **self.summary(),
         )
+
+
+def _stuck(at: Evaluation | None, problem: StochasticProblem) -> str:
+    """A constraint that is violated and whose gradient is zero, or nothing."""
+    if at is None:
+        return ""
+    flat = (problem.violation(at.c) != 0.0) & ~at.jac.any(axis=1)
+    return problem.names[int(np.argmax(flat))] if flat.any() else ""

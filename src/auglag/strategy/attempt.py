@@ -88,10 +88,11 @@ def consider(context: Context, state: State, found: Candidate) -> None:
     between.tried = True
     newtons.tried_at, newtons.steps = before, found.steps
     newtons.failures = 0 if found.error < tuning.newton_success * before else newtons.failures + 1
-    if found.error <= target or state.best.residual <= context.goal(state):
+    limited = found.error <= context.near(state) and context.task.judge.rounding_limits(state.best)
+    if found.error <= target or state.best.residual <= context.goal(state) or limited:
         newtons.in_vain += found.error > tuning.newton_success * newtons.nearest
         newtons.nearest = min(newtons.nearest, found.error)
-        if finished(context, state, found):
+        if finished(context, state, found, limited=limited):
             return
     if plan.adopts(found.error, before, tuning):
         state.x, state.y = found.x, found.y
@@ -99,8 +100,11 @@ def consider(context: Context, state: State, found: Candidate) -> None:
         state.x = found.x
 
 
-def finished(context: Context, state: State, found: Candidate) -> bool:
-    """Whether a candidate that reached tol ends the attempt; it then becomes a row of the history."""
+def finished(context: Context, state: State, found: Candidate, *, limited: bool) -> bool:
+    """Whether a candidate that reached tol, or what rounding makes of it (`limited`), ends the attempt.
+
+    It then becomes a row of the history.
+    """
     judge, best, newtons = context.task.judge, state.best, state.newtons
     if judge.refine(best, 2) and not judge.solves(best):
         return False
@@ -110,7 +114,9 @@ def finished(context: Context, state: State, found: Candidate) -> bool:
     ):  # where derivatives have errors, a candidate with a smaller error may have a larger residual
         best.residual = judge.check(best).weighed(context.task.tol)
     target = context.target(state)
-    verdict = plan.newton_verdict(found.error, target, newtons.in_vain, context.task.tuning, solved=solved)
+    verdict = plan.newton_verdict(
+        found.error, target, newtons.in_vain, context.task.tuning, solved=solved, limited=limited
+    )
     if verdict is None:
         return False
     context.rules.close(state.history, candidate_row(context, state, found))

@@ -49,14 +49,14 @@ def fresh_history(context: Context, z: Vector) -> History:
     return History(form.at(z).f, violation, negligible, optimal=optimal)
 
 
-def note_end(context: Context, state: State) -> None:
+def note_end(context: Context, state: State, status: Status) -> None:
     """Note where an attempt without a solution ended, and whether that is nothing new."""
     rows = state.history.iterations
     violation = rows[-1].user_violation if rows else math.nan
     violated = bool(formulas.clearly_violated(violation, context.goal(state)))
     endless = sum(row.inner_status == InnerStatus.UNBOUNDED.name for row in rows)
     x = context.form.user_x(state.x).copy()
-    state.ends.append(plan.End(x, violation, violated, 2 * endless > len(rows)))
+    state.ends.append(plan.End(x, violation, violated, 2 * endless > len(rows), status is Status.INFEASIBLE))
     start = context.task.tuning.start_of(state.attempt, context.restarts) if state.attempt else None
     if start is not None and not start.near:  # one that goes on from the best point ends there
         state.repeats += plan.repeated(state.ends, context.task.tuning)
@@ -69,17 +69,12 @@ def aftermath(context: Context, state: State, status: Status) -> plan.Aftermath:
     feasible = bool(np.all(np.abs(c - np.clip(c, problem.cl, problem.cu)) <= tol))
     usual, other = (scaling_at(context.task, state.start_x, closely=closely) for closely in (False, True))
     unusual = context.task.settings.scaling and not other.same_as(usual)
-    judge = context.task.judge
-    nearly = state.best.residual <= context.task.tuning.nearly_solved * tol
-    if not nearly:
-        check = judge.check(state.best)
-        if check.residual <= check.rounding_reach:
-            nearly = judge.with_sizes(check).rounding_limits(judge.tolerance)
     return plan.Aftermath(
         status,
         state.best.residual,
         feasible,
-        nearly,
+        nearly=state.best.residual <= context.task.tuning.nearly_solved * tol,
+        limited=context.task.judge.rounding_limits(state.best),
         constrained=problem.m > 0,
         repeats=state.repeats,
         widened=state.doubts.widened,

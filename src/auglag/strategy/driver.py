@@ -78,7 +78,7 @@ class Run:
             if x is None:
                 return Status.NON_FINITE
             task.original.workspace.guard = task.meter.guard
-            if task.problem.differenced or task.problem.precision.stated:
+            if task.problem.differenced or task.problem.errors_stated:
                 task.problem.learn_precision(x)
             if self.starts_solved(task, x):
                 known = task.start.y is not None  # from an earlier run, which has checked its curvature
@@ -141,7 +141,7 @@ class Run:
                 state.accuracy = judge.check(state.best).accuracy
                 if judge.solves(state.best):
                     return status
-            note_end(context, state)
+            note_end(context, state, status)
             following = plan.next_attempt(state.attempt, context.restarts, aftermath(context, state, status), tuning)
             if following is None or context.rows_left(state) <= 0:
                 # How the attempt from x0 ended says most, unless it merely ran out of iterations.

@@ -231,10 +231,12 @@ def adopts(error: float, before: float, t: Tuning) -> bool:
     return error < t.adopted_error and error < t.newton_success * before
 
 
-def newton_verdict(error: float, target: float, in_vain: int, t: Tuning, *, solved: bool) -> Status | None:
-    """The verdict on a call that reached tol: the end is at its target, or after `newton_finishes` calls that no longer
-    halve the error."""
-    over = in_vain >= t.newton_finishes or (solved and error <= target)
+def newton_verdict(
+    error: float, target: float, in_vain: int, t: Tuning, *, solved: bool, limited: bool = False
+) -> Status | None:
+    """The verdict on a call that reached tol, or what rounding makes of it (`limited`): the end is at its target, or
+    after `newton_finishes` calls that no longer halve the error; one is enough where rounding explains what is left."""
+    over = in_vain >= (1 if limited else t.newton_finishes) or (solved and error <= target)
     return ended_by_newton(solved=solved) if over else None
 
 
@@ -287,7 +289,8 @@ class Aftermath:
     status: Status  #: how it ended
     residual: float  #: of the best point so far
     feasible: bool  #: whether x0 satisfies the constraints
-    nearly: bool = False  #: whether the tolerance is nearly met, or as far as rounding allows
+    nearly: bool = False  #: whether the tolerance is nearly met
+    limited: bool = False  #: whether it is met as far as rounding allows
     constrained: bool = True  #: whether there are any
     repeats: int = 0  #: starts elsewhere that ended where an earlier attempt did
     widened: bool = False  #: whether feasible points were looked for far away
@@ -297,6 +300,8 @@ class Aftermath:
 def next_attempt(attempt: int, restarts: int, a: Aftermath, t: Tuning) -> int | None:
     """The number of the attempt to make next; None if there is none."""
     last = min(restarts, t.most_restarts)
+    if a.limited:
+        return None
     if a.repeats >= (t.repeated_infeasible if a.status is Status.INFEASIBLE and a.widened else t.repeated_ends):
         return None
     return next((k for k in range(attempt + 1, last + 1) if _calls_for(a, t.start_of(k, last), t)), None)
@@ -311,9 +316,12 @@ class End:
     violation: float  #: there, in the user's units
     violated: bool  #: by much more than tol
     endless: bool  #: most of its subproblems had no lower bound
+    infeasible: bool = False  #: restoration found no feasible point, from several starts
 
     def same_as(self, other: End, t: Tuning) -> bool:
         """Whether two attempts ended alike, so that a third one is likely to."""
+        if self.infeasible and other.infeasible:
+            return True
         if self.endless or other.endless:
             return self.endless and other.endless
         if self.violated and other.violated:

@@ -178,7 +178,8 @@ class Tuning(Constants):
     #: tolerance explains, far below the distance of different minima; ...
     same_end: float = 1e-3
     #: ... or if both violate the constraints by the same, up to this part: a least violation may be attained at many
-    #: points, and is known to few digits; or if most subproblems of both had no lower bound.
+    #: points, and is known to few digits; or if most subproblems of both had no lower bound; or if restoration found
+    #: no feasible point from either.
     same_violation: float = 1e-2
 
     # Restoration: is there a feasible point?

@@ -195,6 +195,16 @@ class Layout:
             raise InputError(f"all constraints must return values on one device, got {sorted(map(str, devices))}")
         return vectors[0] if len(vectors) == 1 else torch.cat(vectors)
 
+    def require_graphs(self) -> None:
+        """Raise `InputError` if gradients were asked for, and a constraint had none on any batch."""
+        without = [name for name in self.constraints if name not in self.differentiable]
+        if without:
+            raise InputError(
+                f"constraint {without[0]!r} must depend on the parameters by operations with derivatives, got values "
+                "without any: detached, made under no_grad, or a decision such as score > 0, which needs a smooth "
+                "stand-in"
+            )
+
     def _split(self, values: Any) -> dict[str, Any]:
         if len(self.constraints) == 1:
             return {next(iter(self.constraints)): values}

@@ -89,6 +89,24 @@ class FullBatch:
             self._graph = (x, rows, f, c) if self.keep else None
         return values, self.team.sum_(gradient)
 
+    def stuck(self, x: Tensor) -> str:
+        """A constraint that is violated on the first chunk and has a gradient of zeros there, or nothing."""
+        layout, params = self.functions.layout, self.variables.params
+        with self.functions.testing(), torch.enable_grad():
+            self._place(x)
+            batch = next(iter(self.source.chunks()))
+            self.ledger.rows += rows_of(batch)
+            _, c = self.functions.both(batch)
+            if c is None or not c.requires_grad:
+                return ""
+            numbers = c.detach().double().cpu().numpy()
+            off = np.maximum(layout.lower - numbers, numbers - layout.upper)
+            for i in map(int, np.argsort(-off)[: TUNING.looked_at]):
+                gradients = torch.autograd.grad(c[i], params, retain_graph=True, allow_unused=True)
+                if off[i] > 0.0 and not any(bool(g.any()) for g in gradients if g is not None):
+                    return layout.names()[i]
+        return ""
+
     def _gradient(self, x: Tensor, w: Vector) -> Tensor:
         total = torch.zeros(self.variables.n, dtype=self.variables.dtype, device=self.variables.device)
         with self.functions.testing():

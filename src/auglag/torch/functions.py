@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 import torch
@@ -103,6 +104,21 @@ class Functions:
                 f"got one on {value.device}"
             )
         return value
+
+    def require_finite(self, objectives: Sequence[Tensor], c: Tensor, step: int) -> None:
+        """Raise `InputError` if the batches of this step had NaN or inf, which now would reach the parameters.
+
+        Only on a CPU: to look at a number on a GPU takes longer than the step.
+        """
+        if self.variables.device.type != "cpu" or math.isfinite(float(c.sum()) + sum(map(float, objectives))):
+            return
+        numbers = zip(self.layout.names(), c.tolist(), strict=True)
+        broken = [f"constraint {name!r}" for name, v in numbers if not math.isfinite(v)]
+        what = broken[0] if broken and all(math.isfinite(float(f)) for f in objectives) else "objective"
+        raise InputError(
+            f"{what} must be finite on every batch, got NaN or inf in step {step}; the model is as it was before that "
+            "step. To leave such batches out, do not call optimizer.step() for them"
+        )
 
     @contextlib.contextmanager
     def stepping(self) -> Iterator[None]:

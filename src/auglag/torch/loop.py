@@ -121,7 +121,8 @@ class AugmentedLagrangian:
         self.constraints = dict(constraints)
         self._y0 = y0
         self._state = LoopState()
-        self._seen = StepsSeen(optimizer)
+        self._seen = StepsSeen(optimizer, self._before_step)
+        self._objectives: list[Tensor] = []  #: of the batches since the last step
         self._attached = Attached()
         self._functions: Functions | None = None
         self._y: Tensor = None  #: multipliers and sides where the parameters are
@@ -194,10 +195,23 @@ class AugmentedLagrangian:
             here = other = mean_over_processes(found.detach().to(wide))
         else:
             other = here if state.c is None else state.c
+        if not state.count:
+            self._objectives.clear()
+        self._objectives.append(f.detach())
         state.total = here if not state.count else state.total + here
         state.count += 1
         w = torch.add(self._y, other - state.s, alpha=state.beta)
         return torch.dot(w, c) + f
+
+    def _before_step(self) -> None:
+        """A step that would make the parameters NaN is refused; then its batches are forgotten."""
+        state = self._state
+        if state.count and self._functions is not None:
+            try:
+                self._functions.require_finite(self._objectives, state.total, state.steps + 1)
+            except InputError:
+                state.count = 0
+                raise
 
     def step(self) -> None:
         """After every step of the optimiser: prox terms, slacks, counting."""
@@ -241,9 +255,14 @@ class AugmentedLagrangian:
         prox, x = terms_of(self.optimizer, variables), variables.read()
         values = full.values(x)
         if not values.finite:
-            raise InputError(f"loss and constraints must be finite over all rows, got {values.f} and {values.c}")
+            names = full.functions.layout.names()
+            broken = [f"constraint {name!r}" for name, v in zip(names, values.c, strict=True) if not math.isfinite(v)]
+            what = broken[0] if broken and math.isfinite(values.f) else "loss"
+            raise InputError(f"{what} must be finite over all rows, got NaN or inf after step {self._state.steps}")
         history = self._state.history if self._state.history is not None else self._first(values)
         test = Subproblem(full, prox, self._state.y, self._state.beta).test(x)
+        if full.team.alone:  # of many processes, one may have no rows that a constraint looks at
+            full.functions.layout.require_graphs()
         return self._judge(test, prox, history)
 
     def certificate(self, evaluate: Callable[[Any, Any], Any], data: Any) -> Certificate:

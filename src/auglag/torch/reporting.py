@@ -11,13 +11,22 @@ from auglag.torch.tuning import TUNING
 
 
 def advice(
-    status: Status, limit: str, checkpoint: object, tol: float, check: Certificate, violations: list[float]
+    status: Status, limit: str, checkpoint: object, tol: float, check: Certificate, violations: list[float], stuck: str
 ) -> tuple[str, ...]:
-    """What to try, for an end that is not success. `violations` are those of the full-batch tests, in order."""
+    """What to try, for an end that is not success.
+
+    `violations` are those of the full-batch tests, in order; `stuck` is a violated constraint with a gradient of zeros.
+    """
     finite = [v for v in (*violations, check.violation) if math.isfinite(v)]
     if status is Status.SOLVED:
         return ()
-    tips = longer(status, limit, checkpoint, "with the model as it is now and y0=result.multipliers")
+    tips: tuple[str, ...] = ()
+    if stuck:
+        tips = (
+            f"another way to compute {stuck!r}, or another start: it is violated and its gradient is zero, so that no "
+            "step can change it (it is constant, its graph is cut, or it is flat there).",
+        )
+    tips += longer(status, limit, checkpoint, "with the model as it is now and y0=result.multipliers")
     most = check.violation > tol and check.violation >= 0.5 * check.residual  # else something else comes first
     if most and finite and not falling(finite):
         worst = next(iter(check.row_violations), None)

@@ -218,14 +218,8 @@ class Run(Driver[Subproblem, Test]):
         test = self.stage.subproblem(state.y, context.settings.penalty.next(state.history)).test(state.v)
         if not math.isfinite(test.dist):
             raise InputError("gradients of objective and constraints must be finite at the start, got NaN or inf")
-        layout = context.functions.layout
-        constant = [name for name in layout.constraints if name not in layout.differentiable]
-        if constant and context.team.alone:  # of many processes, one may have no rows that a constraint looks at
-            raise InputError(
-                f"constraint {constant[0]!r} must depend on the parameters by operations with derivatives, got values "
-                "without any: detached, made under no_grad, or a decision such as score > 0, which needs a smooth "
-                "stand-in"
-            )
+        if context.team.alone:  # of many processes, one may have no rows that a constraint looks at
+            context.functions.layout.require_graphs()
         self.tested(test, p=0, steps=0, accepted=False, k=0)
         if isinstance(method, LBFGS) and method.warm_up and state.best.residual > context.tol:
             self._warm_up(test)
@@ -359,7 +353,9 @@ class Run(Driver[Subproblem, Test]):
         for buffer, old in zip(functions.model.buffers(), best.buffers, strict=False):
             buffer.copy_(old)
         check = certify_point(self.full, context.prox, x, best.y)
-        result = self._result(status.certified(check.meets(context.tol)), check, self.full.values(x).c)
+        c, solved = self.full.values(x).c, check.meets(context.tol)
+        stuck = self.full.stuck(x) if not solved and check.violation > context.tol else ""
+        result = self._result(status.certified(solved), check, c, stuck)
         if context.hooks.say is not None:
             context.hooks.say(result.message)
         variables.write(x)
@@ -378,7 +374,7 @@ class Run(Driver[Subproblem, Test]):
         check = tested_point(best.x.clone(), best.y, row)
         return self._result(Status.STOPPED, check, np.full(m, math.nan) if known is None else known.c)
 
-    def _result(self, status: Status, check: Certificate, c: Vector) -> TrainingResult:
+    def _result(self, status: Status, check: Certificate, c: Vector, stuck: str = "") -> TrainingResult:
         """Everything about a point with this certificate and these values of the constraints."""
         context, layout, variables = self.context, self.context.functions.layout, self.context.functions.variables
         relation = "<=" if check.residual <= context.tol else ">"
@@ -392,7 +388,7 @@ class Run(Driver[Subproblem, Test]):
             method=context.settings.method.name, variant=context.settings.describe(),
             advice=advice(
                 status, self.state.limit, context.hooks.checkpoint, context.tol, check,
-                [entry["violation"] for entry in self.state.trace],
+                [entry["violation"] for entry in self.state.trace], stuck,
             ),
             **self.summary() | self._virtual(),
         )  # fmt: skip

@@ -81,7 +81,7 @@ class SingleLoop:
             OptimizerMetric(optimizer, Variables(self.model.named_parameters()))  # an unknown one is named now
         if hasattr(model, "_orig_mod") or hasattr(self.model, "_orig_mod"):  # compiled: graphs are used twice
             torch._functorch.config.donated_buffer = False
-        self._seen = StepsSeen(optimizer)
+        self._seen = StepsSeen(optimizer, self._before_step)
         self._attached = Attached()
         self._functions: Functions | None = None
         self._core: Core | None = None
@@ -91,6 +91,7 @@ class SingleLoop:
 
     def _clear(self) -> None:
         self._count = 0  #: batches since the last step, the sum of their values, and of the rows of their Jacobians
+        self._objectives: list[Tensor] = []
         self._total: Tensor = None
         self._found: Tensor = None
         self._w: Tensor = None  #: the weights they had
@@ -158,8 +159,18 @@ class SingleLoop:
             self._found = found if self._found is None else self._found + found
         here = c.detach().to(functions.variables.wide)
         self._total = here if self._total is None else self._total + here
+        self._objectives.append(f.detach())
         self._count += 1
         return torch.dot(self._w, c.to(self._w.dtype)) + f
+
+    def _before_step(self) -> None:
+        """A step that would make the parameters NaN is refused; then its batches are forgotten."""
+        if self._count and self._functions is not None:
+            try:
+                self._functions.require_finite(self._objectives, self._total, self.steps + 1)
+            except InputError:
+                self._clear()
+                raise
 
     def step(self) -> None:
         """After every step of the optimiser: values, penalties and multipliers follow."""

@@ -1,8 +1,9 @@
-"""Whether the optimiser of a user's own loop has stepped without `al.step()`: the line that is easily forgotten."""
+"""Steps of the optimiser in a user's own loop: what is looked at before one, and whether `al.step()` was forgotten."""
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any, final
 
 from auglag.errors import InputError
@@ -12,8 +13,9 @@ from auglag.errors import InputError
 class StepsSeen:
     """Counts the optimiser's steps since `al.step()`. Batches without a step between them are accumulation."""
 
-    def __init__(self, optimizer: Any) -> None:
+    def __init__(self, optimizer: Any, before: Callable[[], None]) -> None:
         self.count = 0
+        look = weakref.WeakMethod(before)
         register = getattr(optimizer, "register_step_post_hook", None)
         if register is not None:  # else it is no optimiser of PyTorch, and nothing is known of its steps
             this = weakref.ref(self)  # an optimiser may live longer
@@ -22,7 +24,12 @@ class StepsSeen:
                 if (seen := this()) is not None:
                     seen.count += 1
 
+            def steps(*_: Any) -> None:
+                if (found := look()) is not None:
+                    found()
+
             register(stepped)
+            optimizer.register_step_pre_hook(steps)
 
     def forgotten(self, waiting: int) -> bool:
         """Whether a step was made since the `waiting` batches that `al.step()` has not seen; then counts anew."""

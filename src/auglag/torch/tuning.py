@@ -128,6 +128,9 @@ class Tuning(Constants):
     #: A violation has fallen in the second half of the tests if it came to at most this share of the least one in the
     #: first half: the share tau that the paper's penalty rule asks for. Else the advice asks whether bounds can be met.
     fallen: float = 0.8
+    #: Violated constraints whose gradients are looked at after a run that did not succeed, the worst first: each costs
+    #: one backward pass over one chunk.
+    looked_at: int = 5
     #: Rounding in a gradient, in rounding units of its size: sums over rows and layers. By trial.
     gradient_roundings: float = 8.0
 

@@ -162,6 +162,11 @@ def test_the_end_is_at_the_target_or_where_calls_come_no_nearer(
     assert newton_verdict(error, 1e-9, in_vain, TUNING, solved=solved) is end
 
 
+def test_one_call_in_vain_is_enough_where_rounding_is_what_is_left() -> None:
+    assert newton_verdict(1e-6, 1e-9, 0, TUNING, solved=False, limited=True) is None
+    assert newton_verdict(1e-6, 1e-9, 1, TUNING, solved=False, limited=True) is Status.STUCK
+
+
 SOLVED = replace(LATER, verdict=Status.SOLVED)
 
 

@@ -86,7 +86,8 @@ class CondensedFactor(Factor):
         self._h, self._j, self._d = h, j, d
         self._full: DenseFactor | None = None
         with np.errstate(over="ignore", invalid="ignore"):
-            matrix = h + (j.T / d) @ j
+            rows = j / np.sqrt(d)[:, None]
+            matrix = h + rows.T @ rows  # NumPy makes half of a product that is symmetric
         self._cholesky, info = dpotrf(matrix, lower=1)
         self.negative = j.shape[0] if info == 0 and finite(self._cholesky.diagonal()) else None
 
@@ -151,8 +152,7 @@ def _full(h: Any, j: Any, first: Vector | float, second: Vector | float) -> Any:
     k[:n, :n] = h
     k[n:, :n] = j
     k[:n, n:] = j.T
-    flat = k.reshape(-1, order="F")
-    diagonal = flat[:: n + m + 1]
+    diagonal = k.T.reshape(-1)[:: n + m + 1]
     diagonal[:n] += first
     diagonal[n:] = -second
     return k
