@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from auglag import Always
-from auglag.single_loop import Engine, batch_rows, first_round, next_round
+from auglag.single_loop import Engine, batch_rows, first_round, next_round, raising
 from auglag.single_loop import engine as engine_module
 from auglag.single_loop.limit import strain
 from auglag.single_loop.multipliers import fitted, fitted_to
@@ -410,8 +410,24 @@ def test_penalties_grow_while_an_error_stays_and_come_down_where_it_turns_round(
     assert max(boosts([1.0] * 40)) == TUNING.most_boost
 
 
-def test_penalties_do_not_grow_where_errors_fall_or_may_be_noise_or_weights_are_held() -> None:
+def test_penalties_do_not_grow_where_errors_fall_or_may_be_noise() -> None:
     assert set(boosts([0.5**k for k in range(8)])) == {1.0}
     assert max(boosts([0.0] * 20, noise=1.0)) <= TUNING.growth_between
-    enough = (TUNING.kappa * TUNING.growth_between / TUNING.noise) ** 2  # for penalties that were raised once
-    assert max(boosts([1.0] * 30, power=1.01 * enough)) == pytest.approx(TUNING.growth_between**2)
+
+
+def test_penalties_of_certain_errors_grow_until_no_more_than_a_share_of_the_weights_is_left() -> None:
+    power = 1.01 * (TUNING.kappa / TUNING.noise) ** 2  # enough for the first penalties
+    most = TUNING.growth_between / TUNING.least_held
+    assert max(boosts([1.0] * 30, power=power)) == pytest.approx(most)
+
+
+@pytest.mark.parametrize("certain", [True, False])
+def test_only_certain_errors_count_beyond_the_limit_of_weights(certain: bool) -> None:
+    now, held = np.ones(1), np.full(1, 0.8 * TUNING.least_held)
+    noise = (1.0 if certain else 100.0) * 0.99 * TUNING.doubt / TUNING.certain**2 * now
+    assert raising.certain(now, noise) == certain
+    share = raising.followed(np, held, raising.certain(now, noise))
+    assert share == pytest.approx(0.8 if certain else held)
+    for left, grows in ((1.0, noise < now), (1.1 * TUNING.least_held, certain), (held, False)):
+        found = raising.boosted(np, now, now, now, now, noise, left * now)
+        assert found == pytest.approx(TUNING.growth_between if grows else 1.0)

@@ -9,7 +9,7 @@ optimiser's average of the gradients grad f + J'w, and J an average of the Jacob
            (on streams with what the mean lags behind by, where that is more than noise)
     w    = y + held trust beta (cbar - s),   s = clip(cbar + y / beta, lower, upper)                         (weights)
     beta_j = boost factor kappa / (G_jj lambda_max(corr G)),   G = J A J'                                   (calibrate)
-    y   <- y + theta kappa fall (w - y)                                                                         (moved)
+    y   <- y + theta kappa fall (w - y),   held up to four times as large where errors are certain              (moved)
 
 beta is such that one step removes the share kappa of the error of c: what the primal step can follow, whatever the
 units of f and c. `trust` in (0, 1] says how much of cbar - s can be more than sampling error; `held` in (0, 1] keeps
@@ -29,7 +29,7 @@ from typing import Any, final
 
 from auglag.algorithm import formulas
 from auglag.algorithm.rules import Adaptive, History, Iteration, PenaltyRule
-from auglag.single_loop import limit
+from auglag.single_loop import limit, raising
 from auglag.single_loop.tuning import TUNING
 
 Array = Any
@@ -125,6 +125,14 @@ class Engine:
         gap = self._errors()
         return self._held(gap) * gap
 
+    def _followed(self) -> Array:
+        """The error of c that multipliers follow: certain errors beyond what weights may show at once."""
+        s, cbar = self.state, self.tracked
+        gap = self._gap(cbar)
+        errors = self._trust(cbar, gap) * gap
+        sure = raising.certain(self._pooled(s.beta * gap * gap), self._pooled(s.beta * self._window()[1]))
+        return raising.followed(self.xp, self._held(errors), sure) * errors
+
     def _errors(self) -> Array:
         """The error of c that is no noise."""
         cbar = self.tracked
@@ -214,21 +222,15 @@ class Engine:
         s.beta = (s.boost * s.factor) * plain
 
     def _boost(self) -> None:
-        """The paper's rule between passes, on what cannot be noise; see the top of this file.
-
-        Not where weights are held back: larger penalties would change nothing.
-        """
-        s, xp, tiny = self.state, self.xp, TUNING.no_penalty
+        """The paper's rule between passes, on what cannot be noise; see `raising.py`."""
+        s = self.state
         before, gap = s.gap, self._gap(self.tracked)
         s.gap = gap
         if before is None or s.steps <= TUNING.dense_start or self.endless:
             return
         now, then, both = (self._pooled(s.beta * a * b) for a, b in ((gap, gap), (before, before), (gap, before)))
-        stays = (now > TUNING.tau**2 * then) & (both > TUNING.same_way * xp.sqrt(now * then))
-        stays = stays & (now > self._pooled(s.beta * self._window()[1]) + tiny)
-        boost = xp.where(both < 0.0, s.boost / TUNING.growth_between, s.boost)
-        stays = stays & (self._held(self._errors()) >= 1.0)
-        s.boost = xp.clip(xp.where(stays, TUNING.growth_between * s.boost, boost), 1.0, TUNING.most_boost)
+        noise = self._pooled(s.beta * self._window()[1])
+        s.boost = raising.boosted(self.xp, s.boost, now, then, both, noise, self._held(self._errors()))
 
     def _pooled(self, values: Array) -> Array:
         """Sums over the constraints that depend on the batch, and over those that do not: these have no noise."""
@@ -293,7 +295,8 @@ class Engine:
         """x moved, and J dx is `change`: the values move along, and the multipliers after the weights."""
         s = self.state
         s.drift = s.drift + change
-        s.y = s.y + TUNING.theta * TUNING.kappa * fall * (self.weights() - s.y)
+        if s.beta is not None:
+            s.y = s.y + TUNING.theta * TUNING.kappa * fall * s.beta * self._followed()
         s.steps += 1
 
     # -------------------------------------------------------------------------------------- a pass: an outer iteration
