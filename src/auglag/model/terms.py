@@ -110,9 +110,8 @@ def placed_rows(name: str, rows: Any, shape: tuple[int, ...], output: tuple[int,
     if not isinstance(rows, Rows) and array.dtype.kind not in "iu" and array.size:
         raise InputError(f"rows of {name} must hold integers, got {array.dtype}")
     if array.size and (array.min() < 0 or array.max() >= m):
-        raise InputError(
-            f"rows of {name} must lie in 0 .. {m - 1}, got {array.min() if array.min() < 0 else array.max()}"
-        )
+        demand = f"lie in 0 .. {m - 1}" if m else "be those of a constraint that was made before"
+        raise InputError(f"rows of {name} must {demand}, got {array.min() if array.min() < 0 else array.max()}")
     wanted = shape + output
     if array.shape != wanted:
         raise InputError(
