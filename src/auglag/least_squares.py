@@ -159,7 +159,7 @@ def _side(side: Any, name: str, n: int) -> list[float]:
     values = real_array(side, f"the {name} side of bounds")
     if values.ndim and values.shape != (n,):
         raise InputError(f"the {name} side of bounds must be a number or {n} numbers, got shape {values.shape}")
-    return np.broadcast_to(values, (n,)).tolist()
+    return [float(value) for value in np.broadcast_to(values, (n,))]
 
 
 def _with_keywords(function: Any, kwargs: dict[str, Any] | None, name: str) -> Any:

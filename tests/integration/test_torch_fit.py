@@ -226,7 +226,8 @@ def test_it_resumes_bit_for_bit(method: str, tmp_path: Path) -> None:
 def test_a_limit_before_the_first_test_leaves_a_checkpoint_to_go_on_from(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     few = fit(linear(), NP.objective, ALARMS, (X, T), tol=0.05, method="sgd", max_epochs=2, checkpoint=path)
-    assert not few.history
+    assert few.status is Status.EVALUATION_LIMIT
+    assert str(path) in few.advice[0]
     more = fit(linear(), NP.objective, ALARMS, (X, T), tol=0.05, method="sgd", resume=path)
     whole = fit(linear(), NP.objective, ALARMS, (X, T), tol=0.05, method="sgd")
     assert more.success
