@@ -132,7 +132,7 @@ def require_same(saved: Mapping[str, Any], now: Mapping[str, Any], path: object)
             was, found = repr(saved.get(key)), repr(value)
             start = 0
             if max(len(was), len(found)) > SHOWN:  # settings, for example: what differs may stand far behind
-                alike = len(os.path.commonprefix([was, found]))
+                alike = next((i for i, (a, b) in enumerate(zip(was, found, strict=False)) if a != b), 0)
                 start = 1 + was.rfind(" ", 0, alike)
             raise CheckpointError(
                 f"{path} belongs to another run: {key} must be {was[start : start + SHOWN]} as saved, got "
