@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.model.handles import Indices, Parameter, Rows
-from auglag.model.local import Mask, caller, hessian_mask, jacobian_mask
+from auglag.model.local import Mask, caller, hessian_mask, jacobian_mask, kinked
 
 
 @final
@@ -31,6 +31,7 @@ class Term:
     outputs: int
     jac: Mask  #: (outputs, variables)
     hess: Mask  #: (variables, variables), symmetric
+    kinked: bool  #: whether it may have kinks or jumps, as |x| has, which is not linear without second derivatives
 
     @property
     def size(self) -> int:
@@ -123,7 +124,8 @@ def make(name: str, fn: Callable[..., Any], placed: tuple[Any, Any, Any], rows: 
     local = caller(fn, bool(constants))
     k, q = len(index), len(constants)
     jac, hess = jacobian_mask(local, k, q), hessian_mask(local, k, q, outputs)
-    return Term(name, local, index, constants, places, rows, outputs, jac, hess)
+    bent = kinked(lambda *v: local(v[:k], v[k:]), k, q)
+    return Term(name, local, index, constants, places, rows, outputs, jac, hess, bent)
 
 
 def partials(term: Term) -> Any:
