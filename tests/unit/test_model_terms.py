@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 
@@ -262,7 +263,34 @@ ERRORS = [
     ),
     (lambda m, x, p: m.objective(lambda x: x[0], p), "must hold variables, got parameter 'p': pass it in par="),
     (lambda m, x, p: m.objective(lambda x: [x[0], 1.0], x), r"must return a number, got shape \(2,\)"),
-    (lambda m, x, p: m.objective(lambda x: "no", x), "must return a number, an array or a tuple|not a valid JAX type"),
+    (lambda m, x, p: m.objective(lambda x: "no", x), "must return a number, an array or a tuple of numbers, got 'no'"),
+    (lambda m, x, p: m.objective(lambda x: None, x), "must return a number, an array or a tuple of numbers, got None"),
+    (lambda m, x, p: m.objective(lambda x: x[0] * 1j, x), "of numbers, got complex numbers"),
+    (
+        lambda m, x, p: m.objective(lambda x: x[0], x, par=p),
+        r"must take the arguments fn\(x, p\), .*too many positional",
+    ),
+    (lambda m, x, p: m.objective(lambda a, b, c: a, x, x, x), r"must take the arguments fn\(x, p\), .*argument: 'c'"),
+    (
+        lambda m, x, p: m.objective(lambda x: jax.lax.while_loop(lambda v: v < 9, lambda v: v + x[0], x[0]), x),
+        "function of objective 0 must have derivatives of first and second order. JAX says: Reverse-mode",
+    ),
+    (lambda m, x, p: m.var(2, lb=np.inf, name="v"), "lb of 'v' must leave a finite value, got inf"),
+    (lambda m, x, p: m.constraint(lambda x: x[0], x, eq=np.inf, name="r"), "lb of constraint 'r' must leave a finite"),
+    (lambda m, x, p: m.set(x, ub=-np.inf), "ub of 'x' must leave a finite value, got -inf"),
+    (lambda m, x, p: Model().objective(lambda x: x[0], x), "index array 0 of objective 0 must be of this model"),
+    (lambda m, x, p: a_model()[0].objective(lambda x: x[0], x[1:]), "index array 0 of objective 0 must be of this"),
+    (lambda m, x, p: m.objective(lambda x, p: x[0], x, par=a_model()[2]), "par 0 of objective 0 must be of this model"),
+    (lambda m, x, p: a_model()[0].set(p, 2.0), "what is set must be of this model, got one of another model"),
+    (
+        lambda m, x, p: m.add(a_model()[0].constraint(lambda x: x[0], [0]), lambda x: x[0], x[:1]),
+        "rows of term 0 must be of this model, got one of another model",
+    ),
+    (lambda m, x, p: m.add(x, lambda x: x[0], x), "rows of term 0 must be what constraint returned, .* got variables"),
+    (
+        lambda m, x, p: m.objective(lambda x, p: x[0] * p[0], x, par=(x,)),
+        r"par\[0\] of objective 0 must be numbers or a parameter, got variables: pass them as an index array",
+    ),
     (
         lambda m, x, p: m.constraint(lambda x: x[0] + x[1], x[:2], x[:3], name="s"),
         r"of constraint 's' must have shapes that broadcast, got \(2,\), \(3,\)",
@@ -294,6 +322,47 @@ def test_an_exception_of_a_function_names_its_term():
     with pytest.raises(ValueError, match="unpack") as caught:
         m.constraint(lambda x: sum(a * b for a, b in [x]), x, name="next")
     assert "constraint 'next', called with 1 variables" in " ".join(caught.value.__notes__)
+
+
+def test_a_function_of_two_variables_is_told_how_it_is_called():
+    m, x, _ = a_model()
+    with pytest.raises(TypeError, match="incompatible shapes") as caught:
+        m.objective(lambda a, b: a * b, x, x)
+    assert "as fn(x, p), where x[0], x[1], ... are the variables" in " ".join(caught.value.__notes__)
+
+
+def test_local_variables_go_into_functions_of_arrays():
+    m = Model()
+    x = m.var((3, 2), start=[0.5, 0.25])
+    m.objective(lambda x: jnp.sum(x) ** 2 + jnp.linalg.norm(jnp.asarray(x)) ** 2, *x.T)
+    assert m.problem().f(m.problem().x0) == pytest.approx(3 * (0.75**2 + 0.25 + 0.0625))
+
+
+def test_no_bound_may_be_said_as_none():
+    m = Model()
+    x = m.var(2, lb=None, ub=None, start=3.0)
+    m.objective(lambda x: (x[0] - 1.0) ** 2, x)
+    np.testing.assert_allclose(m.solve().x, 1.0)
+
+
+def test_a_copy_of_a_model_takes_the_variables_of_its_original():
+    m, x, p = a_model()
+    other = copy.deepcopy(m)
+    other.objective(lambda x, p: (x[0] - p[0]) ** 2, x, par=p)
+    other.set(p, 2.0)
+    np.testing.assert_allclose(other.solve().x, 2.0)
+    assert m.problem().par.tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_parameters_of_a_solve_are_for_that_solve_alone(device):
+    m, x, p = a_model()
+    m.objective(lambda x, p: (x[0] - p[0]) ** 2, x, par=p)
+    np.testing.assert_allclose(m.solve(device=device, par={"p": 3.0}).x, 3.0)
+    np.testing.assert_allclose(m.solve(device=device).x, 1.0)
+    with pytest.raises(auglag.InputError, match="has no 'q'"):
+        m.solve(device=device, par={"p": 3.0, "q": 1.0})
+    assert m.problem().par.tolist() == [1.0] * 4
 
 
 def test_functions_of_numpy_are_named_with_what_to_write():

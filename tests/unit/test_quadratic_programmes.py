@@ -1,5 +1,7 @@
 """Large convex quadratic and linear programmes: recognised by their derivatives, solved without evaluating more."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -8,6 +10,8 @@ from scipy.optimize import Bounds, LinearConstraint, linprog
 import auglag
 from auglag.interior.large import quadratic
 from auglag.interior.large.quadratic import Quadratic, Units
+from auglag.kkt import tuning as kkt_tuning
+from auglag.kkt.linear import SOLVERS, chosen, system
 
 N, M = 600, 200
 
@@ -54,6 +58,20 @@ def test_a_linear_programme_has_the_optimum_of_linprog(hessians):
     rows = sparse.vstack([a, -a])
     reference = linprog(g, A_ub=rows, b_ub=np.concatenate([high, -low]), bounds=(0, 1))
     assert result.fun == pytest.approx(reference.fun, rel=1e-7)
+    assert len(calls) < 16
+
+
+def test_factors_that_are_much_work_are_left_to_another_solver_on_the_way(monkeypatch):
+    """SuperLU stands for Pardiso, which may not be installed."""
+    if not SOLVERS["qdldl"].available:
+        pytest.skip("needs qdldl")
+    monkeypatch.setitem(SOLVERS, "pardiso", SOLVERS["superlu"])
+    monkeypatch.setattr(kkt_tuning, "TUNING", replace(kkt_tuning.TUNING, large_work=0.0))
+    made = []
+    monkeypatch.setattr(quadratic.linear, "system", lambda h, j, a: made.append(chosen(h, a).name) or system(h, j, a))
+    stated, calls, _ = programme(0)
+    assert auglag.minimize(**stated).success
+    assert made[-1] == "superlu"
     assert len(calls) < 16
 
 

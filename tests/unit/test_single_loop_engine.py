@@ -128,7 +128,7 @@ def test_the_loop_of_values_momentum_and_multipliers_is_stable_at_any_penalty() 
         loop = np.array([[1 - (1 - mu) * k, -(1 - mu), -mu], [follow * k, 1.0, 0.0], [(1 - mu) * k, 1 - mu, mu]])
         sizes.append(np.abs(np.linalg.eigvals(loop)).max())
     assert max(sizes) < 0.99
-    assert follow == pytest.approx((1.0 - mu) / 3.0, rel=0.02)
+    assert follow < 0.7 * (1.0 - mu)
 
 
 @pytest.mark.parametrize("kappa", [0.2, 0.5, 0.9, 1.6])
@@ -340,9 +340,11 @@ def test_the_average_is_over_about_the_last_tenth() -> None:
 
 @pytest.mark.parametrize(
     ("rows", "passes", "batch"),
-    [(3681, 1, 16), (3681, 5, 64), (3681, 100, 128), (100, 1, 16), (10, 5, 10), (10**6, 1, 64)],
+    [(3681, 1, 16), (3681, 4, 32), (3681, 100, 128), (1440, 1, 8), (100, 1, 8), (6, 5, 6), (10**6, 1, 128)],
 )
-def test_batches_make_about_250_steps(rows: int, passes: float, batch: int) -> None:
+def test_batches_make_250_steps_in_a_pass_and_grow_with_the_square_root_of_passes(
+    rows: int, passes: float, batch: int
+) -> None:
     assert batch_rows(rows, passes) == batch
 
 
@@ -403,13 +405,13 @@ def boosts(errors: list[float], *, noise: float = 0.0, power: float | None = Non
 
 def test_penalties_grow_while_an_error_stays_and_come_down_where_it_turns_round() -> None:
     found = boosts([1.0] * 7 + [-1.0, 1.0])
-    gamma = TUNING.gamma
+    gamma = TUNING.growth_between
     assert found[1:] == pytest.approx([1.0, gamma, gamma**2, gamma**3, gamma**4, gamma**5, gamma**4, gamma**3])
     assert max(boosts([1.0] * 40)) == TUNING.most_boost
 
 
 def test_penalties_do_not_grow_where_errors_fall_or_may_be_noise_or_weights_are_held() -> None:
     assert set(boosts([0.5**k for k in range(8)])) == {1.0}
-    assert max(boosts([0.0] * 20, noise=1.0)) <= TUNING.gamma
-    enough = (TUNING.kappa * TUNING.gamma / TUNING.noise) ** 2  # for penalties that were raised once
-    assert max(boosts([1.0] * 30, power=1.01 * enough)) == pytest.approx(TUNING.gamma**2)
+    assert max(boosts([0.0] * 20, noise=1.0)) <= TUNING.growth_between
+    enough = (TUNING.kappa * TUNING.growth_between / TUNING.noise) ** 2  # for penalties that were raised once
+    assert max(boosts([1.0] * 30, power=1.01 * enough)) == pytest.approx(TUNING.growth_between**2)

@@ -105,6 +105,17 @@ def test_a_block_with_one_target_beside_a_block_with_many(method: Method) -> Non
     np.testing.assert_allclose(numba, numpy, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.parametrize("method", [METHODS[0], METHODS[5], METHODS[7]], ids=lambda m: m.name)
+def test_a_batch_may_have_more_rows_than_its_block(method: Method) -> None:
+    rng = np.random.default_rng(0)
+    blocks = [
+        LinearBlock(rng.standard_normal((200, 5)), 1.0, objective=1.0, constraints=[0.0]),
+        LinearBlock(rng.standard_normal((4, 5)), -1.0, constraints=[1.0]),
+    ]
+    numpy, numba = both(StochasticProblem(blocks, lower=[-np.inf], upper=[0.6]), method)
+    np.testing.assert_allclose(numba, numpy, rtol=1e-9, atol=1e-11)
+
+
 @pytest.mark.parametrize("on_disk", [0, 1])
 @pytest.mark.parametrize("mode", ["r", "r+"])
 @pytest.mark.parametrize("method", [METHODS[0], METHODS[5], METHODS[7]], ids=lambda m: m.name)

@@ -87,11 +87,13 @@ def _subgradients(problem: AbstractProblem, g: SeparableTerm, x: Vector, eps: fl
 
 def _with_prices(jac: Any, problem: AbstractProblem, inactive: NDArray[np.intp]) -> Any:
     """[J, unit columns of the inactive rows]: their multipliers count with their size."""
-    shape = problem.m, inactive.size
-    prices = sparse.csr_array((np.ones(inactive.size), (inactive, np.arange(inactive.size))), shape=shape)
+    shape, columns = (problem.m, inactive.size), np.arange(inactive.size)
     if sparse.issparse(jac):
+        prices = sparse.csr_array((np.ones(inactive.size), (inactive, columns)), shape=shape)
         return sparse.hstack([sparse.csr_array(jac), prices], format="csr")
-    return np.hstack([dense(jac), prices.toarray()])
+    units = np.zeros(shape)
+    units[inactive, columns] = 1.0
+    return np.hstack([dense(jac), units])
 
 
 @final

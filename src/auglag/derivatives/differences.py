@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from auglag._norms import finite, some
+from auglag._random import LONGEST
 from auglag._typing import Matrix, Vector
 from auglag.derivatives.colouring import structure
 from auglag.derivatives.noise import Noise
@@ -25,6 +28,7 @@ SCHEMES = ("2-point", "3-point", "cs")
 
 #: A structure (nonzero or stored entries), or the pair (structure, group of each column) to colour only once.
 Sparsity: TypeAlias = Any
+Mask: TypeAlias = NDArray[np.bool_]
 
 _HUGE = float(np.finfo(np.float64).max)
 _RELATIVE = {"2-point": TUNING.forward_step, "3-point": TUNING.central_step, "cs": TUNING.complex_step}
@@ -37,7 +41,7 @@ def steps(
     scheme: str,
     rel_step: ArrayLike | None = None,
     stretch: float = 1.0,
-) -> tuple[Vector, NDArray[np.bool_]]:
+) -> tuple[Vector, Mask]:
     """Signed steps h, and which columns are one-sided (3-point only: nodes x+h and x+2h instead of x+h and x-h).
 
     Every node lies in [lower, upper] in floating point. The step is rel * sign(x) * max(1, |x|) with rel = eps^(1/2)
@@ -45,7 +49,24 @@ def steps(
     side has room for it, the larger side is used with a smaller step; `stretch` multiplies the default step. h is 0
     for a fixed variable, and for one whose room does not hold the floating-point numbers that the scheme needs.
     """
-    x = np.asarray(x, dtype=np.float64)
+    x, lower, upper = (np.asarray(part, dtype=np.float64) for part in (x, lower, upper))
+    if rel_step is None and x.shape == lower.shape == upper.shape == (x.size,) and x.size <= LONGEST:
+        return _shared_steps(x.tobytes(), lower.tobytes(), upper.tobytes(), scheme, stretch)
+    return _steps(x, lower, upper, scheme, rel_step, stretch)
+
+
+@lru_cache(maxsize=4)
+def _shared_steps(x: bytes, lower: bytes, upper: bytes, scheme: str, stretch: float) -> tuple[Vector, Mask]:
+    """The usual steps at one x are the same for f and for every constraint: they are made once, for small x."""
+    at, low, high = (np.frombuffer(part) for part in (x, lower, upper))
+    h, one_sided = _steps(at, low, high, scheme, None, stretch)
+    h.flags.writeable = one_sided.flags.writeable = False
+    return h, one_sided
+
+
+def _steps(
+    x: Vector, lower: Vector, upper: Vector, scheme: str, rel_step: ArrayLike | None, stretch: float
+) -> tuple[Vector, Mask]:
     lower, upper = np.maximum(lower, -_HUGE), np.minimum(upper, _HUGE)
     _require_inside(x, lower, upper)
     h = _wished(x, scheme, rel_step, stretch)
@@ -95,17 +116,18 @@ def _wished(x: Vector, scheme: str, rel_step: ArrayLike | None, stretch: float) 
 def _settle(x: Vector, h: Vector, factor: Vector, lower: Vector, upper: Vector) -> Vector:
     """Round h so that x + h is exact, and draw in by single roundings the nodes that a rounding pushed outside."""
 
-    def inside(h: Vector) -> NDArray[np.bool_]:
+    def inside(h: Vector) -> Mask:
         near, far = x + h, x + factor * h
         return (lower <= near) & (near <= upper) & (lower <= far) & (far <= upper)
 
     with np.errstate(over="ignore"):
         exact = (x + h) - x
-        h = np.where(inside(exact), exact, h)
+        good = inside(exact)
+        h = np.where(good, exact, h)
         for _ in range(8):
-            good = inside(h)
             if good.all():
                 break
+            good = inside(h)
             h = np.where(good, h, np.nextafter(h, 0.0))
         near, far = x + h, x + factor * h
         usable = inside(h) & (near != x) & ((far != near) | (factor == 1.0))
@@ -153,18 +175,24 @@ class _Stencil:
     upper: Vector
     scheme: str
     h: Vector
-    one_sided: NDArray[np.bool_]
+    one_sided: Mask
+    ends: list[NDArray[Any]]  #: every variable at its first node, and at the second, where there are two
+
+    @staticmethod
+    def around(
+        x: Vector, lower: Vector, upper: Vector, scheme: str, rel_step: ArrayLike | None, stretch: float
+    ) -> _Stencil:
+        """That of a scheme, inside the bounds."""
+        h, one_sided = steps(x, lower, upper, scheme, rel_step, stretch)
+        ends = [x + 1j * h if scheme == "cs" else x + h]
+        if scheme == "3-point":
+            ends.append(x + np.where(one_sided, 2.0, -1.0) * h)
+        return _Stencil(x, lower, upper, scheme, h, one_sided, ends)
 
     def values(self, fun: _Guarded, columns: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """The values at the first and at the second node, `columns` moved together; the same where there is one."""
-        if self.scheme == "cs":
-            ends = [self.x + 1j * self.h]
-        elif self.scheme == "2-point":
-            ends = [self.x + self.h]
-        else:
-            ends = [self.x + self.h, self.x + np.where(self.one_sided, 2.0, -1.0) * self.h]
         found = []
-        for end in ends:
+        for end in self.ends:
             point = self.x.astype(end.dtype)
             point[columns] = end[columns]
             found.append(fun(point))
@@ -172,14 +200,14 @@ class _Stencil:
 
     def slope(self, f0: Vector, first: NDArray[Any], second: NDArray[Any], columns: Any) -> Vector:
         """The derivative along `columns` (broadcast against the values)."""
-        x, h, one_sided = self.x[columns], self.h[columns], self.one_sided[columns]
         if self.scheme == "cs":
-            return np.where(np.isfinite(first), first.imag / h, np.nan)
-        d1, d2 = (x + h) - x, (x + np.where(one_sided, 2.0, -1.0) * h) - x
+            return np.where(np.isfinite(first), first.imag / self.h[columns], np.nan)
+        one_sided, (d1, *rest) = self.one_sided[columns], [end[columns] - self.x[columns] for end in self.ends]
         with np.errstate(over="ignore", invalid="ignore"):
-            if self.scheme == "2-point":
+            if not rest:
                 return np.asarray((first - f0) / d1)
-            return np.where(one_sided, _parabola(f0, first, second, d1, d2), (first - second) / (d1 - d2))
+            slopes = np.asarray((first - second) / (d1 - rest[0]))
+            return np.where(one_sided, _parabola(f0, first, second, d1, *rest), slopes) if some(one_sided) else slopes
 
     def repair(self, fun: _Guarded, f0: Vector, j: int, column: Vector) -> Vector:
         """Fill the non-finite entries of column j from other nodes: both sides, either side, one node only."""
@@ -231,8 +259,9 @@ def jacobian(
     inside the bounds are tried for that column; an entry that stays undefined is NaN or infinite.
     """
     x, f0 = np.array(x, dtype=np.float64), np.array(f0, dtype=np.float64).reshape(-1)
-    lower, upper = (np.broadcast_to(np.asarray(b, dtype=np.float64), x.shape) for b in (lower, upper))
-    stencil = _Stencil(x, lower, upper, scheme, *steps(x, lower, upper, scheme, rel_step, stretch))
+    sides = [np.asarray(side, dtype=np.float64) for side in (lower, upper)]
+    lower, upper = (side if side.shape == x.shape else np.broadcast_to(side, x.shape) for side in sides)
+    stencil = _Stencil.around(x, lower, upper, scheme, rel_step, stretch)
     guarded = _Guarded(fun, f0.size, scheme)
     return _dense(stencil, guarded, f0) if sparsity is None else _coloured(stencil, guarded, f0, sparsity)
 
@@ -274,9 +303,9 @@ def _dense(stencil: _Stencil, fun: _Guarded, f0: Vector) -> Matrix:
     if not jac.size or not free.size:
         return jac
     values = [stencil.values(fun, j) for j in free]
-    first, second = (np.stack(node, axis=1) for node in zip(*values, strict=True))
+    first, second = (np.array(node).T for node in zip(*values, strict=True))
     jac[:, free] = stencil.slope(f0[:, None], first, second, free)
-    for j in np.flatnonzero(~np.isfinite(jac).all(axis=0)).tolist():
+    for j in [] if finite(jac) else np.flatnonzero(~np.isfinite(jac).all(axis=0)).tolist():
         jac[:, j] = stencil.repair(fun, f0, j, jac[:, j])
     return jac
 

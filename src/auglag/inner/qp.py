@@ -16,7 +16,6 @@ from auglag.inner import tuning
 from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
 from auglag.inner.modelled import ModelledSubproblem
 from auglag.kkt import Curvature, Hessian, Model, Sets, Step, solve
-from auglag.kkt.model import sides_held
 
 
 def curvature_for(traits: Traits) -> Curvature:
@@ -101,7 +100,7 @@ class _Solve:
         step = solve(model, sets, last=memory.shift) or solve(diagonal(model), sets)
         if step is None:
             return InnerStatus.STALLED
-        memory.sets, memory.shift = free_of_radius(step, model, self.radius), step.shift
+        memory.sets, memory.shift = free_of_radius(step.sets, model, self.radius), step.shift
         length_of_step = largest(step.d)
         if length_of_step <= t.qp_no_step * self.size:
             return self._retry()  # x is where the model wants it, to the last digit
@@ -183,15 +182,15 @@ def landing(x: Vector, length: float, model: Model, step: Step, lower: Vector, u
     trial: Vector = np.minimum(np.maximum(x + length * step.d, lower), upper)
     held = step.sets.variables
     if length == 1.0 and some(held):
-        bound = sides_held(held, lower, upper)
+        bound = np.where(held < 0, lower, upper)
         np.copyto(trial, bound, where=(step.d == bound - x) & (held != 0))
     return trial
 
 
-def free_of_radius(step: Step, model: Model, radius: float) -> Sets:
+def free_of_radius(sets: Sets, model: Model, radius: float) -> Sets:
     """The sets without variables that only the trust region holds."""
-    sets, v = step.sets, step.sets.variables
-    if largest(step.d) < radius:  # it holds none
+    v = sets.variables
+    if not some(v):
         return sets
     held = ((v < 0) & (model.lower > -radius)) | ((v > 0) & (model.upper < radius))
     return Sets(sets.rows, v * held)

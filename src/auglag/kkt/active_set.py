@@ -9,7 +9,7 @@ from auglag._typing import Vector
 from auglag.kkt import linear, tuning
 from auglag.kkt.convexity import diagonal_size, flipped, larger_shift
 from auglag.kkt.linear.base import Factor, Indices
-from auglag.kkt.model import Model, Sets, Side, Step, sides_held
+from auglag.kkt.model import Model, Sets, Side, Step
 from auglag.kkt.sides import Mask
 
 
@@ -91,7 +91,8 @@ def _solve(model: Model, system: _Corrected, rows: Side, variables: Side) -> tup
         return None
     r1, r2, count = model.gradient, model.t, free.size
     if count < variables.size:
-        d = sides_held(variables, model.lower, model.upper)  # 0, which the bounds of a step enclose, where it is free
+        d = np.where(variables < 0, model.lower, model.upper)
+        d[free] = 0.0
         r1, r2 = r1 + system.h @ d, r2 + model.jacobian.dot(d)
     else:
         d = np.zeros(count)

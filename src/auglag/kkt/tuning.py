@@ -169,10 +169,11 @@ class Tuning(Constants):
     #: From this number of variables on a run without qdldl says that there is a faster way: below, a factorisation by
     #: SuperLU takes some hundredths of a second.
     large_problem: int = 5000
-    #: Factors by qdldl with more entries than this are left to Pardiso, where that is installed: it works on blocks,
-    #: and blocks are large where factors are. Between networks (10,480 buses: qdldl .09 s, Pardiso .12 s) and meshes
-    #: (1e5 points: .47 s and .11 s).
-    large_factors: int = 3_000_000
+    #: Factors by qdldl that took more multiplications than this are left to Pardiso, where that is installed: it works
+    #: on blocks, and orders by nested dissection. Seconds of one factorisation by qdldl and by Pardiso: a chain (4e6
+    #: multiplications) .004 and .007, a mesh (1e8) .032 and .018, a larger one (5e8) .14 and .05, rows of three
+    #: variables far apart (3e9) 2.2 and .05.
+    large_work: float = 1e8
     #: Factors by qdldl that fill more than this part of the triangle are left to LAPACK, which does six times as many
     #: operations a second (1,024 rows: .10 s and .017 s): factors that fill this part take more than a sixth of those
     #: of a full triangle.

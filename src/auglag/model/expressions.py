@@ -141,7 +141,7 @@ _OF_TESTS = {"max": "or", "min": "and"}
 #: Largest power that is written as a chain of products, as XLA does it for every integer.
 _LARGEST_CHAIN = 64
 #: Most entries of an array inside a function. Here each is an operation of its own; XLA has one loop for all of them.
-#: By trial: derivatives of a fit to 100 points take 2 ms (XLA .3, and .5 s once to compile), to 4,000 points 106 ms (1).
+#: By trial: derivatives of a fit to 100 points take 2 ms (XLA .3, .5 s once to compile), to 4,000 points 106 ms (1).
 _LARGEST_ARRAY = 256
 
 

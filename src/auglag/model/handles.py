@@ -18,13 +18,18 @@ class Handle(np.ndarray[Any, np.dtype[np.intp]]):
 
     #: The name it was made with; parts of it have none.
     name: str | None = None
+    #: Which model it is of, where that is known: parts and sums have it, too.
+    owner: int | None = None
 
     @classmethod
-    def make(cls, first: int, shape: tuple[int, ...], name: str) -> Self:
+    def make(cls, first: int, shape: tuple[int, ...], name: str, owner: int) -> Self:
         """The positions first, first + 1, ... in this shape."""
         made = np.arange(first, first + int(np.prod(shape)), dtype=np.intp).reshape(shape).view(cls)
-        made.name = name
+        made.name, made.owner = name, owner
         return made
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.owner = getattr(source, "owner", None)
 
 
 @final
@@ -35,6 +40,12 @@ class Variables(Handle):
 @final
 class Rows(Handle):
     """Positions in c(x)."""
+
+
+def require_own(what: str, part: Any, owner: int) -> None:
+    """Positions of another model would be taken for those of this one."""
+    if getattr(part, "owner", None) not in (None, owner):
+        raise InputError(f"{what} must be of this model, got one of another model")
 
 
 def named(handles: Mapping[str, Handle], key: Any) -> Any:
@@ -50,8 +61,8 @@ def named(handles: Mapping[str, Handle], key: Any) -> Any:
 class Parameter:
     """Numbers that functions take and that may change between solves; `load[k]` picks some of them."""
 
-    def __init__(self, name: str, index: Indices) -> None:
-        self.name, self.index = name, index
+    def __init__(self, name: str, index: Indices, owner: int) -> None:
+        self.name, self.index, self.owner = name, index, owner
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -67,15 +78,15 @@ class Parameter:
         return len(self.index)
 
     def __getitem__(self, key: Any) -> Parameter:
-        return Parameter(self.name, np.asarray(self.index[key]))
+        return Parameter(self.name, np.asarray(self.index[key]), self.owner)
 
     def reshape(self, *shape: Any) -> Parameter:
         """The same numbers in another shape."""
-        return Parameter(self.name, self.index.reshape(*shape))
+        return Parameter(self.name, self.index.reshape(*shape), self.owner)
 
     def ravel(self) -> Parameter:
         """The same numbers as a vector."""
-        return Parameter(self.name, self.index.ravel())
+        return Parameter(self.name, self.index.ravel(), self.owner)
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise InputError(

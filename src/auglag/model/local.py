@@ -42,6 +42,9 @@ class Local(tuple[Any, ...]):
         return self.array()[key]
 
 
+jax.tree_util.register_pytree_node(Local, lambda x: (tuple(x), None), lambda _, parts: Local(parts))
+
+
 def _delegate(name: str) -> Callable[..., Any]:
     def operation(self: Local, *others: Any) -> Any:
         return getattr(self.array(), name)(*(o.array() if isinstance(o, Local) else o for o in others))
@@ -85,10 +88,16 @@ def output_shape(fn: Callable[..., Any], name: str, variables: int, parameters: 
     """The shape of the value of fn for one element: () for a number."""
     number = jax.ShapeDtypeStruct((), np.float64)
     alone = not parameters and _arguments(fn) == 1
+    _require_arguments(fn, name, 1 if alone else 2)
+    wrong = f"the function of {name} must return a number, an array or a tuple of numbers, got "
 
     def called(*numbers: Any) -> Any:
         x, p = Local(numbers[:variables]), Local(numbers[variables:])
-        return fn(x) if alone else fn(x, p)
+        value = fn(x) if alone else fn(x, p)
+        for part in value if isinstance(value, tuple | list) else (value,):
+            if not isinstance(part, jax.Array | np.ndarray | np.generic | float | int | Local):
+                raise InputError(f"{wrong}{value!r:.80}")
+        return value
 
     what = f"the function of {name}, called with {variables} variables and {parameters} parameters,"
     try:
@@ -103,19 +112,30 @@ def output_shape(fn: Callable[..., Any], name: str, variables: int, parameters: 
             f"{what} must take entries that are there: x has one for each index array, p one for each part of par. "
             f"Python says: {first_line(error)}"
         ) from error
-    except Exception as error:
-        error.add_note(f"raised by {what.removesuffix(',')}")
+    except InputError:
         raise
-    if isinstance(value, tuple | list):
-        shapes = [part.shape for part in value]
-        if any(shape != () for shape in shapes):
-            raise InputError(
-                f"the function of {name} must return a number, an array or a tuple of numbers, got {value}"
-            )
-        return (len(shapes),)
-    if not hasattr(value, "shape"):
-        raise InputError(f"the function of {name} must return a number, an array or a tuple of numbers, got {value!r}")
-    return tuple(value.shape)
+    except Exception as error:
+        error.add_note(
+            f"raised by {what.removesuffix(',')}: as fn({'x' if alone else 'x, p'}), where x[0], x[1], ... are the "
+            "variables of one element"
+        )
+        raise
+    parts = value if isinstance(value, tuple | list) else (value,)
+    if isinstance(value, tuple | list) and any(part.shape != () for part in parts):
+        raise InputError(f"{wrong}parts of the shapes {', '.join(str(part.shape) for part in parts)}")
+    if any(np.issubdtype(part.dtype, np.complexfloating) for part in parts):
+        raise InputError(f"{wrong}complex numbers")
+    return (len(parts),) if isinstance(value, tuple | list) else tuple(value.shape)
+
+
+def _require_arguments(fn: Callable[..., Any], name: str, count: int) -> None:
+    try:
+        signature(fn).bind(*range(count))
+    except TypeError as error:
+        form = "fn(x, p), with all variables of an element in x and its parameters in p" if count == 2 else "fn(x)"
+        raise InputError(f"the function of {name} must take the arguments {form}; Python says: {error}") from None
+    except ValueError:  # no signature can be told
+        return
 
 
 # ---------------------------------------------------------------------------------------------------------- sparsity

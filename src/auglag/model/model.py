@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
@@ -16,7 +17,7 @@ from auglag.model.batch import Batches, BatchSolution
 from auglag.model.batch import solve as batch_solve
 from auglag.model.device.solve import Prepared
 from auglag.model.device.solve import solve as on_device
-from auglag.model.handles import Handle, Parameter, Rows, Variables
+from auglag.model.handles import Handle, Parameter, Rows, Variables, require_own
 from auglag.model.local import output_shape
 from auglag.model.precision import double, in_double
 from auglag.model.problem import ModelProblem
@@ -24,6 +25,9 @@ from auglag.model.solution import Solution
 from auglag.model.structure import Structure
 from auglag.problems.base import Group
 from auglag.result import Result
+
+#: Tells models apart; a copy of a model takes the variables of its original.
+_OWNERS = itertools.count()
 
 
 @final
@@ -52,6 +56,7 @@ class Model:
         self._structure: Structure | None = None
         self._prepared: Prepared | None = None
         self._batches = Batches()
+        self._owner = next(_OWNERS)
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}: {self.n} variables, {self.m} rows, {len(self._terms)} terms)"
@@ -61,11 +66,12 @@ class Model:
     def var(
         self, shape: Any = (), *, name: str | None = None, lb: Any = -np.inf, ub: Any = np.inf, start: Any = 0.0
     ) -> Variables:
-        """New variables; `lb`, `ub` and `start` are numbers or arrays that broadcast to the shape."""
+        """New variables; `lb`, `ub` (None: no bound) and `start` are numbers or arrays that broadcast to the shape."""
         sizes = _shape(shape)
         name = self._new_name(name, "x", f"variables of shape {sizes}")
-        made = Variables.make(self.n, sizes, name)
-        lower, upper = _spread(lb, sizes, f"lb of {name!r}"), _spread(ub, sizes, f"ub of {name!r}")
+        made = Variables.make(self.n, sizes, name, self._owner)
+        lower = _spread(-np.inf if lb is None else lb, sizes, f"lb of {name!r}")
+        upper = _spread(np.inf if ub is None else ub, sizes, f"ub of {name!r}")
         _ordered(lower, upper, f"of {name!r}")
         values = _spread(start, sizes, f"start of {name!r}", finite=True)
         for store, value in ((self._lb, lower), (self._ub, upper), (self._start, values)):
@@ -80,7 +86,7 @@ class Model:
         numbers = _spread(value, None, "value of the parameter", finite=True)
         name = self._new_name(name, "p", "parameter")
         index = np.arange(self._numbers, self._numbers + numbers.size, dtype=np.intp).reshape(numbers.shape)
-        made = Parameter(name, index)
+        made = Parameter(name, index, self._owner)
         _append(self._par, numbers.ravel())
         self._numbers += made.size
         self._parameters[name] = made
@@ -121,7 +127,7 @@ class Model:
         lower = _spread(-np.inf if lb is None else lb, wide, f"lb of {what}")
         upper = _spread(np.inf if ub is None else ub, wide, f"ub of {what}")
         _ordered(lower, upper, f"of {what}")
-        made = Rows.make(self.m, wide, name)
+        made = Rows.make(self.m, wide, name, self._owner)
         outputs = int(np.prod(output))
         rows = np.ascontiguousarray(np.asarray(made).reshape(int(np.prod(shape)), outputs).T)
         self._add(what, fn, placed, rows, outputs)
@@ -137,6 +143,7 @@ class Model:
         `rows` has the shape of the index arrays, with one more axis if fn has several outputs.
         """
         what = f"term {name or len(self._terms)!r}"
+        require_own(f"rows of {what}", rows, self._owner)
         shape, output, placed = self._placed(what, fn, index, par)
         places = terms.placed_rows(what, rows, shape, output, self.m)
         self._add(what, fn, placed, places, int(np.prod(output)))
@@ -153,6 +160,7 @@ class Model:
                 known = ", ".join([*self._parameters, *self._handles])
                 raise InputError(f"the model has no {what!r}; it has {known}")
             what = self._parameters[what] if what in self._parameters else self._handles[what]
+        require_own("what is set", what, self._owner)
         if isinstance(what, Parameter):
             if value is None or not (start is None and lb is None and ub is None):
                 raise InputError(f"a parameter takes a value and nothing else, for {what.name!r}")
@@ -221,18 +229,16 @@ class Model:
             `deterministic` (bit-equal repeats on a GPU, at some cost) and `watch(step, facts)`, which may return True
             to stop.
         par : mapping
-            New values of parameters by name, as in `set`: for this and all later solves.
+            Values of parameters by name, for this solve alone: what `set` says holds before and after it.
         warm_start : Solution
             Start from an earlier solution and its multipliers.
         """
-        for name, value in _by_name(par).items():
-            self.set(name, value)
+        problem = self._problem_for(par)
         if device is not None:
-            return self._solve_on(device, warm_start, options)
+            return self._solve_on(device, problem, warm_start, options)
         if isinstance(warm_start, Solution):
             warm_start = warm_start.result if warm_start.result is not None else (warm_start.x, warm_start.y)
-        result = minimize(self.problem(), warm_start=warm_start, **options)
-        return self._named(result)
+        return self._named(minimize(problem, warm_start=warm_start, **options))
 
     def solve_batch(
         self,
@@ -256,8 +262,6 @@ class Model:
         """
         problem = self.problem()
         rows = self._batched(par, problem.par)
-        if warm_start is not None and not isinstance(warm_start, Solution):
-            raise InputError(f"warm_start must be a Solution of this model, got {warm_start!r:.60}")
         found, self._prepared = batch_solve(
             problem,
             rows,
@@ -265,7 +269,7 @@ class Model:
             self._prepared,
             self._batches,
             device=device,
-            start=None if warm_start is None else (warm_start.x, warm_start.y),
+            start=self._begun_from(warm_start),
             tol=tol,
             scaled_tol=scaled_tol,
             slots=slots,
@@ -294,15 +298,13 @@ class Model:
             rows[:, index.ravel()] = values.reshape(count, -1)
         return rows
 
-    def _solve_on(self, device: str, warm_start: Any, options: dict[str, Any]) -> Solution:
+    def _solve_on(self, device: str, problem: ModelProblem, warm_start: Any, options: dict[str, Any]) -> Solution:
         known = ("tol", "scaled_tol", "budget", "linear_solver", "deterministic", "watch")
         for name in options:
             if name not in known:
                 raise OptionError(f"solve() on a device has no argument {name!r}{nearest(name, known)}")
-        if warm_start is not None and not isinstance(warm_start, Solution):
-            raise InputError(f"warm_start on a device must be a Solution of this model, got {warm_start!r:.60}")
-        before = None if warm_start is None else (warm_start.x, warm_start.y)
-        found, self._prepared = on_device(self.problem(), self._prepared, device=device, warm_start=before, **options)
+        before = self._begun_from(warm_start)
+        found, self._prepared = on_device(problem, self._prepared, device=device, warm_start=before, **options)
         check = found.certificate
         message = f"{found.status.message} {check}"
         return Solution(
@@ -318,6 +320,30 @@ class Model:
             handles=dict(self._handles),
             details=found.details,
         )
+
+    def _begun_from(self, warm_start: Any) -> tuple[Vector, Vector] | None:
+        if warm_start is None:
+            return None
+        if not isinstance(warm_start, Solution):
+            raise InputError(
+                f"warm_start on a device or of a batch must be a Solution of this model, got {warm_start!r:.60}"
+            )
+        if (warm_start.x.size, warm_start.y.size) != (self.n, self.m):
+            raise InputError(
+                f"warm_start must be a Solution of this model, which has {self.n} variables and {self.m} rows, "
+                f"got {warm_start.x.size} and {warm_start.y.size}"
+            )
+        return warm_start.x, warm_start.y
+
+    def _problem_for(self, par: Mapping[str, Any] | None) -> ModelProblem:
+        """The problem with other values of some parameters; the model keeps its own."""
+        kept = _joined(self._par).copy()
+        try:
+            for name, value in _by_name(par).items():
+                self.set(name, value)
+            return self.problem()
+        finally:
+            self._par[:] = [kept]
 
     def _named(self, result: Result) -> Solution:
         return Solution(
@@ -352,9 +378,9 @@ class Model:
             raise InputError(f"the function of {what} must be callable, got {fn!r:.60}")
         if not isinstance(par, tuple | list):
             par = (par,)
-        for i, part in enumerate(par):
-            if isinstance(part, Parameter) and part.name not in self._parameters:
-                raise InputError(f"par[{i}] of {what} must be a parameter of this model, got {part.name!r}")
+        for kind, parts in (("index array", index), ("par", par)):
+            for i, part in enumerate(parts):
+                require_own(f"{kind} {i} of {what}", part, self._owner)
         shape, *placed = terms.place(what, index, tuple(par), self.n)
         return shape, output_shape(fn, what, len(index), len(par)), tuple(placed)
 
@@ -415,6 +441,9 @@ def _values(value: Any, shape: tuple[int, ...], what: str) -> Vector:
 
 
 def _ordered(lower: Vector, upper: Vector, what: str) -> None:
+    for side, value, nowhere in (("lb", lower, np.inf), ("ub", upper, -np.inf)):
+        if (value == nowhere).any():
+            raise InputError(f"{side} {what} must leave a finite value, got {nowhere}")
     wrong = ~(lower <= upper)
     if wrong.any():
         k = tuple(int(i) for i in np.argwhere(wrong)[0])

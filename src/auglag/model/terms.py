@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auglag._typing import Vector
-from auglag.errors import InputError
-from auglag.model.handles import Indices, Parameter, Rows
+from auglag.errors import InputError, first_line
+from auglag.model.handles import Indices, Parameter, Rows, Variables
 from auglag.model.local import Mask, caller, hessian_mask, jacobian_mask, kinked
 
 
@@ -91,6 +91,9 @@ def _indices(what: str, part: Any, n: int) -> NDArray[np.intp]:
 
 
 def _numbers(name: str, i: int, part: Any) -> Vector:
+    if isinstance(part, Variables | Rows):
+        kind = "variables: pass them as an index array" if isinstance(part, Variables) else "rows"
+        raise InputError(f"par[{i}] of {name} must be numbers or a parameter, got {kind}")
     try:
         array = np.asarray(part, dtype=np.float64)
     except (TypeError, ValueError):
@@ -103,6 +106,8 @@ def _numbers(name: str, i: int, part: Any) -> Vector:
 def placed_rows(name: str, rows: Any, shape: tuple[int, ...], output: tuple[int, ...], m: int) -> Indices:
     """Existing rows for every element and output, as (outputs, E)."""
     array = np.asarray(rows)
+    if isinstance(rows, Variables):
+        raise InputError(f"rows of {name} must be what constraint returned, or a part of it, got variables")
     if not isinstance(rows, Rows) and array.dtype.kind not in "iu" and array.size:
         raise InputError(f"rows of {name} must hold integers, got {array.dtype}")
     if array.size and (array.min() < 0 or array.max() >= m):
@@ -123,7 +128,12 @@ def make(name: str, fn: Callable[..., Any], placed: tuple[Any, Any, Any], rows: 
     index, constants, places = placed
     local = caller(fn, bool(constants))
     k, q = len(index), len(constants)
-    jac, hess = jacobian_mask(local, k, q), hessian_mask(local, k, q, outputs)
+    try:
+        jac, hess = jacobian_mask(local, k, q), hessian_mask(local, k, q, outputs)
+    except (ValueError, TypeError, NotImplementedError) as error:
+        raise InputError(
+            f"the function of {name} must have derivatives of first and second order. JAX says: {first_line(error)}"
+        ) from error
     bent = kinked(lambda *v: local(v[:k], v[k:]), k, q)
     return Term(name, local, index, constants, places, rows, outputs, jac, hess, bent)
 

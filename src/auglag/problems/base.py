@@ -259,6 +259,12 @@ class AbstractProblem(ABC):
         return self.workspace.precision or Precision.full(self.m)
 
     @property
+    def errors_stated(self) -> bool:
+        """Whether the user has stated the errors of f and c."""
+        known = self.workspace.precision
+        return known is not None and known.stated
+
+    @property
     def coarse(self) -> bool:
         """Whether f or c is known to have errors beyond those of double precision."""
         known = self.workspace.precision

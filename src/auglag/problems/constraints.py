@@ -13,7 +13,6 @@ from scipy.optimize import Bounds, HessianUpdateStrategy, LinearConstraint, Nonl
 from scipy.sparse.linalg import LinearOperator
 
 from auglag._names import nearest, signature, takes
-from auglag._norms import some
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import differences
 from auglag.derivatives.colouring import colour
@@ -110,7 +109,7 @@ class Block:
         work = self.work()
         work.ask_guard()
         work.counts.constr_nfev += 1
-        return np.atleast_1d(np.asarray(self.fun(x))).ravel()
+        return np.asarray(self.fun(x)).reshape(-1)
 
     def hessp(self, x: Vector, y: Vector, v: Vector, lower: Vector, upper: Vector) -> Vector:
         """Hess(y'fun)(x) v."""
@@ -340,14 +339,14 @@ def interval(lb: Any, ub: Any, size: int, what: str) -> tuple[Vector, Vector]:
         array = real_array(side, f"{what}.{label}")
         if array.shape != (size,) and (array.size != 1 or array.ndim > 1):
             raise InputError(f"{what}.{label} must be a number or have {size} entries, got {array.size}")
-        array = array.copy() if array.shape == (size,) else np.full(size, array)
-        if some(np.isnan(array)):
-            raise InputError(f"{what}.{label} must not contain NaN, got {side!r:.80}")
-        sides.append(array)
+        sides.append(array.copy() if array.shape == (size,) else np.full(size, array))
     lower, upper = sides
-    bad = (lower > upper) | (lower == np.inf) | (upper == -np.inf)
-    if some(bad):
-        j = int(bad.argmax())
+    good = (lower <= upper) & (lower < np.inf) & (upper > -np.inf)
+    if np.count_nonzero(good) < size:
+        for side, array, label in ((lb, lower, "lb"), (ub, upper, "ub")):
+            if np.isnan(array).any():
+                raise InputError(f"{what}.{label} must not contain NaN, got {side!r:.80}")
+        j = int(good.argmin())
         raise InputError(
             f"{what}: lb must be at most ub and both sides reachable, got {lower[j]} > {upper[j]} in entry {j}"
         )

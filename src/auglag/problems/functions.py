@@ -77,7 +77,7 @@ class Problem(PointwiseProblem):
         term = None if g is None else as_term(g)
         if term is not None:
             check_term(term, lower, upper, start.size)
-        start = np.clip(start, lower, upper)
+        start = np.minimum(np.maximum(start, lower), upper)
         super().__init__(start, lower=lower, upper=upper, cl=np.zeros(0), cu=np.zeros(0), groups=(), g=term)
         self.name = name
         self._rel_step = finite_diff_rel_step

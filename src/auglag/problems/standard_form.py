@@ -161,7 +161,7 @@ class StandardForm:
             if g.box(self.n_x) is None:
                 raise InputError(f"variables beside g={type(g).__name__} cannot have units of their own (x_scale)")
             lower, upper = lower / self.sx, upper / self.sx
-        if g.box(self.n_x) is None and self.scaling.sf != 1.0:
+        if self.scaling.sf != 1.0 and g.box(self.n_x) is None:
             g = Scaled(g, self.scaling.sf)
         if not (some(lower > -math.inf) or some(upper < math.inf)):
             return g

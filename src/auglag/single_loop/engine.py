@@ -226,9 +226,9 @@ class Engine:
         now, then, both = (self._pooled(s.beta * a * b) for a, b in ((gap, gap), (before, before), (gap, before)))
         stays = (now > TUNING.tau**2 * then) & (both > TUNING.same_way * xp.sqrt(now * then))
         stays = stays & (now > self._pooled(s.beta * self._window()[1]) + tiny)
-        boost = xp.where(both < 0.0, s.boost / TUNING.gamma, s.boost)
+        boost = xp.where(both < 0.0, s.boost / TUNING.growth_between, s.boost)
         stays = stays & (self._held(self._errors()) >= 1.0)
-        s.boost = xp.clip(xp.where(stays, TUNING.gamma * s.boost, boost), 1.0, TUNING.most_boost)
+        s.boost = xp.clip(xp.where(stays, TUNING.growth_between * s.boost, boost), 1.0, TUNING.most_boost)
 
     def _pooled(self, values: Array) -> Array:
         """Sums over the constraints that depend on the batch, and over those that do not: these have no noise."""

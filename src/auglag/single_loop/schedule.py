@@ -11,7 +11,7 @@ from auglag.single_loop.tuning import TUNING
 
 #: Rows on which a run looks at the functions before its first step.
 FIRST_LOOK = TUNING.least_batch
-#: Steps of a round that the size of a batch aims at.
+#: Steps of one pass that the size of a batch aims at.
 STEPS = TUNING.steps
 
 
@@ -36,10 +36,13 @@ def endless_fall(done: int) -> float:
 
 
 def batch_rows(rows: int, passes: float, least: int = 1) -> int:
-    """Rows of a batch: about 250 steps in all, 16 to 64 rows (128 in long rounds), a power of two."""
-    cap = TUNING.largest_batch if passes < TUNING.long_passes else TUNING.long_batch
-    wanted = 2 ** round(math.log2(max(rows * passes / TUNING.steps, 1.0)))
-    return int(min(max(wanted, TUNING.least_batch, least), max(cap, least), rows))
+    """Rows of a batch: 250 steps in one pass, sqrt(passes) times as many in more; a power of two from 8 to 128.
+
+    Both the number of steps and the rows of each grow with the passes: of a longer run half of the gain is less noise.
+    """
+    steps = TUNING.steps * math.sqrt(max(passes, 1.0))
+    wanted = 2 ** round(math.log2(max(rows * passes / steps, 1.0)))
+    return int(min(max(wanted, TUNING.least_batch, least), max(TUNING.largest_batch, least), rows))
 
 
 def worth_full_batches(budget: float) -> bool:

@@ -28,8 +28,8 @@ from auglag.stochastic.tuning import TUNING
 class GaussNewton:
     """Damped Gauss-Newton on the augmented Lagrangian without slacks; every iteration ends in a full-batch test.
 
-    `damping` is the first mu in (H + mu I) d = -grad, where the gradient has norm 1 or more; with a smaller one it is
-    smaller by the square. `screen` is the largest share of the curvature's trace that may be left out (it falls with
+    `damping` is the first mu in (H + mu I) d = -grad, where the gradient has norm 1 or more; a smaller gradient makes
+    it smaller in proportion. `screen` is the largest share of the curvature's trace that may be left out (it falls with
     the gradient). A curvature is kept while steps cut the gradient to `lazy` of its norm. No more than
     `rows_per_variable` * n rows of a block are used for one curvature (None: 3 n, and 2 n more for every decade that
     the gradient has fallen below 1), or one row in 20 up to 200 n.

@@ -43,7 +43,7 @@ class GaussNewtonInner:
         start = test = subproblem.test(x)
         memory.fresh = False
         if not memory.damping:
-            memory.damping = max(self.config.damping * min(1.0, test.dist) ** 2, TUNING.least_damping)
+            memory.damping = max(self.config.damping * min(1.0, test.dist), TUNING.least_damping)
         status, why, iterations = InnerStatus.LIMIT, "", 0
         floor = TUNING.rounding * max(1.0, abs(start.value))
         while True:

@@ -64,7 +64,8 @@ class LinearBlock(Block):
 
     def take(self, index: Index | slice) -> tuple[Matrix, Vector]:
         rows = np.asarray(take_rows(self.A, index), dtype=np.float64)
-        return rows, self.t[: len(rows)] if self.t.strides == (0,) else take_rows(self.t, index)
+        one = self.t.strides == (0,)  # all rows have the same target, and may be fewer than a batch
+        return rows, np.broadcast_to(self.t[:1], len(rows)) if one else take_rows(self.t, index)
 
     def weight(self, w: Vector) -> float:
         """The factor of this block's mean in f + w'c."""

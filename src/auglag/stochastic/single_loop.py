@@ -16,7 +16,7 @@ class SingleLoop:
     """method="single-loop": sampled steps in which multipliers move too, then full batches.
 
     `rate` is that of the scaled steps at the start, in units of x; with `adapt` it follows the angles between
-    gradients, by a factor of 3 at most. `batch` None: chosen so that there are about 250 steps. `rule`
+    gradients, by a factor of 3 at most. `batch` None: chosen so that there are about 250 steps in one pass. `rule`
     moves the common factor of the penalties once per pass (None: the paper's, gamma = 1.5, tau = 0.8).
     Before Gauss-Newton there are at most 500 sampled steps or two passes, before L-BFGS 1000 or 20 passes; in a run of
     fewer than 15 passes all of them are sampled.

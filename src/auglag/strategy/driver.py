@@ -78,7 +78,7 @@ class Run:
             if x is None:
                 return Status.NON_FINITE
             task.original.workspace.guard = task.meter.guard
-            if task.problem.differenced or task.problem.precision.stated:
+            if task.problem.differenced or task.problem.errors_stated:
                 task.problem.learn_precision(x)
             if self.starts_solved(task, x):
                 known = task.start.y is not None  # from an earlier run, which has checked its curvature

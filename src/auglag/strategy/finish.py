@@ -48,7 +48,7 @@ def ended(task: Task, state: State, context: Context | None, status: Status) -> 
         check = judge.with_sizes(check)
     limited = check.limited(judge.tolerance)
     # A user who states the errors knows them, and does not ask for more.
-    consent = task.problem.precision.stated and judge.limited_by_consent(check)
+    consent = task.problem.errors_stated and judge.limited_by_consent(check)
     return _said(
         task, _result(task, state, context, status.certified(judge.accepts(check) or consent, limited=limited), check)
     )

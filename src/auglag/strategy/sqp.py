@@ -155,5 +155,5 @@ class SQP:
             penalty *= tuning.newton_softer
             step = solve(subproblem.restated(model, penalty), step.sets)
         if step is not None:
-            memory.sets, memory.shift = free_of_radius(step, model, radius), step.shift
+            memory.sets, memory.shift = free_of_radius(step.sets, model, radius), step.shift
         return step

@@ -403,11 +403,12 @@ def scaling_at(task: Task, x: Vector, *, closely: bool = False, sx: Vector | Non
     if sx is None and settings.scaling and settings.units and problem.g is None:
         sx = units.factors(units.typical(point, closely=closely), closely=closely)
     sx = None if sx is None or (sx == 1.0).all() else sx
-    scaling = Scaling(1.0, np.ones(problem.m), sx)
     if settings.scaling:
         scaling = Scaling.from_gradients(
             point, sx, closely=closely, at_most=settings.largest_gradient, enlarge=settings.units
         )
+    else:
+        scaling = Scaling(1.0, np.ones(problem.m), sx)
     return replace(scaling, sc=scaling.sc * np.sqrt(settings.weights)) if settings.weights else scaling
 
 

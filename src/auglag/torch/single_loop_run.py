@@ -35,11 +35,11 @@ class SingleLoopMethod:
     `rate` is that of the scaled steps at the start, in units of the parameters. With `adapt` it grows while gradients
     point where the last steps went and shrinks where they point back, by a factor of 3 at most; and it falls linearly
     to zero over a round.
-    `batch` None: chosen so that a round has about 250 steps. `full` says whether full-batch L-BFGS follows (None: where
-    a pass is affordable, the model has no dropout or batch norm in training mode, and at least 15 passes are allowed);
-    without it, rounds of sampled steps follow each other, each twice as long. `rule` moves the common factor of the
-    penalties once per pass (None: the paper's, gamma = 1.5, tau = 0.8). `average`: a round ends at a mean of its last
-    iterates (not where there are prox terms).
+    `batch` None: chosen so that a round of one pass has about 250 steps. `full` says whether full-batch L-BFGS follows
+    (None: where a pass is affordable, the model has no dropout or batch norm in training mode, and at least 15 passes
+    are allowed); without it, rounds of sampled steps follow each other, each twice as long. `rule` moves the common
+    factor of the penalties once per pass (None: the paper's, gamma = 1.5, tau = 0.8). `average`: a round ends at a
+    mean of its last iterates (not where there are prox terms).
     """
 
     name: ClassVar[str] = "single-loop"

@@ -117,6 +117,7 @@ class Programme:
         self.units = units = Units.of(problem)
         self.original, self.it = sides, start.in_units(units, sides)
         self.problem, self.sides = problem.in_units(units), sides.in_units(units.of_v(sides), units.rows)
+        self._analyses, self._solver = analyses, linear.chosen(self.problem.h, analyses)
         self._system = linear.system(self.problem.h, self.problem.j, analyses)
         self._soft = tuning.TUNING.quadratic_soft
         self._measure()
@@ -190,6 +191,7 @@ class Programme:
         """
         sides, t = self.sides, tuning.TUNING
         diagonal = sides.spread(self.it.z / self.p, self.it.u / self.q) + t.quadratic_prox
+        self._choose_again()
         while self._soft <= t.quadratic_soft_largest:
             second = np.full(sides.m, self._soft)
             second[sides.rows] += 1.0 / diagonal[sides.n :]
@@ -201,6 +203,13 @@ class Programme:
                     return newton, self._completed(dv, dy, 0.0, 0.0, 0.0)
             self._soft *= t.quadratic_soft_growth
         return None
+
+    def _choose_again(self) -> None:
+        """Another linear solver, where the factors of the last step turned out to be too large for this one."""
+        solver = linear.chosen(self.problem.h, self._analyses)
+        if solver is not self._solver:
+            self._solver = solver
+            self._system = linear.system(self.problem.h, self.problem.j, self._analyses)
 
     def _completed(self, dv: Vector, dy: Vector, mu: float, low: Any, high: Any) -> Direction:
         """With the steps of the sides' multipliers; `low` and `high` are what the products are to change by besides."""

@@ -56,7 +56,7 @@ def chosen(h: Hessian, analyses: Analyses | None = None) -> LinearSolver:
     """The solver for a Hessian: LAPACK for a dense one; for a sparse one what the run was told, else by what is known.
 
     qdldl comes first, LAPACK where qdldl's factors of this pattern turned out to be nearly full, Pardiso where they
-    turned out to be large, SuperLU where neither is installed.
+    turned out to be much work, SuperLU where neither is installed.
     """
     if not h.is_sparse:
         return SOLVERS["dense"]
@@ -66,12 +66,14 @@ def chosen(h: Hessian, analyses: Analyses | None = None) -> LinearSolver:
         if h.matrix.shape[0] >= tuning.TUNING.large_problem:
             _recommend()
         return SOLVERS["superlu"]
-    t, fill = tuning.TUNING, 0 if analyses is None else analyses.fill(SOLVERS["qdldl"])
-    if analyses is not None and fill:
-        triangle = analyses.of(SOLVERS["qdldl"])
+    t, qdldl = tuning.TUNING, SOLVERS["qdldl"]
+    if analyses is None:
+        return qdldl
+    if fill := analyses.fill(qdldl):
+        triangle = analyses.of(qdldl)
         if triangle.n == h.matrix.shape[0] and fill > t.nearly_full * triangle_size(triangle.size):
             return SOLVERS["full"]
-    return SOLVERS["pardiso" if fill > t.large_factors and SOLVERS["pardiso"].available else "qdldl"]
+    return SOLVERS["pardiso"] if analyses.work(qdldl) > t.large_work and SOLVERS["pardiso"].available else qdldl
 
 
 @cache

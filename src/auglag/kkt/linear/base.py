@@ -114,6 +114,10 @@ class LinearSolver(ABC):
         """How many numbers the last factors of this analysis held; 0 where that is not known."""
         return 0
 
+    def work(self, analysis: Any) -> float:
+        """How many multiplications made these factors; 0 where that is not known."""
+        return 0.0
+
     def analysis(self) -> Any:
         """A new object for what the solver keeps from one system to the next of the same pattern (order, symbolic
         factors), as yet empty; None if it keeps nothing."""
@@ -153,6 +157,10 @@ class Analyses:
     def fill(self, solver: LinearSolver) -> int:
         """How many numbers this solver's last factors held; 0 before there were any."""
         return solver.fill(self._known[solver.name]) if solver.name in self._known else 0
+
+    def work(self, solver: LinearSolver) -> float:
+        """How many multiplications made them; 0 before there were any."""
+        return solver.work(self._known[solver.name]) if solver.name in self._known else 0.0
 
 
 def block(matrix: Any, rows: Indices, columns: Indices) -> Any:

@@ -48,6 +48,8 @@ class QdldlEngine(Engine):
             return None
         lower, pivots, _ = self._solver.factors()
         self.fill = int(lower.nnz) + pivots.size
+        lengths = np.diff(lower.indptr).astype(float)
+        self.work = float(lengths.dot(lengths))
         usable = np.isfinite(pivots).all() and (pivots != 0.0).all()
         return int(np.count_nonzero(pivots < 0.0)) if usable else None
 

@@ -26,6 +26,7 @@ class Engine(ABC):
     """A library at work on matrices of one pattern; it holds the factors of the last one."""
 
     fill: int = 0  #: entries of L, the diagonal included
+    work: float = 0.0  #: multiplications that made them; 0 where that was not counted
     owner: object = None  #: whose values the factors belong to
 
     @abstractmethod
@@ -51,6 +52,9 @@ class StaticSolver(LinearSolver):
 
     def fill(self, analysis: Triangle) -> int:
         return 0 if analysis.known is None else int(analysis.known.fill)
+
+    def work(self, analysis: Triangle) -> float:
+        return 0.0 if analysis.known is None else float(analysis.known.work)
 
     def system(self, h: Hessian, j: Any, analysis: Triangle) -> System:
         return StaticSystem(self, h, j, analysis)

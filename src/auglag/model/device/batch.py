@@ -107,7 +107,7 @@ class Flat:
 
 def slots_for(device: Any, wanted: int | None) -> int:
     """How many problems a batch on this device solves at a time."""
-    if wanted is not None and wanted < 1:
+    if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1):
         raise InputError(f"slots must be a positive integer, got {wanted!r}")
     return wanted or (TUNING.batch_slots_cpu if device.platform == "cpu" else TUNING.batch_slots)
 

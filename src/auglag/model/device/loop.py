@@ -135,6 +135,8 @@ def _verdict(run: Run, facts: Facts) -> Status | None:
         return Status.SOLVED  # at an iterate before this one, see `best`
     if run.hopeless:
         return Status.INFEASIBLE
+    if run.falls(*run.now):
+        return Status.UNBOUNDED
     if count >= run.steps:
         return Status.ITERATION_LIMIT
     if run.elapsed() >= run.seconds:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, final
 
 import jax
@@ -55,14 +55,17 @@ class Program:
         #: For the functions of a problem outside of the loop: on a GPU they are evaluated there, else by NumPy.
         self.elsewhere: Any = None if device.platform == "cpu" else self.constant["model"]
         self.device, self._jac = device, (jac_row, jac_column)
-        jit = self.jit = compiler(device, deterministic=deterministic)
+        small = structure.jac.places.size + structure.hess.places.size <= TUNING.quickly_compiled
+        jit = self.jit = compiler(device, deterministic=deterministic, small=small)
         self.begin, self.least_squares, self.fitted = jit(self._begin), jit(self._least_squares), jit(self._fitted)
         self.advance, self.assemble, self.right = jit(self._advance), jit(e.assemble), jit(e.right)
         self.post, self.predicted, self.trial = jit(self._post), jit(self._predicted), jit(self._trial)
         self.unregularised, self.minimal_residual = jit(self._unregularised), jit(self._minimal_residual)
         self.moved, self.enter, self.last = jit(e.moved), jit(self._enter), jit(self._last)
         self.repair = Repair(e, jit)
-        self._first = jit(structure.differentiate) if deterministic else structure.first
+        self._first: Any = None
+        if self.elsewhere is not None:
+            self._first = jit(structure.differentiate) if deterministic else structure.first
 
     def still(self) -> Iterate:
         """Zeros."""
@@ -282,8 +285,25 @@ class Program:
         return it.w[: self.n], it.y * d["scale_c"] / d["scale_f"], z
 
 
-def compiler(device: Any, *, deterministic: bool) -> Any:
-    """`jax.jit`, where asked for so that sums on a GPU are added up in the same order every time."""
+def compiler(device: Any, *, deterministic: bool, small: bool) -> Any:
+    """`jax.jit`: where asked for so that sums on a GPU are added up in the same order every time, and on the CPU with
+    little optimisation where a model is small, because its solves take less time than optimising would.
+    """
     if deterministic and device.platform == "gpu":
         return partial(jax.jit, compiler_options={"xla_gpu_deterministic_ops": True})
+    if small and device.platform == "cpu":
+        return partial(jax.jit, compiler_options=_quick_options())
     return jax.jit
+
+
+@cache
+def _quick_options() -> dict[str, Any]:
+    """Options of XLA that halve the time of compilation or more, of those that this version has."""
+    options: dict[str, Any] = {}
+    for name, value in (("xla_backend_optimization_level", 0), ("xla_cpu_use_fusion_emitters", False)):
+        try:
+            jax.jit(lambda x: x, compiler_options={name: value}).lower(0.0).compile()
+        except Exception:  # its type changed with the versions
+            continue
+        options[name] = value
+    return options

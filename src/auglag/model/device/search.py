@@ -21,6 +21,10 @@ def search(
         facts = facts._replace(phi=facts.value + run.mu / facts.mu * (facts.phi - facts.value), mu=run.mu)
     note = f"{'free' if run.free else 'fixed'} mu {run.mu:.0e} shift {system.shift:.0e} accuracy {new.accuracy:.0e}"
     length = new.longest
+    run.tiny_steps = run.tiny_steps + 1 if new.move < t.tiny else 0
+    if run.tiny_steps > t.tiny_steps and facts.primal > run.scaled_tol:
+        run.times.log.append("no step is more than a rounding error")
+        return None
     kind = "tiny" if new.move < t.tiny else run.filter.accepts(facts, new.phi, new.theta, new.slope, length)
     if not kind and new.theta >= facts.theta and run.program.m:
         corrected, kind = _corrected(run, found, system, facts)

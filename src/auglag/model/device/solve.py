@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -23,6 +24,9 @@ from auglag.model.device.state import Run, Watch
 from auglag.model.device.tuning import TUNING
 from auglag.model.precision import double
 from auglag.model.problem import ModelProblem
+from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.strategy import tuning as strategy
+from auglag.strategy.unboundedness import look
 
 
 class Found(NamedTuple):
@@ -85,6 +89,8 @@ def solve(
         raise InputError(f"deterministic must be True or False, got {deterministic!r}")
     if budget is not None and not isinstance(budget, Budget):
         raise InputError(f"budget must be an auglag.Budget, got {budget!r:.80}")
+    if watch is not None and not callable(watch):
+        raise InputError(f"watch must be callable as watch(step, facts), got {watch!r:.80}")
     begun = time.perf_counter()
     place = require_device(device)
     with double(), jax.default_device(place):
@@ -104,6 +110,7 @@ def solve(
             steps=TUNING.most_steps if budget is None else budget.inner_limit,
             seconds=math.inf if budget is None or budget.seconds is None else budget.seconds,
             watch=watch,
+            endless=partial(_endless, problem, tolerance.residual),
         )
         x, y = (problem.x0, None) if warm_start is None else warm_start
         ended = loop.go(run, loop.start(run, x, y))
@@ -111,6 +118,10 @@ def solve(
         x = np.clip(np.where(ready.program.fixed, problem.lower, x), problem.lower, problem.upper)
         with np.errstate(over="ignore"):  # where the objective fell without end
             check = certificate(problem, x, y)
+            if ended.status is Status.SOLVED and not check.meets(tolerance):
+                fitted = certificate(problem, x)  # without an objective, say, multipliers are rounding errors
+                check = fitted if fitted.meets(tolerance) else check
+                y = check.multipliers
     status = ended.status.certified(check.meets(tolerance), limited=check.limited(tolerance))
     times = ended.times
     details = {
@@ -133,3 +144,12 @@ def solve(
         "log": tuple(times.log),
     }
     return Found(x, y, check, status, ended.steps, time.perf_counter() - begun, details), ready
+
+
+def _endless(problem: ModelProblem, tol: float, x: Vector, depth: float) -> bool:
+    """Whether the objective falls without end at feasible points, as `auglag.minimize` finds out."""
+    form = StandardForm(problem, Scaling.none(problem.m))
+    tuning, start = strategy.TUNING, problem.x0
+    depth /= max(1.0, abs(problem.f(start)))
+    limit = tuning.further_search
+    return look(form, "auto", start=start, diverged=x, depth=depth, tol=tol, limit=limit, tuning=tuning).endless

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from auglag._typing import Vector
 from auglag.model.device.filter import Filter
 from auglag.model.device.linear import Sparse
 from auglag.model.device.on_sides import OnSides
@@ -18,6 +19,8 @@ from auglag.model.device.records import Elastic, Facts, Iterate, Local, Right, S
 from auglag.model.device.tuning import TUNING
 
 Watch = Callable[[int, Facts], bool]
+#: (x, depth) -> whether the objective, which has fallen below -depth, falls without end at feasible points.
+Endless = Callable[[Vector, float], bool]
 
 
 @final
@@ -80,8 +83,10 @@ class Run:
         steps: int,
         seconds: float = math.inf,
         watch: Watch | None = None,
+        endless: Endless | None = None,
     ) -> None:
         self.program, self.on_sides, self.linear, self.watch = program, on_sides, linear, watch
+        self.endless, self.depth = endless, TUNING.depth
         self.near = data  #: the data for iterates near the rows
         self.far = {**data, "units": program.ones(program.m)}  #: and for others: all rows are regularised alike
         self.d = self.far
@@ -98,6 +103,7 @@ class Run:
         self.filter = Filter()
         self.lengths: list[float] = []
         self.repairs, self.hopeless = 0, False
+        self.tiny_steps = 0  #: steps in a row that only rounding errors would make
         self.entries, self.elastic_before = 0, math.inf
         self.met_at = self.sharpened_at = -1
         self.last_residual = math.inf
@@ -161,6 +167,14 @@ class Run:
         self.lengths = []
         self.shift, self.last_shift, self.soft_factor = 0.0, 0.0, 1.0
         self.soft_steps = 0
+
+    def falls(self, it: Iterate, facts: Facts) -> bool:
+        """Whether the objective is very low and falls without end; if it does not, it may go lower."""
+        if self.endless is None or self.is_elastic or not facts.f < -self.depth:
+            return False
+        found = self.endless(np.asarray(it.w[: self.program.n]), self.depth)
+        self.depth *= TUNING.deeper
+        return found
 
     def met(self, it: Iterate, facts: Facts) -> bool:
         """Whether an iterate meets the scaled tolerance; the best of these is kept."""
