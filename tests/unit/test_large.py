@@ -9,7 +9,6 @@ import auglag
 from auglag.interior.large.directions import Equations
 from auglag.interior.large.limited_memory import LimitedMemory
 from auglag.interior.large.onto_sides import OntoSides
-from auglag.interior.large.proximal import Proximal
 from auglag.interior.large.sides import Sides, reach
 from auglag.kkt import Hessian
 from auglag.kkt.linear import Analyses
@@ -70,21 +69,27 @@ def test_the_diagonal_of_the_rows_is_taken_out_of_steps_where_it_matters():
     left = matrix @ dv[:2] + rows
     left[1] -= dv[2]
     assert np.abs(left).max() <= 0.11 * 2e-5 < 0.1 * soft * np.abs(dy).max()
-    units = np.array([9.0, 4.0])  # squares of the largest entries of the columns
-    lagrangian = (2.0 + 0.1 + 1e-7 * units) * dv[:2] + matrix.T @ dy + dual[:2]
+    lagrangian = (2.0 + 0.1 + 1e-7) * dv[:2] + matrix.T @ dy + dual[:2]
     np.testing.assert_allclose(lagrangian, 0.0, atol=1e-9)
 
 
-def test_proximal_terms_know_the_units_of_variables_and_rows():
-    """The same problem with x1 in thousands and the second row in ten thousands: terms are measured so, too."""
-    h, j = Hessian(sparse.csc_array(np.diag([2.0, 1.0]))), np.array([[1.0, 1.0], [0.0, -1.0]])
-    units, rows = np.array([1e3, 1.0]), np.array([1.0, 1e-4])
-    other_h = Hessian(sparse.csc_array(np.diag([2.0, 1.0]) * units**2))
-    other_j = sparse.csr_array(rows[:, None] * j * units)
-    sides = Sides(small_form())
-    one, other = Proximal.of(sides, h, sparse.csr_array(j)), Proximal.of(sides, other_h, other_j)
-    np.testing.assert_allclose(other.v[:2], one.v[:2] * units**2, rtol=1e-12)
-    np.testing.assert_allclose(other.rows, one.rows * rows**2, rtol=1e-12)
+@pytest.mark.parametrize("unit", [1.0, 1e-4])
+def test_the_diagonal_of_a_row_is_measured_in_its_units(unit):
+    """x1 = 0 up to soft dy: what is left of the violation, in units of the row, does not depend on them."""
+    form = form_of(
+        Problem(
+            lambda x: float(x @ x),
+            [0.5, 0.5],
+            jac=lambda x: 2 * x,
+            bounds=Bounds([-1.0, -1.0], [1.0, 1.0]),
+            constraints=LinearConstraint(sparse.csr_array(np.array([[1.0, 0.0]])), 0.0, 0.0),
+        )
+    )
+    h, row = Hessian(sparse.csc_array(2.0 * np.eye(2))), sparse.csr_array(np.array([[unit, 0.0]]))
+    residuals = np.array([3.0, 1.0]), np.array([0.5 * unit])
+    newton, (dv, dy) = Equations(Sides(form), Analyses()).newton(h, row, np.full(2, 0.1), 1e-3, residuals)
+    assert newton.shift == 0.0
+    assert abs(dv[0] + 0.5) <= 2e-3 * abs(unit * dy[0])
 
 
 def test_a_smaller_diagonal_of_the_rows_is_tried_before_a_shift():

@@ -128,7 +128,7 @@ def test_the_loop_of_values_momentum_and_multipliers_is_stable_at_any_penalty() 
         loop = np.array([[1 - (1 - mu) * k, -(1 - mu), -mu], [follow * k, 1.0, 0.0], [(1 - mu) * k, 1 - mu, mu]])
         sizes.append(np.abs(np.linalg.eigvals(loop)).max())
     assert max(sizes) < 0.99
-    assert follow < 0.7 * (1.0 - mu)
+    assert follow == pytest.approx((1.0 - mu) / 3.0, rel=0.02)
 
 
 @pytest.mark.parametrize("kappa", [0.2, 0.5, 0.9, 1.6])

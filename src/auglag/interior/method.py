@@ -39,6 +39,7 @@ class Arrival:
     error: float  #: `StandardForm.error` there
     sets: Sets  #: the sides at which rows and variables are, as far as can be told from inside
     steps: int
+    blocked: bool = False  #: at a stationary point of the violation: it is in doubt whether there is a feasible point
 
 
 @final
@@ -69,7 +70,7 @@ class Barrier:
             except BaseException:  # a limit, or Ctrl-C: the last iterate may be the best point of the run
                 large.show()
                 raise
-            return Arrival(*large.arrival(), large.count)
+            return Arrival(*large.arrival(), large.count, large.blocked)
         run = _Run(form, memory, x, y, target, seen)
         while run.count < self.steps and run.step():
             pass

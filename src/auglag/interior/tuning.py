@@ -154,12 +154,8 @@ class Tuning(Constants):
     #: Added to the diagonal of the variables at all times, in the units of the form: without it every third
     #: factorisation of a Hessian with flat directions needs a shift. On grids.
     standing_prox: float = 1e-7
-    #: Proximal terms and shifts are measured in units of each variable and row, squared: the largest entries of its
-    #: column, within these limits, and of its row, between `least_row` and 1. Where equations are discretised, columns
-    #: are small without units being large, so that smaller ones than `least_variable` are not believed. By trial on
-    #: random problems in other units, and on models of optimal control.
-    least_variable: float = 0.1
-    largest_variable: float = 1e5
+    #: The diagonal of a row is measured in units of its own, its largest entry squared; that counts as at least this,
+    #: and at most 1. By trial on random problems whose rows are in other units.
     least_row: float = 1e-5
     #: Far from a solution (an error above `close`) the next system begins with this part of the shift of the last one,
     #: as long as that is above `standing_prox`. By trial on models of optimal control and chains of 300 to 6,000
@@ -295,6 +291,11 @@ class Tuning(Constants):
     #: is taken, too, if `restoration_leaves` allows it. On grids.
     restoration_steps_large: int = 100
     restoration_aim: float = 0.1
+    #: It ends a run where the largest violation is above `blocked_violation`, its gradient at most `blocked_slope` of
+    #: the terms it consists of: then it is found out whether there is a feasible point at all. By trial on random
+    #: problems with contradicting rows; the barrier of the restoration leaves some 1e-4.
+    blocked_violation: float = 1e-4
+    blocked_slope: float = 1e-2
     #: Weight of the squared violation, divided by min(1, first violation)^2, beside the barrier and the distance to the
     #: start (which has the weight sqrt(mu), WB (31): zeta). By trial.
     restoration_weight: float = 1e4

@@ -162,8 +162,12 @@ def restore(context: Context, state: State) -> None:
     found = feasible_point(task, form, state, [form.user_x(state.x), state.start_x], context.goal(state))
     doubts.restorations += 1
     state.between.settled = found.verdict
-    if found.verdict in ("feasible", "elsewhere") and state.between.verdict is Status.INFEASIBLE:
+    if found.verdict not in ("feasible", "elsewhere"):
+        return
+    if state.between.verdict is Status.INFEASIBLE:
         state.x, state.y = form.start(found.x), np.zeros(form.m)
+    elif state.between.verdict is None:  # interior points were blocked: they begin again from there
+        state.x, state.y, state.between = form.start(found.x), np.zeros(form.m), Between()
 
 
 def feasible_point(task: Task, form: StandardForm, state: State, starts: list[Vector], tol: float) -> Restoration:

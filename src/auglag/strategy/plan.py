@@ -81,6 +81,7 @@ class Standing:
     inside: bool = False  #: interior points were tried in this attempt
     arrived: bool = False  #: interior points were tried since the last subproblem
     nearer: bool = False  #: and ended at a smaller error
+    blocked: bool = False  #: and ended where the violation is stationary
 
 
 class Phase:
@@ -161,6 +162,12 @@ def next_phase(s: Standing, t: Tuning) -> Phase:
             return AttemptOver(verdict)
     elif verdict is not None:
         return AttemptOver(verdict)
+    # Interior points that are blocked raise the same doubt, once in a run; sooner than subproblems would.
+    if s.blocked and s.restoration and s.departed is None:
+        if s.settled == "infeasible":
+            return AttemptOver(Status.INFEASIBLE)
+        if not s.settled and not s.restorations:
+            return Restore()
     # Between two subproblems: interior points and Newton's method, as long as they are worth their price.
     if s.newton and not s.tried:
         if s.error is None:

@@ -37,6 +37,7 @@ START = Standing(error=1.0)  #: a small constrained problem with Hessians, befor
 LATER = replace(START, k=3, tried_at=1.0, ended="CONVERGED", iterations=10)
 SPARSE = replace(START, sparse=True)
 FREE = replace(START, constrained=False)
+BLOCKED = replace(START, sparse=True, error=1.0, inside=True, arrived=True, blocked=True)
 DOUBT = replace(LATER, verdict=Status.INFEASIBLE, violated=True)
 FALL = replace(LATER, verdict=Status.UNBOUNDED, ended="UNBOUNDED", depth=1e10)
 
@@ -83,6 +84,10 @@ TABLE: list[tuple[str, Standing, Phase]] = [
     # is there a feasible point?
     ("a suspicion is looked into", DOUBT, Restore()),
     ("but not after a solution was left", replace(DOUBT, departed=9), AttemptOver(Status.INFEASIBLE)),
+    ("so are blocked interior points, before any subproblem", BLOCKED, Restore()),
+    ("once in a run", replace(BLOCKED, restorations=1), Newton(2)),
+    ("they go on where that is unclear", replace(BLOCKED, settled="unclear"), Newton(2)),
+    ("and end where it is confirmed", replace(BLOCKED, settled="infeasible"), AttemptOver(Status.INFEASIBLE)),
     ("so is being stuck at a violated point", replace(DOUBT, verdict=Status.STUCK), Restore()),
     ("so is a violated point where functions are not defined", replace(DOUBT, verdict=Status.NON_FINITE), Restore()),
     ("not without restoration", replace(DOUBT, restoration=False), AttemptOver(Status.INFEASIBLE)),

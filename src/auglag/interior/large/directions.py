@@ -16,13 +16,13 @@ from scipy import sparse
 from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.interior import tuning
-from auglag.interior.large.proximal import Proximal
 from auglag.interior.large.sides import Sides
 from auglag.interior.large.softness import Softness
 from auglag.kkt import linear
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear import Analyses, Factor, System
 from auglag.kkt.sides import QUIET, largest
+from auglag.problems.jacobians import row_norms
 
 
 @final
@@ -106,7 +106,7 @@ class Equations:
         self._softness = Softness()
         self._analyses = analyses
         self._last_h: Hessian | None = None
-        self._units: Proximal | None = None  #: of the proximal terms, from the first system
+        self._units: Vector | None = None  #: of the diagonal of the rows
 
     def newton(
         self,
@@ -130,12 +130,11 @@ class Equations:
         shift = shift if shift > t.standing_prox else 0.0
         system = linear.system(h, j, self._analyses)
         self.remember(h)
-        units = self._proximal(h, j)
-        soft = soft * units.rows
-        larger = np.maximum(soft, t.soft_largest * self.sides.row_units * units.rows)
+        soft = self._own(soft, j)
+        larger = np.maximum(soft, self._own(t.soft_largest * self.sides.row_units, j))
         softs = self._softness.order(soft, larger, shifted=shift > 0.0)
         while True:
-            first = weights + (shift + t.standing_prox) * units.v
+            first = weights + (shift + t.standing_prox)
             for diagonal, factor in softs:
                 made = self._solved(system, first, diagonal, shift, residuals)
                 if made is not None:
@@ -170,10 +169,15 @@ class Equations:
         """The pattern of the Hessians to come: one analysis then serves systems with and without them."""
         self._last_h = h
 
-    def _proximal(self, h: Hessian, j: Any) -> Proximal:
+    def _own(self, soft: Vector | float, j: Any) -> Vector:
+        """A diagonal of the rows in units of each row: the square of its largest entry at the first point, at most 1.
+
+        Below a row of 1e-6, a diagonal of 1e-8 would let everything pass.
+        """
         if self._units is None:
-            self._units = Proximal.of(self.sides, h, j)
-        return self._units
+            norms = row_norms(j) if self.sides.m else np.zeros(0)
+            self._units = np.where(norms > 0.0, np.clip(norms, tuning.TUNING.least_row, 1.0), 1.0) ** 2
+        return np.asarray(soft * self._units)
 
     def _blank(self) -> Hessian:
         """Zeros in the pattern of the last Hessian."""
@@ -201,16 +205,20 @@ class Equations:
 
     def on_sides(self, h: Hessian, j: Any, weights: Vector, soft: Vector | float) -> Newton | None:
         """The system for these curvatures of sides, with the last shift or none; None if neither is enough."""
-        system, units = linear.system(h, j, self._analyses), self._proximal(h, j)
-        diagonal, soft = weights + tuning.TUNING.standing_prox * units.v, soft * units.rows
+        system, diagonal = linear.system(h, j, self._analyses), weights + tuning.TUNING.standing_prox
+        soft = self._own(soft, j)
         found = self._factorised(system, diagonal, soft, sharp=True)
         if found is None and self.last:
-            return self._factorised(system, diagonal + self.last * units.v, soft, self.last, sharp=True)
+            return self._factorised(system, diagonal + self.last, soft, self.last, sharp=True)
         return found
+
+    def plain(self, h: Hessian, j: Any, first: Vector, soft: float) -> Newton | None:
+        """The system with these diagonals and no shift; None if the inertia is not that of a minimum."""
+        return self._factorised(linear.system(h, j, self._analyses), first, soft)
 
     def without_hessian(self, j: Any, first: Vector, soft: float) -> Newton | None:
         """The system with `first` on the diagonal in place of a Hessian: for least squares in v."""
-        return self._factorised(linear.system(self._blank(), j, self._analyses), first, soft)
+        return self.plain(self._blank(), j, first, soft)
 
     def least_squares(self, gradient: Vector, j: Any, z: Vector, u: Vector) -> Vector:
         """Multipliers y that make the gradient of the Lagrangian small, or 0 where they would be large."""

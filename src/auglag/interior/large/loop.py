@@ -27,7 +27,7 @@ from auglag.interior.large.limited_memory import LimitedMemory
 from auglag.interior.large.mu import Mu
 from auglag.interior.large.predictor import predicted
 from auglag.interior.large.quadratic import PrimalDual, Programme, Quadratic, unchanged
-from auglag.interior.large.return_to_rows import return_to_rows
+from auglag.interior.large.return_to_rows import Blocked, return_to_rows
 from auglag.interior.large.search import Found, Search
 from auglag.interior.large.sides import Sides
 from auglag.interior.large.start import Start
@@ -51,6 +51,7 @@ class Large:
         self.ends = Ends(form, x, y, target, seen, exact=self.learnt is None)
         self.damping = Damping()
         self.count = self.tiny = self.restorations = 0
+        self.blocked = False  #: a restoration ended at a stationary point of the violation
         self.constants: tuple[Hessian, Any, Vector]  #: H, J and the gradient of the step before
         start = Start.of(sides, x, y, self.ends.first)
         self.it = Iterate(sides, self.curvature, start.at, y, start.z, start.u)
@@ -75,10 +76,11 @@ class Large:
             return False
         if self.ends.done(it, residuals, self.count, mu, (self.equations, self.curvature, self.memory)):
             return False
-        mu.choose_mode(it, residuals, lagrangian, shifted=self.equations.shifted)
+        far = self.ends.nearest > self.t.close
+        mu.choose_mode(it, residuals, lagrangian, shifted=far and self.equations.shifted)
         self.count += 1
-        if self._jammed() and self._restore():
-            return True
+        if self._jammed() and (self._restore() or self.blocked):
+            return not self.blocked
         h = self._hessian()
         if not h.finite():
             return False
@@ -213,8 +215,12 @@ class Large:
         mu.filter.add(it.at.theta, it.at.f + sides.barrier(it.at.v, mu.value))
         if it.at.theta <= t.restore_above * self.target or not sides.m:
             return False
-        found = return_to_rows(sides, self.equations, self.curvature, it.at, it.z, it.u, mu.filter, mu.value)
         self.restorations += 1
+        try:
+            found = return_to_rows(sides, self.equations, self.curvature, it.at, it.z, it.u, mu.filter, mu.value)
+        except Blocked:
+            self.blocked = True
+            return False
         self.damping.moved()
         if found is None:
             return False

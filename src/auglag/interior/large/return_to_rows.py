@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy import sparse
 
 from auglag._typing import Vector
 from auglag.interior import tuning
@@ -12,9 +13,13 @@ from auglag.interior.filter import Filter
 from auglag.interior.large.directions import Equations
 from auglag.interior.large.sides import Sides, reach
 from auglag.interior.large.values import Values
-from auglag.kkt import Curvature
+from auglag.kkt import Curvature, Hessian, Memory
 from auglag.kkt.sides import QUIET, largest
 from auglag.problems.jacobians import transposed_product
+
+
+class Blocked(Exception):
+    """The violation is stationary, as far as first derivatives tell: there is no way to the rows from here."""
 
 
 @QUIET
@@ -23,10 +28,11 @@ def return_to_rows(
 ) -> tuple[Values, Vector, Vector] | None:
     """A point that the filter admits and that is clearly less violated, with multipliers of its sides; None if none.
 
-    Gauss-Newton steps with a line search on weight/2 |c - s|^2 + a barrier + zeta/2 |D (v - v_0)|^2: the problem of
-    Waechter and Biegler (2006), section 3.3.1, with squares for absolute values; in other words a subproblem of the
-    augmented Lagrangian without f. The weight is such that a violation counts for more than the barrier, however small
-    it is.
+    Newton steps, or those of Gauss and Newton where these are not ones to a minimum, with a line search on
+    weight/2 |c - s|^2 + a barrier + zeta/2 |D (v - v_0)|^2: the problem of Waechter and Biegler (2006), section 3.3.1,
+    with squares for absolute values; in other words a subproblem of the augmented Lagrangian without f. The weight is
+    such that a violation counts for more than the barrier, however small it is. It begins at some distance from all
+    sides, since steps that end at one after another lead nowhere. Raises Blocked at a stationary point.
     """
     t = tuning.TUNING
     first = at
@@ -40,11 +46,14 @@ def return_to_rows(
         square = float(values.rows @ values.rows)
         return 0.5 * weight * square + sides.barrier(values.v, mu) + 0.5 * float(nearness @ (away * away))
 
+    at = Values(sides, sides.inside(at.v, min(t.push, mu)))
     z, u = np.minimum(z, mu / at.p), np.minimum(u, mu / at.q)
     for _ in range(t.restoration_steps_large):
         j = curvature.jacobian(at.point)
         diagonal = sides.spread(z / at.p, u / at.q) + nearness
-        newton = equations.without_hessian(j, diagonal, 1.0 / weight)
+        h = curvature_of_rows(curvature, at, weight * at.rows, sides.n)
+        newton = None if h is None else equations.plain(h, j, diagonal, 1.0 / weight)
+        newton = equations.without_hessian(j, diagonal, 1.0 / weight) if newton is None else newton
         if newton is None:
             return None
         slope = sides.slope(at.p, at.q, mu) + nearness * (at.v - first.v)
@@ -72,5 +81,40 @@ def return_to_rows(
             return at, z, u
         if a * largest(dv) <= t.restoration_least_move:
             break
+    if blocked(sides, at):
+        raise Blocked
     less = at.theta <= t.restoration_leaves * first.theta
     return (at, z, u) if less and known.admits(at.theta, at.f + sides.barrier(at.v, mu)) else None
+
+
+def curvature_of_rows(curvature: Curvature, at: Values, y: Vector, n: int) -> Hessian | None:
+    """The Hessian of y'c; None where it is not known, or not the difference of two Hessians of one pattern.
+
+    Close to a stationary point of the violation Gauss-Newton steps without it hardly converge.
+    """
+    if not curvature.exact:
+        return None
+    memory, x = Memory(), at.v[:n]
+    whole, f = (curvature.hessian(at.point, x, weights, memory).matrix for weights in (y, np.zeros_like(y)))
+    if not (np.array_equal(whole.indices, f.indices) and np.array_equal(whole.indptr, f.indptr)):
+        return None
+    h = Hessian(sparse.csc_array((whole.data - f.data, whole.indices, whole.indptr), shape=whole.shape))
+    return h if h.finite() else None
+
+
+def blocked(sides: Sides, at: Values) -> bool:
+    """Whether the gradient of |c - s|^2/2 vanishes in v, but for what sides take up.
+
+    It is compared with the terms of which it is made. A side takes up what points outside, if the point is nearer to it
+    than the rows are to being satisfied.
+    """
+    t, rows = tuning.TUNING, sides.rows
+    worst = largest(at.rows)
+    if not worst > t.blocked_violation:
+        return False
+    j = at.point.jac
+    slope = np.concatenate([transposed_product(j, at.rows), -at.rows[rows]])
+    terms = np.concatenate([transposed_product(abs(j), np.abs(at.rows)), np.abs(at.rows[rows])])
+    outside = sides.spread(at.p < t.blocked_slope * worst, 0.0), sides.spread(0.0, at.q < t.blocked_slope * worst)
+    slope = np.where((slope > 0.0) & (outside[0] > 0.0) | (slope < 0.0) & (outside[1] > 0.0), 0.0, slope)
+    return largest(slope) <= t.blocked_slope * largest(terms)

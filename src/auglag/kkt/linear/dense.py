@@ -86,8 +86,7 @@ class CondensedFactor(Factor):
         self._h, self._j, self._d = h, j, d
         self._full: DenseFactor | None = None
         with np.errstate(over="ignore", invalid="ignore"):
-            rows = j / np.sqrt(d)[:, None]
-            matrix = h + rows.T @ rows  # NumPy makes half of a product that is symmetric
+            matrix = h + (j.T / d) @ j
         self._cholesky, info = dpotrf(matrix, lower=1)
         self.negative = j.shape[0] if info == 0 and finite(self._cholesky.diagonal()) else None
 
