@@ -119,9 +119,9 @@ class Tuning(Constants):
     #: Standard errors of sampling from which on errors of c are certain. By trial: errors below cannot be told from
     #: noise; where all of them counted, R of 24 groups after one pass was twice as large.
     certain: float = 5.0
-    #: The share of the weights down to which penalties of certain errors still rise. By trial: with 0.1 (and multipliers without a limit) single
-    #: seeds of the boundary problem run away, with 1 its penalties stop too early. Multipliers without any limit feed on
-    #: their noise (a test), though they would take R there from 0.20 to 0.15.
+    #: The share of the weights down to which penalties of certain errors still rise. By trial: with 0.1, and
+    #: multipliers without a limit, single seeds of the boundary problem run away; with 1 penalties stop too early.
+    #: Multipliers without any limit feed on their noise (a test), though they would take R there from 0.20 to 0.15.
     least_held: float = 0.25
     #: Penalties are raised by this factor at most; limits on weights (above) make it safe. An objective that is fitted
     #: at once has small gradients and so small penalties, in a boundary problem a hundred times less than it takes.
