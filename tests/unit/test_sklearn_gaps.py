@@ -171,6 +171,6 @@ def test_too_many_groups_are_named_where_they_are_too_many():
     X, y, s = crowd(24)
     with pytest.raises(ValueError, match="groups must have at most 20 groups, got 24"):
         FairLogisticRegression().partial_fit(X, y, [0, 1], sensitive_features=s)
-    X, y, s = crowd(1001)
-    with pytest.raises(ValueError, match="sensitive_features must have at most 1000 groups, got 1001"):
+    X, y, s = crowd(201)
+    with pytest.raises(ValueError, match="sensitive_features must have at most 200 groups, got 201"):
         FairLogisticRegression().fit(X, y, sensitive_features=s)

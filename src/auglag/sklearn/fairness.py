@@ -40,7 +40,7 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
     decisions, which the method has no derivatives of. The constraints are nonconvex: a fit is a KKT point.
 
     For more than two groups what is solved has one more variable per class, a level, and says that the rate of every
-    group is within bound / 2 of it: the same set, by as many constraints as there are groups. Up to 1000 groups;
+    group is within bound / 2 of it: the same set, by as many constraints as there are groups. Up to 200 groups;
     `partial_fit` has all pairs as its constraints, and takes up to 20.
 
     Groups come with `fit(X, y, sensitive_features=...)`, one label per row, and then are not needed by `predict`; or
