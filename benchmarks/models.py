@@ -280,7 +280,7 @@ def table(path: str) -> str:
     """Families and sizes as rows, kinds as columns: status, steps and seconds."""
     lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
     kinds = list(dict.fromkeys(line["kind"] for line in lines))
-    if "build" in lines[0]:
+    if any("build" in line for line in lines):
         return derivatives_table(lines)
     rows: dict[tuple[str, int], dict[str, Any]] = {}
     for line in lines:
@@ -306,7 +306,8 @@ def derivatives_table(lines: list[dict[str, Any]]) -> str:
     """One row for every model: seconds of building, milliseconds of an evaluation, MiB."""
     pairs: dict[tuple[str, int], dict[str, Any]] = {}
     for line in lines:
-        pairs.setdefault((line["family"], line["n"]), {})[line["kind"]] = line
+        if "n" in line:
+            pairs.setdefault((line["family"], line["n"]), {})[line["kind"]] = line
     out = [
         "| model | n | m | build, s | CasADi | values, ms | CasADi | first, ms | CasADi | second, ms | CasADi | MiB "
         "| CasADi |",
@@ -314,6 +315,8 @@ def derivatives_table(lines: list[dict[str, Any]]) -> str:
     ]
     ratios: dict[str, list[float]] = {key: [] for key in ("build", "values", "first", "second")}
     for (name, n), pair in pairs.items():
+        if len(pair) < 2:
+            continue
         ours, theirs = pair["model"], pair["casadi"]
         cells = [f"{ours['build']:.2f}", f"{theirs['build']:.2f}"]
         for key in ("values", "first", "second"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -21,7 +22,7 @@ from auglag.budget import Budget
 from auglag.derivatives import differences
 from auglag.derivatives.colouring import colour
 from auglag.errors import InputError, OptionError, require_positive
-from auglag.minimize import minimize
+from auglag.minimize import minimize, require_options
 from auglag.problems.arguments import check_x0, parse_bounds
 from auglag.problems.constraints import with_args
 from auglag.problems.functions import Problem
@@ -122,10 +123,10 @@ def least_squares(
     """
     if "hess" in options or "hessp" in options:
         raise OptionError("least_squares() takes no hess: the Gauss-Newton part comes from jac, the rest is learnt")
+    require_options(options, "least_squares()", ("loss", "f_scale", "jac_sparsity", "diff_step", "max_nfev", "kwargs"))
     start = check_x0(x0)
     if isinstance(bounds, tuple) and len(bounds) == 2:
-        lower, upper = (np.broadcast_to(np.asarray(side, dtype=float), start.shape) for side in bounds)
-        bounds = list(zip(lower.tolist(), upper.tolist(), strict=True))
+        bounds = list(zip(*map(partial(_side, n=start.size), bounds, ("lower", "upper")), strict=True))
     if max_nfev is not None:
         if options.get("budget") is not None:
             raise InputError("budget already limits the run; leave out max_nfev")
@@ -151,6 +152,14 @@ def least_squares(
     scale = None if isinstance(x_scale, str) and x_scale == "jac" else x_scale
     result = minimize(problem, tol=tol, x_scale=scale, **options)
     return LeastSquaresResult.of(result, residuals, problem)
+
+
+def _side(side: Any, name: str, n: int) -> list[float]:
+    """One of (lower, upper): a number for all variables or one for each."""
+    values = real_array(side, f"the {name} side of bounds")
+    if values.ndim and values.shape != (n,):
+        raise InputError(f"the {name} side of bounds must be a number or {n} numbers, got shape {values.shape}")
+    return [float(value) for value in np.broadcast_to(values, (n,))]
 
 
 def _with_keywords(function: Any, kwargs: dict[str, Any] | None, name: str) -> Any:
@@ -229,6 +238,8 @@ class _Residuals:
             self.nfev += 1
             return np.atleast_1d(np.asarray(self._fun(z))).ravel()
 
+        if self._sparsity is not None and self._sparsity[0].shape != (f.size, x.size):
+            raise InputError(f"jac_sparsity must have shape ({f.size}, {x.size}), got {self._sparsity[0].shape}")
         lower, upper = np.minimum(self._box[0], x), np.maximum(self._box[1], x)
         return differences.jacobian(
             fun, x, f, lower=lower, upper=upper, scheme=str(self._scheme), rel_step=self._step, sparsity=self._sparsity

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from auglag import CheckpointError, minimize
-from auglag.persist.checkpoint import FORMAT
+from auglag.persist.checkpoint import FORMAT, require_same
 from helpers.line_problem import LINE, on_line, refused, solve, square
 
 
@@ -104,6 +104,12 @@ def test_a_checkpoint_with_parts_missing_or_strange_is_refused(saved, change, ma
 )
 def test_a_checkpoint_of_another_run_is_refused_and_the_difference_named(saved, kwargs, match):
     refused(match, error=CheckpointError, resume=saved, **kwargs)
+
+
+def test_a_difference_far_behind_in_long_settings_is_shown():
+    long = ", ".join(f"part{i}=1.0" for i in range(40))
+    with pytest.raises(CheckpointError, match=r"settings must be gamma=3.* as saved, got gamma=5"):
+        require_same({"settings": f"{long}, gamma=3"}, {"settings": f"{long}, gamma=5"}, "run.npz")
 
 
 def test_a_checkpoint_of_a_problem_of_another_size_is_refused(saved):

@@ -12,6 +12,23 @@ from helpers.line_problem import LINE, X0, assert_solved, on_line, refused, solv
 # ------------------------------------------------------------------------------------------------------------------ x0
 
 
+class Guarded:
+    """Refuses to become an array, as a tensor of PyTorch does that requires gradients or is on a GPU."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __array__(self, dtype=None, copy=None):
+        raise self.error("use tensor.detach().numpy()")
+
+
+@pytest.mark.parametrize("error", [RuntimeError, TypeError])
+def test_what_refuses_to_become_an_array_is_named(error):
+    refused(r"x0 must be an array of numbers, got Guarded \(use tensor.detach", x0=Guarded(error))
+    refused(r"fun\(x\) must be an array of numbers, got Guarded", fun=lambda x: Guarded(error))
+    refused(r"jac\(x\) must be an array of numbers, got Guarded", jac=lambda x: Guarded(error))
+
+
 @pytest.mark.parametrize(
     ("x0", "match"),
     [

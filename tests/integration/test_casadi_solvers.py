@@ -12,7 +12,7 @@ import pytest
 casadi = pytest.importorskip("casadi", reason="needs CasADi: pip install 'auglag[casadi]'")
 
 import auglag.casadi  # noqa: E402
-from auglag.errors import InputError  # noqa: E402
+from auglag.errors import InputError, OptionError  # noqa: E402
 from helpers.frameworks import QUIET, controller, parcel  # noqa: E402
 
 
@@ -65,6 +65,15 @@ def test_arguments_without_names_give_a_tuple_and_wrong_names_an_error():
         solver(y0=1)
     with pytest.raises(InputError, match="all by name or none, got 1"):
         solver([1, 1], p=1.0)
+
+
+def test_misspelt_names_and_options_of_ipopt_get_an_answer():
+    x = casadi.SX.sym("x", 2)
+    nlp = {"x": x, "f": casadi.sumsqr(x), "g": x[0]}
+    with pytest.raises(OptionError, match=r"solve\(\) has no argument 'lbgg'; did you mean 'lbg'"):
+        auglag.casadi.solve(nlp, x0=[0, 0], lbgg=0)
+    with pytest.raises(OptionError, match=r"'ipopt.print_level': options are keywords of auglag.minimize"):
+        auglag.casadi.nlpsol("solver", nlp, {"ipopt.print_level": 0})
 
 
 def test_structures_of_casadi_tools_are_variables_and_starts():

@@ -176,6 +176,11 @@ def test_extra_arguments_reach_fun_and_jac():
         ({"jac": "4-point"}, "jac must be callable or one of"),
         ({"hess": lambda x: 0}, "takes no hess"),
         ({"max_nfev": 5, "budget": auglag.Budget()}, "leave out max_nfev"),
+        ({"bounds": (0, [1, 1, 1])}, r"the upper side of bounds must be a number or 2 numbers, got shape \(3,\)"),
+        ({"bounds": (None, 1)}, "the lower side of bounds must be an array of numbers, got None"),
+        ({"jac_sparsity": np.ones((2, 3))}, r"jac_sparsity must have shape \(2, 2\), got \(2, 3\)"),
+        ({"method": "lm"}, r"least_squares\(\) has no argument 'method'"),
+        ({"losss": "huber"}, r"least_squares\(\) has no argument 'losss'; did you mean 'loss'"),
     ],
 )
 def test_wrong_arguments_are_named(options, words):

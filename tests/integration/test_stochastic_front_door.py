@@ -137,6 +137,16 @@ def test_a_checkpoint_in_a_folder_that_is_not_there_is_refused_at_once(tmp_path:
         minimize(two_classes(), checkpoint=tmp_path / "none" / "run.npz")
 
 
+def test_a_limit_before_the_first_outer_iteration_leaves_a_checkpoint_to_go_on_from(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    few = minimize(two_classes(), tol=1e-6, method="lbfgs", max_epochs=1, checkpoint=path)
+    assert few.status is Status.EVALUATION_LIMIT
+    assert str(path) in few.advice[0]
+    more = minimize(two_classes(), tol=1e-6, method="lbfgs", resume=path)
+    assert more.success
+    np.testing.assert_array_equal(more.x, minimize(two_classes(), tol=1e-6, method="lbfgs").x)
+
+
 def test_a_prox_term_is_part_of_the_problem() -> None:
     problem = two_classes(g=prox.L1(0.4), chat=0.72)
     assert choose(problem) == "lbfgs"
@@ -347,6 +357,34 @@ def test_explain_says_what_happened_and_what_to_try() -> None:
     assert "Try: a larger max_epochs, from x0=result.x, y0=result.multipliers." in short.explain()
     few = minimize(mean_of_squares(), np.ones(3), method="sgd", tol=1e-9, max_gradients=20)
     assert few.message.startswith("Gradient limit reached before the tolerance: max_gradients = 20.")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"upper": None}, "upper must be an array of numbers, got None"),
+        ({"lower": (), "upper": ()}, "lower and upper .* must have an entry for each, got none"),
+        ({"sampler": lambda rng, size: rng.random((size, 2))}, "one of data, sampler or batches, got data and another"),
+    ],
+)
+def test_what_is_wrong_with_a_problem_of_functions_is_named(change: dict[str, Any], words: str) -> None:
+    arguments: dict[str, Any] = {"lower": [-np.inf], "upper": [1.0], "data": np.ones((9, 2))} | change
+    with pytest.raises(auglag.InputError, match=words):
+        StochasticProblem.from_functions(
+            2,
+            lambda x, z: x @ x,
+            lambda x, z: 2 * x,
+            constraints=lambda x, z: [x @ z.mean(axis=0)],
+            vjp=lambda x, z, w: w[0] * z.mean(axis=0),
+            **arguments,
+        )
+
+
+def test_a_data_frame_is_named() -> None:
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    frame = pandas.DataFrame(np.ones((9, 2)))
+    with pytest.raises(auglag.InputError, match=r"data must be arrays, got a DataFrame: pass its to_numpy\(\)"):
+        StochasticProblem.from_functions(2, lambda x, z: x @ x, lambda x, z: 2 * x, data=frame)
 
 
 @pytest.mark.parametrize(

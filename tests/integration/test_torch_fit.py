@@ -223,6 +223,28 @@ def test_it_resumes_bit_for_bit(method: str, tmp_path: Path) -> None:
     assert timeless[0] == timeless[1]
 
 
+def test_a_limit_before_the_first_test_leaves_a_checkpoint_to_go_on_from(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    few = fit(linear(), NP.objective, ALARMS, (X, T), tol=0.05, method="sgd", max_epochs=2, checkpoint=path)
+    assert few.status is Status.EVALUATION_LIMIT
+    assert str(path) in few.advice[0]
+    more = fit(linear(), NP.objective, ALARMS, (X, T), tol=0.05, method="sgd", resume=path)
+    whole = fit(linear(), NP.objective, ALARMS, (X, T), tol=0.05, method="sgd")
+    assert more.success
+    assert more.multipliers == whole.multipliers
+
+
+def test_a_data_frame_is_named() -> None:
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    with pytest.raises(InputError, match=r"got a DataFrame: torch\.as_tensor"):
+        fit(linear(), NP.objective, ALARMS, (pandas.DataFrame(X.numpy()), T))
+
+
+def test_a_bound_that_is_no_number_is_named() -> None:
+    with pytest.raises(InputError, match=r"Constraint\.upper must not be NaN, got nan"):
+        at_most(float("nan"))
+
+
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     fit(linear(), NP.objective, ALARMS, (X, T), tol=1e-3, checkpoint=path)
@@ -330,6 +352,13 @@ def nan_loss(model: Any, batch: Any) -> Any:
         ({"data": (X.numpy(), T.numpy())}, "got NumPy arrays: torch.as_tensor makes tensors of them"),
         ({"data": {"X": X, "t": T.numpy()}}, "got NumPy arrays"),
         ({"data": X.numpy()}, "got NumPy arrays"),
+        ({"data": [X, T]}, r"data must be a tuple of tensors, \(X, y\), or a list of batches that are alike"),
+        (
+            {"objective": lambda m, b: NP.objective(m, b).detach()},
+            "objective must depend on the parameters by operations with derivatives, got a value without any",
+        ),
+        ({"callback": 3}, "callback must be callable, got 3"),
+        ({"prox": at.L1(0.1)}, r"prox must be a list of pairs \(parameters, term\), got L1"),
         ({"checkpoint": "no such folder/run.npz"}, "checkpoint must lie in an existing folder, got 'no such folder"),
         ({"data": iter([(X, T)])}, "iterated over again and again, got an iterator"),
         ({"methd": "adam"}, r"fit\(\) has no argument 'methd'; did you mean 'method'\?"),

@@ -87,6 +87,7 @@ def test_the_single_loop_moves_with_every_step_and_resumes(tmp_path: Path) -> No
     callback, trainer = single(40)
     assert callback.al is not None
     assert callback.al.steps == 160
+    assert callback.al.per_pass == 4  # known only when Lightning has set up its loader
     assert callback.al.certificate(NP.both, (X, T)).violation < 0.05
     assert {"auglag/violation", "auglag/beta", "auglag/multiplier/false alarms"} <= trainer.callback_metrics.keys()
     trainer.save_checkpoint(tmp_path / "forty.ckpt")
@@ -95,6 +96,23 @@ def test_the_single_loop_moves_with_every_step_and_resumes(tmp_path: Path) -> No
     assert more.al.steps == 164
     with pytest.raises(InputError, match="method must be 'double-loop' or 'single-loop'"):
         Constrained({"false alarms": at_most(0.6)}, NP.both, method="triple-loop")
+
+
+def test_a_module_that_forgets_the_constraints_is_warned_once(tmp_path: Path) -> None:
+    class Plain(Module):
+        def training_step(self, batch: Any, index: int) -> Any:
+            return NP.both(self, batch)[0]
+
+    callback = Constrained({"false alarms": at_most(0.6)}, NP.both)
+    trainer = lightning.Trainer(
+        max_epochs=2, accelerator="cpu", callbacks=[callback], enable_progress_bar=False, logger=False,
+        enable_model_summary=False, default_root_dir=tmp_path, enable_checkpointing=False,
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match="the constraints had no effect: return it from training_step") as seen:
+        trainer.fit(Plain())
+    assert sum("had no effect" in str(warning.message) for warning in seen) == 1
+    assert callback.al is not None
+    assert callback.al.steps == 0
 
 
 def test_accumulated_batches_are_one_step(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'auglag[torch]'")
 
 from auglag import CheckpointError, InputError
-from auglag.torch import L1, AdaptiveEpochs, AugmentedLagrangian, Batches, Box, at_most, equal, fit
+from auglag.torch import L1, AdaptiveEpochs, AugmentedLagrangian, Batches, Box, SingleLoop, at_most, equal, fit
 from helpers.torch_problems import NeymanPearson, Vector, linear, network, rows
 
 X, T = rows()
@@ -231,6 +231,24 @@ def test_no_graph_outlives_its_step() -> None:
     assert not any(ref() is not None for ref in refs)
     kept = [t for t in (al._state.c, al._state.s, al._y, al._state.total) if t is not None]
     assert not any(t.requires_grad for t in kept)
+
+
+def test_a_step_without_a_loss_of_constraints_and_values_without_a_graph_are_named() -> None:
+    model = linear()
+    al = AugmentedLagrangian(model, LIMIT)
+    loss, values = NP.both(model, (X, T))
+    with pytest.raises(InputError, match="constraints must depend on the parameters by operations with derivatives"):
+        al.loss(loss, {name: value.detach() for name, value in values.items()})
+    with pytest.raises(InputError, match=r"al.step\(\) must follow a step on al.loss\(...\), got one without"):
+        al.step()
+    assert al.steps == 0
+    with pytest.raises(InputError, match="constraints must be a dictionary"):
+        AugmentedLagrangian(model, [at_most(0.6)])  # type: ignore[arg-type]
+    single = SingleLoop(model, LIMIT, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+    with pytest.raises(InputError, match=r"al.step\(\) must follow a step on al.loss"):
+        single.step()
+    with pytest.raises(CheckpointError, match="must be that of a SingleLoop, format"):
+        single.load_state_dict(al.state_dict())
 
 
 def test_bad_values_are_named() -> None:

@@ -30,7 +30,9 @@ FUNCTIONS = {
     "choices": lambda x, p: jnp.where(
         jnp.logical_and(x[0] < 0.7, jnp.logical_not(x[1] >= 0.6)) | (x[0] > 0.8) ^ (x[1] <= 0.2), x[0] ** 2, x[1] * x[0]
     )
-    + jnp.where((x[0] == x[1]) | (x[0] != 0.5), jnp.isfinite(x[0]) * x[0], 0.0),
+    + jnp.where((x[0] == x[1]) | (x[0] != 0.5), jnp.isfinite(x[0]) * x[0], 0.0)
+    + jnp.where(jnp.maximum(x[0] > 0.5, x[1] > 0.5), x[0], x[1] ** 2)
+    + jnp.where(jnp.minimum(x[0] > 0.3, x[1] > 0.4), x[0] ** 3, x[1]),
     "arrays": lambda x, p: jnp.dot(jnp.stack([x[0], x[1]]), jnp.array([[1.0, 2.0], [3.0, 4.0]])) @ jnp.flip(x.array())
     + jnp.prod(x.array()) + jnp.max(x.array() ** 2) + jnp.sum(jnp.outer(x.array(), x.array())[:, 1:].T),
     "several outputs": lambda x, p: (x[0] * x[1], jnp.float64(2.0), x[0], jnp.sin(x[0]) / p[0]),
@@ -105,6 +107,15 @@ def test_what_numpy_has_no_operation_for_is_left_to_xla():
     assert model.structure().columns is None
     np.testing.assert_allclose(model.solve().x, 1.0, rtol=1e-6)
     assert model.problem().grad(np.full(3, 2.0)) == pytest.approx([9.0] * 3)
+
+
+def test_large_arrays_inside_a_function_are_left_to_xla():
+    times = np.linspace(0.0, 1.0, 2_000)
+    model = Model()
+    x = model.var(2, start=1.0, name="x")
+    model.objective(lambda v: jnp.sum((v[0] * jnp.exp(-v[1] * times) - 2.0 * np.exp(-3.0 * times)) ** 2), x[0], x[1])
+    assert model.problem().structure.columns is None
+    np.testing.assert_allclose(model.solve()["x"], [2.0, 3.0], rtol=1e-5)
 
 
 def test_threads_do_not_share_arrays():

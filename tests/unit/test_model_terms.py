@@ -142,6 +142,42 @@ def test_linear_rows_are_known_and_terms_added_to_them_count():
     np.testing.assert_allclose(linear.constant, [-1])
 
 
+KINKED = {
+    "the larger": lambda x, p: jnp.maximum(x[0], 2.0 * x[0]),
+    "a size": lambda x, p: jnp.abs(x[0] + x[1]),
+    "two slopes": lambda x, p: jnp.where(x[0] > 1.0, 2.0 * x[0] - 1.0, x[0]),
+    "a jump": lambda x, p: x[0] + jnp.floor(x[1]),
+    "a remainder": lambda x, p: x[0] + jnp.fmod(x[1], 1.0),
+    "a branch": lambda x, p: jax.lax.cond(x[0] > 1.0, lambda a: 2.0 * a, lambda a: a, x[0]),
+    "inside a call": lambda x, p: jax.nn.relu(x[0]),
+}
+SMOOTH = {
+    "a sum": lambda x, p: x[0] - 2.0 * x[1],
+    "an array": lambda x, p: jnp.array([1.0, 2.0]) @ x.array(),
+    "a parameter's size": lambda x, p: jnp.abs(p[0]) * x[0] + jnp.maximum(p[0], 1.0) * x[1],
+    "a parameter's choice": lambda x, p: jnp.where(p[0] > 0.0, x[0], 3.0 * x[1]),
+    "inside a call": lambda x, p: jax.jit(lambda a: 2.0 * a)(x[0]) + x[1],
+}
+
+
+@pytest.mark.parametrize(("fn", "linear"), [(f, 0) for f in KINKED.values()] + [(f, 1) for f in SMOOTH.values()])
+def test_rows_with_kinks_are_not_linear(fn, linear):
+    model = Model()
+    x = model.var(2, name="x")
+    model.constraint(fn, x[0], x[1], par=1.0)
+    assert model.problem().structure.linear_rows().tolist() == [bool(linear)]
+
+
+def test_a_row_of_two_slopes_is_no_bound():
+    model = Model()
+    x = model.var(1, ub=1.0, start=0.5, name="x")
+    model.objective(lambda x: x[0] ** 2, x)
+    model.constraint(lambda x: jnp.where(x[0] > 0.0, 2.0 * x[0] + 1.0, x[0]), x, lb=2.5, ub=9.0)
+    solution = model.solve()
+    assert solution.success
+    np.testing.assert_allclose(solution["x"], [0.75], rtol=1e-6)
+
+
 def test_shapes_broadcast_and_results_come_back_in_them():
     m = Model()
     x = m.var((3, 2), name="x", lb=0.0, start=0.5)
@@ -261,7 +297,7 @@ ERRORS = [
     ),
     (lambda m, x, p: m.constraint(lambda x: x[0], x, lb=1, eq=1), "takes either eq or lb and ub, got both"),
     (lambda m, x, p: m.constraint(lambda x, p: x[0], x, par=(np.inf,)), r"par\[0\] of .* must be finite, got inf"),
-    (lambda m, x, p: m.add([0], lambda x: x[0], x[:1]), r"rows of term 0 must lie in 0 .. -1, got 0"),
+    (lambda m, x, p: m.add([0], lambda x: x[0], x[:1]), r"rows of term 0 must be those of a constraint .* got 0"),
     (
         lambda m, x, p: m.add(m.constraint(lambda x: x[0], x), lambda x: x[0], x[:1]),
         r"must have the shape \(1,\) of its index arrays, got \(4,\)",

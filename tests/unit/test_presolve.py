@@ -209,3 +209,16 @@ def test_bounds_object_and_unbounded_sides() -> None:
     small = reduced([[1.0, 0.0], [1e-320, 1.0]], [-INF, -1.0], [INF, 1.0], bounds=Bounds([-1, -1], [1, 1]))
     assert small.keep.tolist() == [1]
     assert (small.lower == -1).all()
+
+
+def test_a_start_that_is_a_solution_may_have_rows_that_are_bounds():
+    rows = np.array([[0.0, 0.0, 0.88, 1.2], [0.2, 0.0, 0.0, 0.0]])
+    result = auglag.minimize(
+        lambda x: x.sum(),
+        np.zeros(4),
+        jac=lambda x: np.ones(4),
+        bounds=[(0.0, np.inf)] * 4,
+        constraints=LinearConstraint(rows, [-0.02, -0.5], [np.inf, 0.0]),
+    )
+    assert result.success
+    assert result.fun == 0.0

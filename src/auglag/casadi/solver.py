@@ -12,7 +12,7 @@ import numpy as np
 
 from auglag.algorithm.status import Status
 from auglag.casadi.problem import CasadiProblem, Compiled, column
-from auglag.errors import InputError
+from auglag.errors import InputError, OptionError
 from auglag.minimize import minimize, require_options
 from auglag.result import Result
 from auglag.sensitivity import Sensitivity
@@ -56,6 +56,11 @@ class NlpSolver:
     """
 
     def __init__(self, name: str, nlp: Mapping[str, Any], **options: Any) -> None:
+        if theirs := [option for option in options if option.startswith("ipopt")]:
+            raise OptionError(
+                f"nlpsol() has no argument {theirs[0]!r}: options are keywords of auglag.minimize, such as tol=1e-8, "
+                "budget=auglag.Budget(outer=50), progress=True; leave out those of IPOPT"
+            )
         require_options(options, "nlpsol()")
         self._name, self._options = name, options
         self._compiled = Compiled(nlp)

@@ -8,6 +8,7 @@ import casadi
 
 from auglag.casadi.opti import solve_opti
 from auglag.casadi.solver import INPUTS, NlpSolver
+from auglag.minimize import require_options
 
 
 def solve(problem: Any, **arguments: Any) -> Any:
@@ -24,6 +25,7 @@ def solve(problem: Any, **arguments: Any) -> Any:
     """
     if isinstance(problem, casadi.Opti):
         return solve_opti(problem, **arguments)
+    require_options(arguments, "solve()", INPUTS)
     options = {name: value for name, value in arguments.items() if name not in INPUTS}
     solver = NlpSolver("solver", problem, **options)
     found = solver.call({name: arguments[name] for name in INPUTS if name in arguments})

@@ -173,6 +173,33 @@ def dependencies(function: Callable[..., Any], variables: int, others: int) -> M
     return _propagate(closed.jaxpr, inputs, variables)[0].reshape(-1, variables)
 
 
+@in_double
+def kinked(function: Callable[..., Any], variables: int, others: int) -> bool:
+    """Whether a function of numbers may have kinks or jumps in its first arguments, as its operations tell.
+
+    Where it may, derivatives that look constant are not: |x| has no second derivative, and is not linear.
+    """
+    number = jax.ShapeDtypeStruct((), np.float64)
+    closed = jax.make_jaxpr(function)(*[number] * (variables + others))
+    return _bends(closed.jaxpr, [True] * variables + [False] * others)[0]
+
+
+def _bends(jaxpr: Any, depends: list[bool]) -> tuple[bool, list[bool]]:
+    """Whether operations on what depends on variables may have kinks or jumps, and which results depend on them."""
+    known, bent = dict(zip(jaxpr.invars, depends, strict=True)), False
+    for equation in jaxpr.eqns:
+        given = [not hasattr(v, "val") and known.get(v, False) for v in equation.invars]
+        inner, outs = _called(equation), [any(given)] * len(equation.outvars)
+        if inner is not None:
+            own, outs = _bends(inner, given)
+        else:
+            numbers = all(np.issubdtype(out.aval.dtype, np.floating) for out in equation.outvars)
+            own = any(given) and not (numbers and equation.primitive.name in _SMOOTH)
+        bent = bent or own
+        known.update(zip(equation.outvars, outs, strict=True))
+    return bent, [not hasattr(v, "val") and known.get(v, False) for v in jaxpr.outvars]
+
+
 #: Operations whose derivative is zero wherever it exists.
 _FLAT = {"sign", "floor", "ceil", "round", "stop_gradient"}
 #: Operations that work entry by entry on arguments of one shape.
@@ -201,6 +228,22 @@ _ENTRYWISE = frozenset(
         *("convert_element_type", "copy", "copy_p", "add_any", "rem", "clamp", "reduce_precision"),
     )
 )
+#: Operations without kinks and jumps, where no condition or position depends on variables.
+_SMOOTH = (_ENTRYWISE - {"abs", "max", "min", "rem", "clamp"}) | {
+    *("select_n", "concatenate", "stack", "unstack", "split", "reshape", "squeeze", "expand_dims", "broadcast_in_dim"),
+    *("slice", "dynamic_slice", "gather", "pad", "rev", "transpose", "reduce_sum", "cumsum", "dot_general"),
+}
+
+
+def _called(equation: Any) -> Any:
+    """The operations of an equation that is nothing but a call; None for all others."""
+    for key in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
+        inner = equation.params.get(key)
+        if inner is not None and equation.primitive.name not in ("while", "scan", "cond"):
+            inner = getattr(inner, "jaxpr", inner)
+            if len(inner.invars) == len(equation.invars) and len(inner.outvars) == len(equation.outvars):
+                return inner
+    return None
 
 
 def _propagate(jaxpr: Any, inputs: list[Mask], k: int) -> list[Mask]:
@@ -220,12 +263,9 @@ def _propagate(jaxpr: Any, inputs: list[Mask], k: int) -> list[Mask]:
 def _results(equation: Any, given: list[Mask], k: int) -> list[Mask]:
     name, params, outs = equation.primitive.name, equation.params, equation.outvars
     shape = tuple(outs[0].aval.shape)
-    for key in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
-        inner = params.get(key)
-        if inner is not None and name not in ("while", "scan", "cond"):
-            inner = getattr(inner, "jaxpr", inner)
-            if len(inner.invars) == len(given) and len(inner.outvars) == len(outs):
-                return _propagate(inner, given, k)
+    inner = _called(equation)
+    if inner is not None:
+        return _propagate(inner, given, k)
     if name in _FLAT or not np.issubdtype(outs[0].aval.dtype, np.floating):
         return [np.zeros((*out.aval.shape, k), dtype=bool) for out in outs]
     if name in _ENTRYWISE:

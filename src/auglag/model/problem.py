@@ -92,7 +92,7 @@ class ModelProblem(AbstractProblem):
         counts.constr_njev += derivatives * rows
 
     def linear(self) -> LinearRows | None:
-        """The rows whose terms have no second derivatives."""
+        """The rows whose terms have neither second derivatives nor kinks."""
         rows = self.structure.linear_rows()
         if not rows.any():
             return None

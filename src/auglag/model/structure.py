@@ -94,10 +94,10 @@ class Structure:
         return _hessian_places(self.terms)[:2]
 
     def linear_rows(self) -> NDArray[np.bool_]:
-        """Rows all of whose terms have no second derivatives."""
+        """Rows all of whose terms have neither second derivatives nor kinks."""
         linear = np.ones(self.m, dtype=bool)
         for term in self.terms:
-            if term.rows is not None and not term.linear:
+            if term.rows is not None and (term.kinked or not term.linear):
                 linear[term.rows.ravel()] = False
         return linear
 

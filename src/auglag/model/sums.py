@@ -17,13 +17,15 @@ class Sums:
 
     def __init__(self, places: NDArray[Any], size: int) -> None:
         counts = np.bincount(places, minlength=size)
-        order = np.argsort(places, kind="stable").astype(np.int32)
+        order = np.argsort(places, kind="stable")  # `take` is ten times slower with 32-bit integers
         self._in_order = bool((order == np.arange(order.size)).all())
         self._order = order
         self._sum: Any = None
         if not (counts == 1).all():
             starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-            self._sum = sparse.csr_array((np.ones(order.size), order, starts), shape=(size, order.size))
+            self._sum = sparse.csr_array(
+                (np.ones(order.size), order.astype(np.int32), starts), shape=(size, order.size)
+            )
 
     def __call__(self, contributions: Vector) -> Vector:
         """The sums, in an array of their own."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from auglag._typing import Vector
 from auglag.errors import InputError, first_line
 from auglag.model.handles import Indices, Parameter, Rows, Variables
-from auglag.model.local import Mask, caller, hessian_mask, jacobian_mask
+from auglag.model.local import Mask, caller, hessian_mask, jacobian_mask, kinked
 
 
 @final
@@ -31,6 +31,7 @@ class Term:
     outputs: int
     jac: Mask  #: (outputs, variables)
     hess: Mask  #: (variables, variables), symmetric
+    kinked: bool  #: whether it may have kinks or jumps, as |x| has, which is not linear without second derivatives
 
     @property
     def size(self) -> int:
@@ -110,9 +111,8 @@ def placed_rows(name: str, rows: Any, shape: tuple[int, ...], output: tuple[int,
     if not isinstance(rows, Rows) and array.dtype.kind not in "iu" and array.size:
         raise InputError(f"rows of {name} must hold integers, got {array.dtype}")
     if array.size and (array.min() < 0 or array.max() >= m):
-        raise InputError(
-            f"rows of {name} must lie in 0 .. {m - 1}, got {array.min() if array.min() < 0 else array.max()}"
-        )
+        demand = f"lie in 0 .. {m - 1}" if m else "be those of a constraint that was made before"
+        raise InputError(f"rows of {name} must {demand}, got {array.min() if array.min() < 0 else array.max()}")
     wanted = shape + output
     if array.shape != wanted:
         raise InputError(
@@ -133,7 +133,8 @@ def make(name: str, fn: Callable[..., Any], placed: tuple[Any, Any, Any], rows: 
         raise InputError(
             f"the function of {name} must have derivatives of first and second order. JAX says: {first_line(error)}"
         ) from error
-    return Term(name, local, index, constants, places, rows, outputs, jac, hess)
+    bent = kinked(lambda *v: local(v[:k], v[k:]), k, q)
+    return Term(name, local, index, constants, places, rows, outputs, jac, hess, bent)
 
 
 def partials(term: Term) -> Any:

@@ -36,6 +36,8 @@ from auglag.persist.files import regular, replacing
 FORMAT = 8
 #: Kinds of NumPy's types that a state may have: no objects, which would be pickled.
 KINDS = "biufcU"
+#: Characters of a value that a message shows.
+SHOWN = 120
 
 
 def save(path: str | os.PathLike[str], kind: str, fingerprint: Mapping[str, Any], state: Any) -> None:
@@ -127,8 +129,14 @@ def require_same(saved: Mapping[str, Any], now: Mapping[str, Any], path: object)
     """Raise unless the saved run is this run."""
     for key, value in now.items():
         if saved.get(key) != value:
+            was, found = repr(saved.get(key)), repr(value)
+            start = 0
+            if max(len(was), len(found)) > SHOWN:  # settings, for example: what differs may stand far behind
+                alike = next((i for i, (a, b) in enumerate(zip(was, found, strict=False)) if a != b), 0)
+                start = 1 + was.rfind(" ", 0, alike)
             raise CheckpointError(
-                f"{path} belongs to another run: {key} must be {saved.get(key)!r:.120} as saved, got {value!r:.120}"
+                f"{path} belongs to another run: {key} must be {was[start : start + SHOWN]} as saved, got "
+                f"{found[start : start + SHOWN]}"
             )
 
 

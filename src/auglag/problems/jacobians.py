@@ -24,7 +24,7 @@ def real_array(value: Any, what: str) -> Vector:
         return np.array(value)
     try:
         array = np.asarray(value)
-    except ValueError as error:
+    except (TypeError, ValueError, RuntimeError) as error:  # the ways in which torch refuses tensors
         raise InputError(f"{what} must be an array of numbers, got {type(value).__name__} ({error})") from None
     if np.iscomplexobj(array):
         raise InputError(f"{what} must be real, got complex values")
@@ -41,7 +41,7 @@ def real_array(value: Any, what: str) -> Vector:
 def vector(x: Vector, size: int, what: str) -> Vector:
     """`x` as a float64 vector of this length."""
     if type(x) is not np.ndarray or x.dtype != np.float64:
-        x = np.asarray(x, dtype=np.float64)
+        x = real_array(x, what)
     if x.shape != (size,):
         raise InputError(f"{what} must have shape ({size},), got {x.shape}")
     return x

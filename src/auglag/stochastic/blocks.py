@@ -120,7 +120,10 @@ class FunctionBlock(Block):
                 "rows with an end are data=..."
             )
         if constraints is not None and not m:
-            raise InputError("a block with constraints must be told how many there are: m must be positive, got 0")
+            raise InputError(
+                "a block with constraints must be told how many there are: lower and upper (in a FunctionBlock m) must "
+                "have an entry for each, got none"
+            )
         self.n, self.m, self.weight, self.exact = n, m, weight, exact
         self.data, self.sampler, self.batches = data, sampler, batches
         self.rows = count_rows(data, "data") if data is not None else 0 if exact else None

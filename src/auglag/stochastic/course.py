@@ -135,6 +135,8 @@ class Driver(ABC, Generic[S, T]):
             return verdict if verdict is not None else stopping(history, found.status, found.limit)
 
         self.inner.k = state.history.k
+        if not state.history.iterations and self.frame.hooks.resume is None:
+            self.save()  # a limit or a crash may come before the first test
         return augmented_lagrangian(
             rules, self.stage, self.inner, state.v, state.y, state.history,
             stop=stop, watch=self._watch, limit=NO_LIMIT,

@@ -45,6 +45,9 @@ def take_rows(array: Any, index: Index | slice) -> Any:
 
 def count_rows(data: Any, what: str) -> int:
     """The common length of the arrays; raises `InputError` if there is none, or if it is 0."""
+    for leaf in leaves(data):
+        if hasattr(leaf, "to_numpy"):  # pandas and the like: data[rows] means something else there
+            raise InputError(f"{what} must be arrays, got a {type(leaf).__name__}: pass its to_numpy()")
     lengths = {len(leaf) for leaf in leaves(data) if hasattr(leaf, "__len__")}
     if len(lengths) != 1:
         raise InputError(f"{what} must be arrays that share their first axis, got lengths {sorted(lengths)}")

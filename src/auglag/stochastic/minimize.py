@@ -16,6 +16,7 @@ from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.errors import InputError, OptionError, require_positive
 from auglag.log import JsonLog
 from auglag.persist.checkpoint import usable_path
+from auglag.problems.jacobians import real_array
 from auglag.prox import SquaredL2, Zero
 from auglag.report import logger
 from auglag.stochastic.context import Context, structured
@@ -253,7 +254,7 @@ def _iterated(problem: StochasticProblem) -> bool:
 
 def _start(problem: StochasticProblem, x0: Any) -> Vector:
     start = x0 if x0 is not None else problem.x0 if problem.x0 is not None else np.zeros(problem.n)
-    x = np.array(start, dtype=np.float64)
+    x = real_array(start, "x0").copy()
     if x.shape != (problem.n,):
         raise InputError(f"x0 must have {problem.n} entries, one per variable, got shape {x.shape}")
     if not np.isfinite(x).all():

@@ -11,6 +11,7 @@ import numpy as np
 
 from auglag._typing import Matrix, Vector
 from auglag.errors import InputError
+from auglag.problems.jacobians import real_array
 from auglag.prox import Zero, as_term
 from auglag.prox.base import ProxTerm
 from auglag.stochastic.blocks import Block, Function, FunctionBlock, Part
@@ -122,6 +123,8 @@ class StochasticProblem:
         share of the rows, so that f and c stay the means over all rows. `holdout` is data like `data`.
         """
         sides = _sides(lower, upper)
+        if data is not None and (sampler is not None or batches is not None):
+            raise InputError("a problem must have one of data, sampler or batches, got data and another of them")
 
         def block(rows: Any, weight: float = 1.0) -> FunctionBlock:
             return FunctionBlock(
@@ -189,8 +192,7 @@ class StochasticProblem:
 
 
 def _sides(lower: Any, upper: Any) -> tuple[Vector, Vector]:
-    low = np.atleast_1d(np.asarray(lower, dtype=np.float64))
-    high = np.atleast_1d(np.asarray(upper, dtype=np.float64))
+    low, high = (np.atleast_1d(real_array(side, name)) for side, name in ((lower, "lower"), (upper, "upper")))
     if low.shape != high.shape or low.ndim != 1:
         raise InputError(f"lower and upper must be vectors of one length, got shapes {low.shape} and {high.shape}")
     if not (low <= high).all():

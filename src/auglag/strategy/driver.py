@@ -14,6 +14,7 @@ from auglag.algorithm.status import Status
 from auglag.certificate.incumbent import objective
 from auglag.persist import checkpoint
 from auglag.problems.jacobians import kind
+from auglag.problems.presolved import Presolved
 from auglag.problems.standard_form import Scaling, StandardForm
 from auglag.result import Result
 from auglag.strategy import finish, plan, restarts
@@ -109,7 +110,10 @@ class Run:
             looks = task.settings.units and math.isfinite(task.scale_free)  # whether variables have another size
             if not solved or given is not None or not looks:
                 return solved
-            y = context.form.own_y(task.judge.measure(x, None).multipliers) if context.form.m else y
+            if context.form.m:
+                measured = task.judge.measure(x, None).multipliers  # of all rows, and some may be none here
+                own = task.problem.own_y(measured) if isinstance(task.problem, Presolved) else measured
+                y = context.form.own_y(own)
             beta = context.rules.penalty.next(state.history)
             far = restarts.far_below(context.form, z, y, beta, task.scale_free, task.tuning)
             if far is None:

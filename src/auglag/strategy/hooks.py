@@ -11,7 +11,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 
 from auglag.algorithm.status import Status
-from auglag.errors import OutOfBudget, StoppedByCallback
+from auglag.errors import InputError, OutOfBudget, StoppedByCallback
 from auglag.log import JsonLog
 from auglag.persist import checkpoint
 from auglag.report import logger
@@ -32,6 +32,10 @@ class Hooks:
     log: JsonLog | None = None
     steps: Callable[..., None] | None = None  #: prints a row for a step between two rows of the table
     failed: list[OSError] = field(default_factory=list)  #: why the state could not be saved, the first time
+
+    def __post_init__(self) -> None:
+        if self.callback is not None and not callable(self.callback):
+            raise InputError(f"callback must be callable, got {self.callback!r:.80}")
 
     @property
     def sees_steps(self) -> bool:

@@ -33,7 +33,7 @@ class Constraint:
 
     def __post_init__(self) -> None:
         low, high = (_sides(f"Constraint.{name}", getattr(self, name)) for name in ("lower", "upper"))
-        if not bool(np.all(low <= high)):  # also False for NaN
+        if not bool(np.all(low <= high)):
             raise InputError(f"Constraint.lower must not exceed upper, got {self.lower!r:.60} and {self.upper!r:.60}")
         if bool(np.any((low == np.inf) | (high == -np.inf))):
             raise InputError("Constraint.lower must be below inf and upper above -inf, or no value can keep them")
@@ -127,6 +127,14 @@ def between(lower: Any, upper: Any, function: Function | None = None, *, exact: 
     return Constraint(lower, upper, function, exact)
 
 
+def without_derivatives(what: str) -> InputError:
+    """The error for values that no step can change."""
+    return InputError(
+        f"{what} must depend on the parameters by operations with derivatives, got values without any: detached, made "
+        "under no_grad, or a decision such as score > 0, which needs a smooth stand-in"
+    )
+
+
 def _sides(what: str, value: Any) -> Vector:
     try:
         array = np.asarray(value.tolist() if isinstance(value, torch.Tensor) else value, dtype=np.float64)
@@ -134,6 +142,8 @@ def _sides(what: str, value: Any) -> Vector:
         raise InputError(f"{what} must be a number or a vector of numbers, got {value!r:.80}") from None
     if array.ndim > 1:
         raise InputError(f"{what} must be a number or a vector, got shape {array.shape}")
+    if np.isnan(array).any():
+        raise InputError(f"{what} must not be NaN, got {value!r:.80}")
     return array
 
 
@@ -188,7 +198,8 @@ class Layout:
         elif sizes != self.sizes:
             name = next(name for name in sizes if sizes[name] != self.sizes[name])
             raise InputError(
-                f"constraint {name!r} must return {self.sizes[name]} numbers for every batch, got {sizes[name]}"
+                f"constraint {name!r} must return {self.sizes[name]} numbers for every batch, got {sizes[name]}: its "
+                "function returns means over the rows of a batch, not a number for each row"
             )
         devices = {v.device for v in vectors}
         if len(devices) > 1:
@@ -199,11 +210,7 @@ class Layout:
         """Raise `InputError` if gradients were asked for, and a constraint had none on any batch."""
         without = [name for name in self.constraints if name not in self.differentiable]
         if without:
-            raise InputError(
-                f"constraint {without[0]!r} must depend on the parameters by operations with derivatives, got values "
-                "without any: detached, made under no_grad, or a decision such as score > 0, which needs a smooth "
-                "stand-in"
-            )
+            raise without_derivatives(f"constraint {without[0]!r}")
 
     def _split(self, values: Any) -> dict[str, Any]:
         if len(self.constraints) == 1:

@@ -248,6 +248,12 @@ def as_source(data: Any, team: Team, chunk: int | None) -> Source:
             "data must be tensors, a Dataset, a DataLoader or a re-iterable of batches, got NumPy arrays: "
             "torch.as_tensor makes tensors of them, in the dtype of the parameters"
         )
+    for part in parts:
+        if hasattr(part, "to_numpy"):  # pandas and the like: their elements are columns
+            raise InputError(
+                "data must be tensors, a Dataset, a DataLoader or a re-iterable of batches, got a "
+                f"{type(part).__name__}: torch.as_tensor(frame.to_numpy()) makes a tensor of it"
+            )
     if isinstance(data, torch.Tensor) or (tensors_of(data) and not isinstance(data, list) and _nest(data)):
         return TensorSource(data, team, chunk)
     if isinstance(data, DataLoader):
@@ -261,6 +267,11 @@ def as_source(data: Any, team: Team, chunk: int | None) -> Source:
     if hasattr(data, "__iter__"):
         if isinstance(data, Sized) and len(data) == 0:
             raise InputError("data must yield at least one batch, got none")
+        if isinstance(data, list) and len({p.shape[1:] if isinstance(p, torch.Tensor) else () for p in data}) > 1:
+            raise InputError(
+                "data must be a tuple of tensors, (X, y), or a list of batches that are alike, got a list of different "
+                "tensors"
+            )
         return StreamSource(data, team)
     raise InputError(
         f"data must be tensors, a Dataset, a DataLoader or a re-iterable of batches, got {type(data).__name__}"

@@ -94,6 +94,11 @@ class Functions:
             raise InputError(f"objective must return a tensor, got {type(value).__name__}")
         if value.numel() != 1:
             raise InputError(f"objective must return a number, the mean over the batch, got shape {tuple(value.shape)}")
+        if torch.is_grad_enabled() and not value.requires_grad and bool(value != 0.0):
+            raise InputError(
+                "objective must depend on the parameters by operations with derivatives, got a value without any: "
+                "detached, made under no_grad, or a constant. To keep constraints alone, return torch.zeros(())"
+            )
         return self.checked(value.reshape(()))
 
     def checked(self, value: Any) -> Any:

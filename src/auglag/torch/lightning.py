@@ -18,7 +18,8 @@ from typing import Any, final
 import torch
 
 from auglag.errors import InputError
-from auglag.torch.constraints import Constraint
+from auglag.report import logger
+from auglag.torch.constraints import Constraint, Layout
 from auglag.torch.loop import AugmentedLagrangian
 from auglag.torch.single_loop_own import SingleLoop
 
@@ -56,7 +57,7 @@ class Constrained(Callback):
             raise InputError(f"method must be 'double-loop' or 'single-loop', got {method!r}")
         if not callable(evaluate):
             raise InputError(f"evaluate must be a function of (module, batch), got {type(evaluate).__name__}")
-        self.constraints, self.evaluate, self.data = dict(constraints), evaluate, data
+        self.constraints, self.evaluate, self.data = Layout(constraints).constraints, evaluate, data
         self.tol, self.epochs, self.method = tol, epochs, method
         self.al: AugmentedLagrangian | SingleLoop | None = None
         self._saved: dict[str, Any] | None = None
@@ -66,14 +67,25 @@ class Constrained(Callback):
         """The module is on its device and has its optimiser now."""
         if len(trainer.optimizers) != 1:
             raise InputError(f"Constrained needs exactly one optimiser, got {len(trainer.optimizers)}")
+        if self.method == "double-loop":
+            optimizer = trainer.optimizers[0]
+            al = AugmentedLagrangian(pl_module, self.constraints, optimizer=optimizer, tol=self.tol, epochs=self.epochs)
+            self._hand_over(trainer, pl_module, al)
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Only now is it known how many steps make a pass."""
         if self.method == "single-loop":
-            self.al = SingleLoop(
-                pl_module, self.constraints, optimizer=trainer.optimizers[0], per_pass=_steps_per_pass(trainer)
+            al = SingleLoop(
+                pl_module,
+                self.constraints,
+                optimizer=trainer.optimizers[0],
+                data=trainer.train_dataloader,
+                per_pass=_steps_per_pass(trainer),
             )
-        else:
-            self.al = AugmentedLagrangian(
-                pl_module, self.constraints, optimizer=trainer.optimizers[0], tol=self.tol, epochs=self.epochs
-            )
+            self._hand_over(trainer, pl_module, al)
+
+    def _hand_over(self, trainer: Any, pl_module: Any, al: AugmentedLagrangian | SingleLoop) -> None:
+        self.al = al
         # Kept out of the module's own attributes, which would make a cycle of modules of it.
         object.__setattr__(pl_module, "al", self.al)
         self._seen = trainer.global_step
@@ -86,6 +98,8 @@ class Constrained(Callback):
         if self.al is None or trainer.global_step == self._seen:
             return
         self._seen = trainer.global_step
+        if self.constraints and not self.al.waiting:
+            return  # a step on another loss, as in a warm-up
         self.al.step()
         if isinstance(self.al, SingleLoop):
             if self.al.steps and self.al.steps % (self.al.per_pass or trainer.log_every_n_steps) == 0:
@@ -96,6 +110,14 @@ class Constrained(Callback):
             self._log(trainer, self.al)
         if self.al.done:
             trainer.should_stop = True
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """An epoch without any constrained step is probably a mistake."""
+        if self.al is not None and not self.al.steps and trainer.current_epoch == 0:
+            logger.warn(
+                "no step of the first epoch was made on self.al.loss(loss, values), so the constraints had no effect: "
+                "return it from training_step"
+            )
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """A single loop ends at the average of its last iterates."""

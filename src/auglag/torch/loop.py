@@ -33,7 +33,7 @@ from auglag.stochastic.stage import tested_row
 from auglag.stochastic.tuning import TUNING as COMMON
 from auglag.torch.attached import Attached
 from auglag.torch.certify import certify_point
-from auglag.torch.constraints import Constraint
+from auglag.torch.constraints import Constraint, Layout, without_derivatives
 from auglag.torch.data import as_source
 from auglag.torch.distributed import Team, mean_over_processes
 from auglag.torch.fit import unwrapped
@@ -118,7 +118,7 @@ class AugmentedLagrangian:
             tolerance if tolerance is not None else PowerLaw(1.0, 2.0),
         )
         self.controller = epochs if epochs is not None else AdaptiveEpochs(initial=32, restart=False)
-        self.constraints = dict(constraints)
+        self.constraints = Layout(constraints).constraints
         self._y0 = y0
         self._state = LoopState()
         self._seen = StepsSeen(optimizer, self._before_step)
@@ -185,6 +185,8 @@ class AugmentedLagrangian:
         c = functions.checked(functions.layout.flatten(constraints))
         if c is None:
             return f
+        if torch.is_grad_enabled() and not c.requires_grad and bool(c.any()):  # a constant 0 may be an empty class
+            raise without_derivatives("constraints")
         wide = functions.variables.dtype
         c = c.to(wide)
         here = c.detach()
@@ -213,14 +215,21 @@ class AugmentedLagrangian:
                 state.count = 0
                 raise
 
+    @property
+    def waiting(self) -> bool:
+        """Whether `loss` was called since the last step."""
+        return self._state.count > 0
+
     def step(self) -> None:
         """After every step of the optimiser: prox terms, slacks, counting."""
         if self.optimizer is not None:
             apply_terms(self.optimizer)
+        if self.constraints and not self.waiting:
+            raise self._seen.no_loss()
         state, self._seen.count = self._state, 0
         state.steps += 1
         state.since += 1
-        if not state.count:
+        if not self.constraints:
             return
         c = mean_over_processes(state.total if state.count == 1 else state.total / state.count)
         # A batch that overflowed (its step is skipped by a GradScaler) must not spoil the weights of all later ones.
@@ -396,7 +405,9 @@ class AugmentedLagrangian:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state, bit for bit."""
         if state.get("format") != FORMAT:
-            raise CheckpointError(f"the state must have format {FORMAT}, got {state.get('format')!r}")
+            raise CheckpointError(
+                f"the state must be that of an AugmentedLagrangian, format {FORMAT}, got format {state.get('format')!r}"
+            )
         if state["names"] != list(self.constraints):
             raise CheckpointError(f"the state belongs to constraints {state['names']}, got {list(self.constraints)}")
         self._attached.check(state)

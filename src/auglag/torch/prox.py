@@ -170,6 +170,8 @@ class ProxMap:
     def __init__(self, variables: Variables, groups: Sequence[tuple[Any, Term]]) -> None:
         self.variables = variables
         self.terms: list[Term | None] = [None] * len(variables.params)
+        if not (isinstance(groups, list | tuple) and all(isinstance(g, list | tuple) and len(g) == 2 for g in groups)):
+            raise InputError(f"prox must be a list of pairs (parameters, term), got {groups!r:.60}")
         for where, term in groups:
             if not isinstance(term, Term):
                 raise InputError(f"prox must hold pairs (parameters, term), got {term!r:.60} as a term")

@@ -31,7 +31,7 @@ from auglag.single_loop.steps import least_fall
 from auglag.stochastic.limits import Ledger
 from auglag.torch.attached import Attached
 from auglag.torch.certify import certify_point
-from auglag.torch.constraints import Constraint
+from auglag.torch.constraints import Constraint, Layout
 from auglag.torch.data import as_source
 from auglag.torch.distributed import Team, mean_over_processes
 from auglag.torch.fit import unwrapped
@@ -74,7 +74,7 @@ class SingleLoop:
         y0: Any = None,
     ) -> None:
         self.model, self.optimizer = unwrapped(model), optimizer
-        self.constraints, self.rule, self._y0 = dict(constraints), rule, y0
+        self.constraints, self.rule, self._y0 = Layout(constraints).constraints, rule, y0
         self.per_pass, self.horizon = _per_pass(data, per_pass), steps
         self._given = metric
         if metric is None:
@@ -172,10 +172,17 @@ class SingleLoop:
                 self._clear()
                 raise
 
+    @property
+    def waiting(self) -> bool:
+        """Whether `loss` was called since the last step."""
+        return self._count > 0
+
     def step(self) -> None:
         """After every step of the optimiser: values, penalties and multipliers follow."""
         self._seen.count = 0
         apply_terms(self.optimizer)
+        if self.constraints and not self.waiting:
+            raise self._seen.no_loss()
         if self._core is None or self._metric is None or not self._count:
             return
         core, metric, n = self._core, self._metric, self._count
@@ -290,7 +297,9 @@ class SingleLoop:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state, bit for bit."""
         if state.get("format") != FORMAT:
-            raise CheckpointError(f"the state must have format {FORMAT}, got {state.get('format')!r}")
+            raise CheckpointError(
+                f"the state must be that of a SingleLoop, format {FORMAT}, got format {state.get('format')!r}"
+            )
         if state["names"] != list(self.constraints):
             raise CheckpointError(f"the state belongs to constraints {state['names']}, got {list(self.constraints)}")
         functions = self._ready()

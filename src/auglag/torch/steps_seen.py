@@ -45,3 +45,11 @@ class StepsSeen:
             "al.step() must follow every optimizer.step(), got al.loss(...) after one without it: multipliers and "
             "penalties would stand still. Write al.step() on the line after optimizer.step()"
         )
+
+    @staticmethod
+    def no_loss() -> InputError:
+        """What to say where a step was made on another loss."""
+        return InputError(
+            "al.step() must follow a step on al.loss(...), got one without al.loss(...) before it, which knows nothing "
+            "of the constraints: write al.loss(loss, values).backward(), and no al.step() after steps on other losses"
+        )
