@@ -14,8 +14,10 @@ import jax
 import jax.numpy as jnp
 
 import auglag
+from auglag.interior.firmness import Firmness
 from auglag.model import Model
 from auglag.model.device import cudss, loop, program, state
+from auglag.model.device import solve as on_device
 from auglag.model.device.linear import Qdldl, SuperLU
 from auglag.model.device.records import Elastic, Facts
 from auglag.model.device.solve import prepared, solve
@@ -185,6 +187,35 @@ def without_a_solution():
     m.objective(lambda x: x[0] ** 2, x)
     m.constraint(lambda x: x[0] * x[1] - 4.0, x[0], x[1])
     return m
+
+
+def test_a_scaled_error_is_no_solution_before_the_certificate_meets_the_tolerance(monkeypatch):
+    """The loop goes on where its own residual is small enough and the certificate is not."""
+    steps = hs71().solve(device="cpu").iterations
+    asked = []
+
+    def certificate_of(*args):
+        asked.append(measured(*args))
+        return replace(asked[-1], stationarity=1.0) if len(asked) == 1 else asked[-1]
+
+    measured = on_device._certificate
+    monkeypatch.setattr(on_device, "_certificate", certificate_of)
+    s = hs71().solve(device="cpu")
+    assert s.success
+    assert s.iterations >= steps
+    assert len(asked) >= 3  # the one that is refused, that of a later iterate, and that of the end
+
+
+def test_a_smaller_diagonal_of_the_rows_is_tried_before_a_shift():
+    firmness = Firmness()
+    assert firmness.order(shifted=False) == [1.0, 1e-2, 1e-4]
+    assert firmness.order(shifted=True) == [1.0]
+    firmness.worked(1e-2, left=0.0)
+    assert firmness.order(shifted=False) == [1e-2, 1.0, 1e-4]
+    firmness.worked(1e-2, left=0.5)  # a step that leaves half of the violation: smaller still
+    assert firmness.part == pytest.approx(1e-4)
+    firmness.failed()
+    assert firmness.order(shifted=False) == [1.0]  # not again at once
 
 
 def test_infeasible_rows_are_not_called_solved():

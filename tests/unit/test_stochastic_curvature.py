@@ -12,6 +12,7 @@ from auglag import InputError
 from auglag.stochastic import FunctionBlock, GaussNewton, LinearBlock, StochasticProblem, minimize
 from auglag.stochastic.curvature import curvature
 from auglag.stochastic.full_batch import FullBatch
+from auglag.stochastic.gauss_newton import _Step
 from auglag.stochastic.lagrangian import Geometry, StochasticLagrangian
 from auglag.stochastic.limits import Ledger
 from auglag.stochastic.nested import noise
@@ -102,3 +103,13 @@ def test_gauss_newton_refuses_what_it_cannot_do() -> None:
     block = FunctionBlock(1, data=np.ones(3), objective=lambda x, z: x[0], gradient=lambda x, z: x)
     with pytest.raises(InputError, match="needs the curvature of every block"):
         minimize(StochasticProblem([block]), method="gauss-newton")
+
+
+def test_an_inactive_row_with_a_multiplier_does_not_stiffen_the_step() -> None:
+    problem, x = two_classes(chat=5.0), np.linspace(-1, 1, 6)
+    bend = curvature(problem, problem.evaluate(x), 0.0, 10**6, np.random.default_rng(0), Ledger())
+    newton = -np.linalg.solve(bend.matrices[0], problem.evaluate(x).grad)
+    for y in np.linspace(0.1, 0.9, 17):  # y + beta (c - s) is 0, but for rounding
+        subproblem = StochasticLagrangian(Geometry(problem, "closed"), FullBatch(problem, Ledger()), np.array([y]), 1e3)
+        step = _Step.of(subproblem, subproblem.test(x), bend, 0.0)
+        np.testing.assert_allclose(step.d, newton, rtol=1e-9)

@@ -37,6 +37,8 @@ class ConstrainedLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
     verbose: int
     warm_start: bool
     random_state: Any
+    multipliers_: Vector
+    _levels: Vector  #: variables of the last fit that are no part of the model
 
     def decision_function(self, X: Any) -> Vector:
         """The score of every row: positive for `classes_[1]`."""
@@ -127,6 +129,7 @@ class ConstrainedLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
         assert stream.design is not None
         coef, intercept = stream.design.to_user(x)
         self.coef_, self.intercept_ = coef[None, :], np.array([intercept])
+        self._levels = x[stream.design.model :]
         self.n_iter_, self.t_, self._stream = 1, stream.rows, stream
         self.tracked_ = dict(zip(chunk.names, stream.values.tolist(), strict=True))
         self._forget("result_", "certificate_")  # of another point
@@ -141,16 +144,20 @@ class ConstrainedLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
-    def _earlier(self, design: Design, m: int) -> Start:
+    def _earlier(self, design: Design) -> Start:
         """The end of the last fit, where a warm start is wanted."""
-        return self._last(design, m) if self.warm_start else Start()
+        return self._last(design) if self.warm_start else Start()
 
-    def _last(self, design: Design, m: int) -> Start:
+    def _last(self, design: Design) -> Start:
         """Coefficients and multipliers as they are, in the variables of a design."""
         if not hasattr(self, "coef_") or self.coef_.shape[1] != design.used.size:
             return Start()
-        x = design.from_user(self.coef_[0], float(self.intercept_[0]) + self._shift())
-        return Start(x, self.multipliers_ if self.multipliers_.shape == (m,) else None)
+        x = design.from_user(self.coef_[0], float(self.intercept_[0]) + self._shift(), self._levels)
+        return Start(x, self._row_multipliers(design))
+
+    def _row_multipliers(self, design: Design) -> Vector | None:
+        """Those of the last fit by rows of the problem; None where the problem has other rows."""
+        return self.multipliers_
 
     def _shift(self) -> float:
         """What was taken off the intercept after training."""
@@ -160,7 +167,7 @@ class ConstrainedLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Set the fitted attributes; say so if the run did not reach `tol`."""
         self._forget("_stream", "t_", "tracked_")
         coef, intercept = design.to_user(result.x)
-        self.coef_, self.intercept_ = coef[None, :], np.array([intercept])
+        self.coef_, self.intercept_, self._levels = coef[None, :], np.array([intercept]), result.x[design.model :]
         self.result_, self.certificate_ = result, result.certificate
         self.multipliers_ = np.asarray(result.multipliers, dtype=np.float64)
         self.n_iter_ = max(1, math.ceil(passes))

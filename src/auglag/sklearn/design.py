@@ -1,4 +1,7 @@
-"""The rows as the solver sees them: standardised, with a column of ones; and the way back to the user's units."""
+"""The rows as the solver sees them: standardised, with a column of ones; and the way back to the user's units.
+
+Behind the weights and the intercept there may be `levels`, variables that are no part of the model (`gaps.py`).
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,16 @@ SLICE = 1 << 14
 @final
 @dataclass(frozen=True, slots=True)
 class Design:
-    """a = ((features - mean) / scale, 1); the variables are x = (weights, intercept)."""
+    """a = ((features - mean) / scale, 1, 0, ...); the variables are x = (weights, intercept, levels)."""
 
     mean: Vector
     scale: Vector
     used: NDArray[np.bool_]  #: features that the model may use
     intercept: bool
+    levels: int = 0
 
     @classmethod
-    def of(cls, X: Matrix, *, standardize: bool, intercept: bool, used: NDArray[np.bool_]) -> Design:
+    def of(cls, X: Matrix, *, standardize: bool, intercept: bool, used: NDArray[np.bool_], levels: int = 0) -> Design:
         """From the mean and deviation of the rows; without an intercept nothing is centred, only scaled."""
         d = X.shape[1]
         mean, scale = np.zeros(d), np.ones(d)
@@ -39,7 +43,7 @@ class Design:
             # A feature that is constant up to rounding has no scale of its own.
             scale = np.where(deviation > 1e-12, size * deviation, 1.0)
             mean = size * moments.mean if intercept else mean
-        return cls(mean, scale, used, intercept)
+        return cls(mean, scale, used, intercept, levels)
 
     @property
     def features(self) -> int:
@@ -47,9 +51,14 @@ class Design:
         return int(np.sum(self.used))
 
     @property
+    def model(self) -> int:
+        """Variables of the model: weights and intercept."""
+        return self.features + int(self.intercept)
+
+    @property
     def n(self) -> int:
         """Variables."""
-        return self.features + int(self.intercept)
+        return self.model + self.levels
 
     def rows(self, X: Matrix) -> Matrix:
         """The rows a, in an array of their own: written once, since there may be very many."""
@@ -57,20 +66,25 @@ class Design:
         part = A[:, : self.features]
         np.subtract(X if self.used.all() else X[:, self.used], self.mean[self.used], out=part)
         part /= self.scale[self.used]
-        if self.intercept:
-            A[:, -1] = 1.0
+        A[:, self.features : self.model] = 1.0
+        A[:, self.model :] = 0.0
         return A
 
     def to_user(self, x: Vector) -> tuple[Vector, float]:
         """(coefficients, intercept) for features in the user's units."""
         coef = np.zeros(self.used.size)
         coef[self.used] = x[: self.features] / self.scale[self.used]
-        return coef, (float(x[-1]) if self.intercept else 0.0) - float(self.mean @ coef)
+        return coef, (float(x[self.features]) if self.intercept else 0.0) - float(self.mean @ coef)
 
-    def from_user(self, coef: Vector, intercept: float) -> Vector:
-        """The variables x of given coefficients."""
-        weights = (coef * self.scale)[self.used]
-        return np.append(weights, intercept + float(self.mean @ coef)) if self.intercept else weights
+    def from_user(self, coef: Vector, intercept: float, levels: Vector | None = None) -> Vector:
+        """The variables x of given coefficients and levels (0 if there are not as many)."""
+        x = np.zeros(self.n)
+        x[: self.features] = (coef * self.scale)[self.used]
+        if self.intercept:
+            x[self.features] = intercept + float(self.mean @ coef)
+        if levels is not None and levels.size == self.levels:
+            x[self.model :] = levels
+        return x
 
 
 @final

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from typing import Any, final
 
@@ -10,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length
 
-from auglag._typing import Matrix
+from auglag._typing import Matrix, Vector
 from auglag.errors import InputError, require_positive
 from auglag.sklearn.arguments import require_nonnegative
 from auglag.sklearn.base import ConstrainedLinearClassifier
 from auglag.sklearn.design import Design
-from auglag.sklearn.groups import encode, find, split_column
+from auglag.sklearn.gaps import Gaps
+from auglag.sklearn.groups import MOST_GROUPS, MOST_IN_STREAM, encode, find, require_classes, require_few, split_column
 from auglag.sklearn.streaming import Chunk
 from auglag.sklearn.training import Training
 from auglag.stochastic import LinearBlock, StochasticProblem
@@ -38,6 +38,10 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
     over all rows ("demographic_parity"), over the positives ("equal_opportunity"), or over the positives and over the
     negatives ("equalized_odds"). s is `sharpness`: 1 bounds predicted probabilities, larger values come closer to the
     decisions, which the method has no derivatives of. The constraints are nonconvex: a fit is a KKT point.
+
+    For more than two groups what is solved has one more variable per class, a level, and says that the rate of every
+    group is within bound / 2 of it: the same set, by as many constraints as there are groups. Up to 200 groups;
+    `partial_fit` has all pairs as its constraints, and takes up to 20.
 
     Groups come with `fit(X, y, sensitive_features=...)`, one label per row, and then are not needed by `predict`; or
     they are a column of X, `group`. Under scikit-learn's metadata routing ask for them with
@@ -65,11 +69,13 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
     groups_ : list
         The labels of the groups, in order.
     gaps_ : dict
-        Name of a constraint -> its value on the training rows.
-    multipliers_ : array, one entry per constraint
-        The price of `bound`, in the order of `gaps_`.
+        Name of a pair of groups -> its gap on the training rows.
+    multipliers_ : array, one entry per pair
+        In the order of `gaps_`; the sum of their absolute values is the price of `bound`. Where several groups are at
+        the top or the bottom of a rate, pairs can share the price in many ways: here in proportion to the product of
+        what their two groups have.
     n_iter_, certificate_, result_
-        As in `NeymanPearsonClassifier`.
+        As in `NeymanPearsonClassifier`; the last two are of the problem with levels.
     """
 
     def __init__(
@@ -105,15 +111,18 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
             X, labels, position = self._labelled(X, sensitive_features)
             X, positive = self._binary(X, y)
             used = self._used(X, position)
-            design = Design.of(X, standardize=self.standardize, intercept=self.fit_intercept, used=used)
-            if not design.n:
-                raise InputError("a model must have a feature or an intercept, got X with the group's column only")
             parts = self._parts(labels, positive)
-            problem = self._problem(training, design, X, positive, parts)
-            result = training.solve(problem, self._earlier(design, problem.m), self._seed())
+            gaps = self._gaps(levels=True)
+            design = Design.of(
+                X, standardize=self.standardize, intercept=self.fit_intercept, used=used, levels=gaps.levels
+            )
+            if not design.model:
+                raise InputError("a model must have a feature or an intercept, got X with the group's column only")
+            problem = self._problem(training, design, X, positive, parts, gaps)
+            result = training.solve(problem, self._earlier(design), self._seed())
             self._accept(result, design, result.epochs)
-            gaps = problem.evaluate(result.x).c
-            self.gaps_ = dict(zip(problem.names, gaps.tolist(), strict=True))
+            self.gaps_ = gaps.between(problem.evaluate(result.x).c)
+            self.multipliers_ = gaps.to_pairs(self.multipliers_)
         return self
 
     def partial_fit(
@@ -131,16 +140,16 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
             X, labels, position = self._labelled(X, sensitive_features)
             X, positive, stream = self._stream_rows(X, y, classes)
             used = self._used(X, position)
-            design = stream.look(X, used, standardize=self.standardize, intercept=self.fit_intercept)
             if not stream.chunks:
                 self._name_groups(labels, groups)
+                require_few(self.groups_, MOST_IN_STREAM, "groups")
             parts = [] if not self.groups_ else self._within(positive, find(labels, self.groups_, self._what()))
-            A, (names, signs) = design.rows(X), self._gaps(parts)
-            blocks = self._blocks(A, positive, parts, signs)
-            factors = np.hstack([np.zeros((len(names), 1)), signs])
-            sides = np.full(len(names), float(self.bound))
-            chunk = Chunk(blocks, factors, len(X), -sides, sides, names)
-            self._learn(stream, chunk, self._last(design, len(names)))
+            gaps = self._gaps(levels=False)
+            design = stream.look(X, used, standardize=self.standardize, intercept=self.fit_intercept)
+            blocks, factors = self._blocks(design, X, positive, parts, gaps)
+            sides = np.full(len(factors), gaps.width)
+            chunk = Chunk(blocks, factors, len(X), -sides, sides, gaps.names)
+            self._learn(stream, chunk, self._last(design))
             self.gaps_ = dict(self.tracked_)
         return self
 
@@ -177,7 +186,9 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
         """Set `groups_`: those given, else those of the rows; none without labels, which a warning says."""
         self.groups_: list[Any] = []
         if labels is not None:
-            self.groups_ = encode(labels if groups is None else groups, self._what() if groups is None else "groups")[0]
+            what = self._what() if groups is None else "groups"
+            self.groups_ = encode(labels if groups is None else groups, what)[0]
+            require_few(self.groups_, MOST_GROUPS, what)
             return
         warnings.warn(
             "no groups were given, so nothing is bounded: pass sensitive_features to fit, or name a column by "
@@ -191,6 +202,7 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
         self._name_groups(labels)
         if labels is None:
             return []
+        require_classes(self.groups_, len(positive), self._what())
         parts = self._within(positive, find(labels, self.groups_, self._what()))
         for wanted, part in zip(CONSTRAINTS[self.constraint], parts, strict=True):
             for group, rows in part.items():
@@ -208,25 +220,38 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
         insides = [np.full(len(code), True) if c is None else positive == c for c in CONSTRAINTS[self.constraint]]
         return [{group: inside & (code == k) for k, group in enumerate(self.groups_)} for inside in insides]
 
-    def _gaps(self, parts: list[dict[Any, NDArray[np.bool_]]]) -> tuple[list[str], Matrix]:
-        """(names of the gaps, factors of the groups' means in each)."""
+    def _gaps(self, *, levels: bool) -> Gaps:
         classes = [self.classes_[int(bool(wanted))] for wanted in CONSTRAINTS[self.constraint]]
-        return _pairs(parts, classes, all_pairs=self.bound > 0.0)
+        return Gaps.of(self.groups_, classes, float(self.bound), levels=levels)
+
+    def _row_multipliers(self, design: Design) -> Vector | None:
+        return self._gaps(levels=design.levels > 0).from_pairs(self.multipliers_)
 
     def _blocks(
-        self, A: Matrix, positive: NDArray[np.bool_], parts: list[dict[Any, NDArray[np.bool_]]], signs: Matrix
-    ) -> list[LinearBlock | None]:
-        """The loss of all rows, and the surrogate of decisions of every group; None for a group without rows."""
+        self,
+        design: Design,
+        X: Matrix,
+        positive: NDArray[np.bool_],
+        parts: list[dict[Any, NDArray[np.bool_]]],
+        gaps: Gaps,
+    ) -> tuple[list[LinearBlock | None], Matrix]:
+        """(blocks, the factors of their means (columns) in the constraints (rows)).
+
+        The loss of all rows, then the surrogate of decisions of every group, None for a group without rows, then the
+        levels: sigmoids of a variable, so that they lie between 0 and 1 and need steps of the size that the rates need.
+        """
+        A, factors = design.rows(X), gaps.factors
         target = np.where(positive, 1.0, -1.0)
-        blocks: list[LinearBlock | None] = [
-            LinearBlock(A, target, objective=1.0, constraints=np.zeros(len(signs)), check=False)
-        ]
         every = [rows for part in parts for rows in part.values()]
-        for rows, sign in zip(every, signs.T, strict=True):
-            sharp = A[rows] * float(self.sharpness)
-            some = LinearBlock(sharp, -1.0, loss="sigmoid", constraints=sign, check=False) if len(sharp) else None
+        sharp = [A[rows] * float(self.sharpness) for rows in every]
+        sharp += [unit[None, :] for unit in np.eye(gaps.levels, design.n, design.model)]
+        blocks: list[LinearBlock | None] = [
+            LinearBlock(A, target, objective=1.0, constraints=np.zeros(len(factors)), check=False)
+        ]
+        for rows, column in zip(sharp, factors.T, strict=True):
+            some = LinearBlock(rows, -1.0, loss="sigmoid", constraints=column, check=False) if len(rows) else None
             blocks.append(some)
-        return blocks
+        return blocks, np.hstack([np.zeros((len(factors), 1)), factors])
 
     def _problem(
         self,
@@ -235,28 +260,8 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
         X: Matrix,
         positive: NDArray[np.bool_],
         parts: list[dict[Any, NDArray[np.bool_]]],
+        gaps: Gaps,
     ) -> StochasticProblem:
-        names, signs = self._gaps(parts)
-        blocks = [block for block in self._blocks(design.rows(X), positive, parts, signs) if block is not None]
-        sides = np.full(len(names), float(self.bound))
-        return training.problem(blocks, design.features, -sides, sides, names)
-
-
-def _pairs(
-    parts: list[dict[Any, NDArray[np.bool_]]], classes: list[Any], *, all_pairs: bool
-) -> tuple[list[str], Matrix]:
-    """(names of the gaps, factors of the groups' means in each: 1 and -1); one gap for every pair within a part.
-
-    Where all gaps are to be 0, those between neighbours say it all, and the others would only be redundant.
-    """
-    names, rows = [], []
-    groups = sum(len(part) for part in parts)
-    for number, part in enumerate(parts):
-        of = f" of class {classes[number]}" if len(parts) > 1 else ""
-        numbered = list(enumerate(part))
-        for (i, one), (j, other) in itertools.combinations(numbered, 2) if all_pairs else itertools.pairwise(numbered):
-            names.append(f"{one} - {other}{of}")
-            factors = np.zeros(groups)
-            factors[number * len(part) + i], factors[number * len(part) + j] = 1.0, -1.0
-            rows.append(factors)
-    return names, np.array(rows).reshape(len(rows), groups)
+        blocks = [block for block in self._blocks(design, X, positive, parts, gaps)[0] if block is not None]
+        sides = np.full(len(gaps.names), gaps.width)
+        return training.problem(blocks, design.features, -sides, sides, gaps.names)

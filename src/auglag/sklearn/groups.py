@@ -9,8 +9,12 @@ from numpy.typing import NDArray
 
 from auglag.errors import InputError
 
-#: More groups than this are taken for a mistake: a column of measurements.
-MOST_GROUPS = 20
+#: The most groups of a fit. Every group is a constraint and a block of rows, so that the Jacobian costs
+#: groups^2 * features a pass: 1 to 3 s in all at 200, more than a minute at 1000 (benchmarks/results/many_groups.md).
+MOST_GROUPS = 200
+#: The most groups of `partial_fit`, whose constraints are the pairs: 190 of them, each of which needs both groups
+#: among the rows of a step. Chosen, not measured.
+MOST_IN_STREAM = 20
 
 
 def encode(labels: Any, what: str = "sensitive_features") -> tuple[list[Any], NDArray[np.intp]]:
@@ -23,12 +27,22 @@ def encode(labels: Any, what: str = "sensitive_features") -> tuple[list[Any], ND
         raise InputError(f"{what} must have labels of one type, got {', '.join(kinds)}") from None
     if len(groups) < 2:
         raise InputError(f"{what} must have at least two groups, got {len(groups)}: {groups.tolist()}")
-    if len(groups) > MOST_GROUPS:
-        raise InputError(
-            f"{what} must have at most {MOST_GROUPS} groups, got {len(groups)} different values (a measurement has to "
-            "be cut into classes first)"
-        )
     return groups.tolist(), code.astype(np.intp)
+
+
+def require_few(groups: list[Any], most: int, what: str) -> None:
+    """Raise `InputError` for more groups than there can be."""
+    if len(groups) > most:
+        raise InputError(f"{what} must have at most {most} groups, got {len(groups)} (join some of them)")
+
+
+def require_classes(groups: list[Any], rows: int, what: str) -> None:
+    """Raise `InputError` for a column of measurements: hardly any value of it comes twice."""
+    if len(groups) > 2 and 2 * len(groups) > rows:
+        raise InputError(
+            f"{what} must have two rows a group in the mean, got {len(groups)} different values in {rows} rows (a "
+            "measurement has to be cut into classes first)"
+        )
 
 
 def find(labels: Any, groups: list[Any], what: str) -> NDArray[np.intp]:

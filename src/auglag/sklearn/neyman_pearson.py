@@ -140,7 +140,7 @@ class NeymanPearsonClassifier(ConstrainedLinearClassifier):
                 X[kept] if held.any() else X, standardize=self.standardize, intercept=self.fit_intercept, used=used
             )
             rows = _Rows(design.rows(X[kept & positive]), design.rows(X[kept & ~positive]))
-            found = _Found(CHAT if self.chat is None else float(self.chat), self._earlier(design, 1))
+            found = _Found(CHAT if self.chat is None else float(self.chat), self._earlier(design))
             if self.chat is None and self.max_fpr is not None:
                 found = _search(training, design, rows, float(self.max_fpr), found.start, seed)
             problem = _problem(training, design, rows, found.chat)
@@ -174,7 +174,7 @@ class NeymanPearsonClassifier(ConstrainedLinearClassifier):
             ]
             sides = np.array([-math.inf]), np.array([chat])
             chunk = Chunk(blocks, np.array([[0.0, 1.0]]), len(X), *sides, names=[NAME])
-            self._learn(stream, chunk, self._last(design, 1))
+            self._learn(stream, chunk, self._last(design))
             self.chat_ = chat
             self._set_threshold(X[:0])
         return self

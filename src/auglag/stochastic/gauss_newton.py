@@ -138,7 +138,9 @@ class _Step:
         ridge = subproblem.g.weight if isinstance(subproblem.g, SquaredL2) else 0.0
         gradient = subproblem.gradient(at, w) + ridge * test.v
         H = bend.combined(w)
-        active = (w != 0.0) | (subproblem.problem.lower == subproblem.problem.upper)
+        # By the sides and not by w: where a row is inactive, w is 0 only up to rounding.
+        shifted = at.c + subproblem.y / subproblem.beta
+        active = (shifted <= subproblem.problem.lower) | (shifted >= subproblem.problem.upper)
         if active.any():
             H += subproblem.beta * at.jac[active].T @ at.jac[active]
         d = -_solve(H, gradient, damping + ridge)

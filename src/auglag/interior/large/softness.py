@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.interior import tuning
+from auglag.interior.firmness import Firmness
 
 
 @final
@@ -21,30 +21,24 @@ class Softness:
 
     def __init__(self) -> None:
         self._larger = False  #: the last system needed the larger diagonal
-        self._factor = 1.0  #: of the diagonal of the last system; less than 1 where that made a shift superfluous
-        self._rest = 0  #: systems without tries of smaller ones
+        self._firmness = Firmness()
 
     def order(self, soft: Vector, larger: Vector, *, shifted: bool) -> list[tuple[Vector, float]]:
         """Diagonals in the order in which they are tried, with their factors; `shifted`: the system has a shift."""
-        t = tuning.TUNING
         sizes = [soft, larger] if np.any(larger > soft) else [larger]
         if self._larger:
             sizes.reverse()
-        order = [(size, 1.0) for size in sizes]
-        if self._factor < 1.0:
-            order.insert(0, (self._factor * sizes[0], self._factor))
-        self._rest = max(0, self._rest - 1)
-        if not (shifted or self._rest):
-            order += [(part * sizes[0], part) for part in (t.firmer, t.firmer**2) if part != self._factor]
+        order: list[tuple[Vector, float]] = []
+        for part in self._firmness.order(shifted=shifted):
+            order += [(size, part) for size in sizes] if part == 1.0 else [(part * sizes[0], part)]
         return order
 
     def worked(self, diagonal: Vector, factor: float, larger: Vector, left: float) -> None:
         """A system with this diagonal has the inertia of a minimum; its step leaves this part of the violation."""
-        t = tuning.TUNING
         if factor == 1.0:
             self._larger = diagonal is larger
-        self._factor = max(t.firmer * factor, t.firmest) if left > t.left_by_soft else factor
+        self._firmness.worked(factor, left)
 
     def failed(self) -> None:
         """None of them did: a shift is needed."""
-        self._factor, self._rest = 1.0, tuning.TUNING.firmer_rest
+        self._firmness.failed()

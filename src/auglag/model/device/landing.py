@@ -31,7 +31,7 @@ def landed(run: Run, it: Iterate, at: Local, facts: Facts) -> bool:
         facts, before = Facts(*np.asarray(numbers).tolist()), left
         left = facts.residual
         run.times.log.append(f"on sides, step {count + 1}: residual {before:.1e} to {left:.1e}")
-        if run.met(it, facts) and left <= run.tol:
+        if run.met(it, facts) and run.solved(it, facts):
             return True
         if not left <= t.side_step_leaves * before:
             return False

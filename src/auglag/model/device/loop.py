@@ -124,7 +124,7 @@ def _verdict(run: Run, facts: Facts) -> Status | None:
     if not all(map(math.isfinite, (facts.f, facts.dual, facts.primal, facts.phi))):
         return Status.NON_FINITE
     if run.met(*run.now):
-        if facts.residual <= run.tol:
+        if run.solved(*run.now):
             return Status.SOLVED
         slow = run.mu <= t.least_mu and facts.residual > t.extra_leaves * run.last_residual
         again = run.sharpened_at == count  # the same iterate, with another mu

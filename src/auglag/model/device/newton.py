@@ -15,25 +15,36 @@ from auglag.model.device.tuning import TUNING
 def newton_step(run: Run, it: Iterate, at: Local, values: Any, right: Right, facts: Facts) -> tuple[Solved, System]:
     """Factorise, with shifts until the inertia is that of a minimum, and solve."""
     t, p = TUNING, run.program
-    shift, soft, factor = run.shift, _soft(run.mu) * run.soft_factor, run.soft_factor
-    softened = 0
+    shift, whole, factor = run.shift, _soft(run.mu) * run.soft_factor, run.soft_factor
+    part, *parts = run.firmness.order(shifted=shift > 0.0)
+    softened, soft = 0, part * whole
     while True:
         inertia = run.factor(values)
         if inertia == (p.n, p.m):
             system = System(it, at, values, right, shift, soft)
             found = _refined(run, system, facts)
-            run.soft_factor = _next_softness(run, factor, found)
+            run.soft_factor = _next_softness(factor, found)
             if _usable(found):
+                run.firmness.worked(part, run.left if found.facts.accuracy <= t.very_accurate else 0.0)
                 run.last_shift = shift or run.last_shift
                 run.shift = shift / t.shift_fall if shift > t.standing_shift else 0.0
                 return found, system
-        if (inertia is None or inertia == (p.n, p.m)) and softened < t.softenings:
+        broke = part == 1.0 and (inertia is None or inertia == (p.n, p.m))
+        if broke and softened < t.softenings:
             softened += 1
             soft *= t.soft_growth
             run.prox = max(t.first_prox, min(t.largest_prox, t.soft_growth * run.prox))
             values = p.assemble(run.d, at, shift, soft, run.elastic, run.prox)
             continue
+        if parts and not softened:
+            part, *parts = parts
+            soft = part * whole
+            values = p.assemble(run.d, at, shift, soft, run.elastic, run.prox)
+            continue
+        if part < 1.0:
+            part, soft = 1.0, whole
         if shift == 0.0:
+            run.firmness.failed()
             shift = max(t.least_shift, run.last_shift / t.shift_fall) if run.last_shift else t.first_shift
         else:
             shift *= t.shift_growth if run.last_shift else t.shift_growth_first
@@ -44,14 +55,12 @@ def newton_step(run: Run, it: Iterate, at: Local, values: Any, right: Right, fac
         right = p.right(run.d, it, at, rows, run.mu, shift, run.elastic)
 
 
-def _next_softness(run: Run, factor: float, found: Solved) -> float:
-    """More regularisation where a system was solved badly, less where it was in the way of a good solution."""
+def _next_softness(factor: float, found: Solved) -> float:
+    """More regularisation where a system was solved badly, less again where it was not."""
     t = TUNING
     if not _error(found) <= 1.0:
         return min(t.soft_factor_most, factor * t.soft_growth)
-    if run.stiff and found.facts.accuracy <= t.very_accurate:
-        return max(t.soft_factor_least, factor / t.soft_growth)
-    return max(1.0, factor / t.soft_fall) if factor > 1.0 else factor
+    return max(1.0, factor / t.soft_fall)
 
 
 def _refined(run: Run, system: System, facts: Facts) -> Solved:
@@ -98,7 +107,7 @@ def _without_softness(run: Run, found: Solved, system: System, facts: Facts) -> 
     t, p, d, new, soft = TUNING, run.program, run.d, found.facts, system.soft
     violation, dual = max(facts.primal, t.rows_matter), max(facts.dual, t.rows_matter)
     much = soft * new.dual_move > t.rows_accurate * violation or run.prox * new.move > t.rows_accurate * dual
-    run.stiff = False
+    run.left = 0.0
     if run.is_elastic or not much or not _usable(found):
         return found
     solution, basis, least = found.solution, p.no_basis, math.inf
@@ -112,7 +121,7 @@ def _without_softness(run: Run, found: Solved, system: System, facts: Facts) -> 
         if not left < least or left <= t.rows_accurate:
             break
         least = left
-    run.stiff = left > t.rows_accurate
+    run.left = left
     run.times.log.append(f"regularisation taken out in {count + 1}, {left:.0e} is left")
     sharp = post(run, solution, system)
     return sharp._replace(facts=sharp.facts._replace(accuracy=new.accuracy, row_error=new.row_error))

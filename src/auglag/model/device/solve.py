@@ -15,11 +15,13 @@ from auglag._typing import Vector
 from auglag.algorithm.status import Status
 from auglag.budget import Budget
 from auglag.certificate import Certificate, Tolerance, certificate
+from auglag.certificate.tuning import TUNING as CERTIFICATE
 from auglag.errors import InputError
 from auglag.model.device import loop
 from auglag.model.device.linear import Sparse, chosen, require_device
 from auglag.model.device.on_sides import OnSides
 from auglag.model.device.program import Program
+from auglag.model.device.records import Iterate
 from auglag.model.device.state import Run, Watch
 from auglag.model.device.tuning import TUNING
 from auglag.model.precision import double
@@ -111,17 +113,15 @@ def solve(
             seconds=math.inf if budget is None or budget.seconds is None else budget.seconds,
             watch=watch,
             endless=partial(_endless, problem, tolerance.residual),
+            certifies=lambda it: _certificate(problem, *_point(ready.program, data, problem, it)).meets(tolerance),
         )
         x, y = (problem.x0, None) if warm_start is None else warm_start
         ended = loop.go(run, loop.start(run, x, y))
-        x, y, _ = (np.asarray(part) for part in ready.program.last(data, ended.it))
-        x = np.clip(np.where(ready.program.fixed, problem.lower, x), problem.lower, problem.upper)
-        with np.errstate(over="ignore"):  # where the objective fell without end
-            check = certificate(problem, x, y)
-            if ended.status is Status.SOLVED and not check.meets(tolerance):
-                fitted = certificate(problem, x)  # without an objective, say, multipliers are rounding errors
-                check = fitted if fitted.meets(tolerance) else check
-                y = check.multipliers
+        x, y = _point(ready.program, data, problem, ended.it)
+        check = _certificate(problem, x, y)
+        if ended.status is Status.SOLVED and not check.meets(tolerance):
+            check = _fitted(problem, x, check, tolerance)
+            y = check.multipliers
     status = ended.status.certified(check.meets(tolerance), limited=check.limited(tolerance))
     times = ended.times
     details = {
@@ -144,6 +144,27 @@ def solve(
         "log": tuple(times.log),
     }
     return Found(x, y, check, status, ended.steps, time.perf_counter() - begun, details), ready
+
+
+def _point(program: Program, data: Mapping[str, Any], problem: ModelProblem, it: Iterate) -> tuple[Vector, Vector]:
+    """x and y of an iterate, in the user's units and within the bounds."""
+    x, y, _ = (np.asarray(part) for part in program.last(data, it))
+    return np.clip(np.where(program.fixed, problem.lower, x), problem.lower, problem.upper), y
+
+
+def _certificate(problem: ModelProblem, x: Vector, y: Vector) -> Certificate:
+    with np.errstate(over="ignore"):  # where the objective fell without end
+        return certificate(problem, x, y)
+
+
+def _fitted(problem: ModelProblem, x: Vector, check: Certificate, tolerance: Tolerance) -> Certificate:
+    """The certificate with other multipliers, where that meets the tolerance: fitted ones, or none.
+
+    Without an objective, say, those of a run are rounding errors. A fit of a large problem takes longer than its run.
+    """
+    large = problem.n * problem.m > CERTIFICATE.largest_fit
+    other = certificate(problem, x, np.zeros(problem.m) if large else None, enough=tolerance.residual)
+    return other if other.meets(tolerance) else check
 
 
 def _endless(problem: ModelProblem, tol: float, x: Vector, depth: float) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.interior.firmness import Firmness
 from auglag.model.device.filter import Filter
 from auglag.model.device.linear import Sparse
 from auglag.model.device.on_sides import OnSides
@@ -21,6 +22,8 @@ from auglag.model.device.tuning import TUNING
 Watch = Callable[[int, Facts], bool]
 #: (x, depth) -> whether the objective, which has fallen below -depth, falls without end at feasible points.
 Endless = Callable[[Vector, float], bool]
+#: Whether the certificate of an iterate meets the tolerance.
+Certifies = Callable[[Iterate], bool]
 
 
 @final
@@ -84,9 +87,10 @@ class Run:
         seconds: float = math.inf,
         watch: Watch | None = None,
         endless: Endless | None = None,
+        certifies: Certifies | None = None,
     ) -> None:
         self.program, self.on_sides, self.linear, self.watch = program, on_sides, linear, watch
-        self.endless, self.depth = endless, TUNING.depth
+        self.endless, self.depth, self.certifies = endless, TUNING.depth, certifies
         self.near = data  #: the data for iterates near the rows
         self.far = {**data, "units": program.ones(program.m)}  #: and for others: all rows are regularised alike
         self.d = self.far
@@ -96,7 +100,8 @@ class Run:
         self.never_free, self.free, self.fraction = False, False, TUNING.to_sides
         self.free_points: list[tuple[float, float]] = []
         self.mu, self.shift, self.last_shift = TUNING.first_mu, 0.0, 0.0
-        self.soft_factor, self.stiff = 1.0, False  #: whether regularisation could not be taken out of the last step
+        self.soft_factor, self.firmness = 1.0, Firmness()
+        self.left = 0.0  #: the part of the violation or dual error that regularisation leaves in the last step
         self.prox = 0.0  #: on the diagonal of variables, where factorisations break down without it
         self.refused: tuple[Iterate, tuple[float, float]] | None = None  #: a step that the filter did not take
         self.soft_steps = 0  #: steps in a row that were taken in spite of the filter
@@ -141,7 +146,7 @@ class Run:
         """The iterate after a step: (iterate, derivatives, matrix, right side, facts)."""
         begun = time.perf_counter()
         least = self.mu if self.free else self.least_mu  # in the free mode the predictor chooses
-        control = np.array([self.mu, least, self.shift, self.soft_factor, self.prox])
+        control = np.array([self.mu, least, self.shift, self.soft_factor * self.firmness.part, self.prox])
         *out, facts = self.program.advance(self.d, it, step, np.array(lengths), self.elastic, control)
         numbers = Facts(*np.asarray(facts).tolist())
         self.times.evaluation += time.perf_counter() - begun
@@ -166,6 +171,7 @@ class Run:
         self.filter = Filter()
         self.lengths = []
         self.shift, self.last_shift, self.soft_factor = 0.0, 0.0, 1.0
+        self.firmness = Firmness()
         self.soft_steps = 0
 
     def falls(self, it: Iterate, facts: Facts) -> bool:
@@ -175,6 +181,13 @@ class Run:
         found = self.endless(np.asarray(it.w[: self.program.n]), self.depth)
         self.depth *= TUNING.deeper
         return found
+
+    def solved(self, it: Iterate, facts: Facts) -> bool:
+        """Whether an iterate that meets the scaled tolerance is a solution in the user's units, too.
+
+        What a device says of that is within a small factor of the certificate, which has the last word.
+        """
+        return facts.residual <= self.tol and (self.certifies is None or self.certifies(it))
 
     def met(self, it: Iterate, facts: Facts) -> bool:
         """Whether an iterate meets the scaled tolerance; the best of these is kept."""
