@@ -111,6 +111,18 @@ def test_a_smaller_diagonal_of_the_rows_is_tried_before_a_shift():
     assert dv[0] == pytest.approx(-0.1, rel=1e-3)
 
 
+def test_what_is_left_of_a_shift_does_not_count_as_one():
+    """A Hessian that needs a shift, then convex ones far from a solution: they keep a part of it, and need none."""
+    form = form_of(Problem(lambda x: float(x @ x), [0.5, 0.5], jac=lambda x: 2 * x, bounds=Bounds([-1, -1], [1, 1])))
+    rows, residuals = sparse.csr_array((0, 2)), (np.array([1.0, 1.0]), np.zeros(0))
+    equations, seen = Equations(Sides(form), Analyses()), []
+    for curvature in (-1.0, 2.0, -1.0):
+        h = Hessian(sparse.csc_array(curvature * np.eye(2)))
+        newton, _ = equations.newton(h, rows, np.full(2, 0.1), 1e-8, residuals, far=True)
+        seen.append((newton.shift > 0.0, equations.shifted))
+    assert seen == [(True, True), (True, False), (True, True)]
+
+
 def test_the_slope_of_the_barrier_is_its_gradient():
     sides, mu = Sides(small_form()), 0.3
     v = np.array([0.25, 1.5, 3.0])

@@ -102,6 +102,7 @@ class Equations:
         self.sides = sides
         self.last = 0.0  #: the last multiple of the identity that was needed
         self.factorisations = 0
+        self.shifted = False  #: whether the last system needed a shift beyond what was left of the one before
         self._kept = 0.0  #: the shift of the last system
         self._softness = Softness()
         self._analyses = analyses
@@ -127,7 +128,7 @@ class Equations:
         """
         t = tuning.TUNING
         shift = t.shift_kept * self._kept if far else 0.0
-        shift = shift if shift > t.standing_prox else 0.0
+        shift = given = shift if shift > t.standing_prox else 0.0
         system = linear.system(h, j, self._analyses)
         self.remember(h)
         soft = self._own(soft, j)
@@ -140,7 +141,7 @@ class Equations:
                 if made is not None:
                     self._softness.worked(diagonal, factor, larger, made[0].left)
                     self.last = shift if shift else self.last
-                    self._kept = shift
+                    self._kept, self.shifted = shift, shift > given
                     return made
             if shift == 0.0:
                 self._softness.failed()
@@ -159,11 +160,6 @@ class Equations:
         found = self._factorised(system, first, soft, shift, sharp=True)
         step = None if found is None else found.solve(*residuals)
         return None if found is None or step is None or found.error > tuning.TUNING.poorly_refined else (found, step)
-
-    @property
-    def shifted(self) -> bool:
-        """Whether the last system needed a shift: its step is not Newton's."""
-        return self._kept > tuning.TUNING.standing_prox
 
     def remember(self, h: Hessian) -> None:
         """The pattern of the Hessians to come: one analysis then serves systems with and without them."""

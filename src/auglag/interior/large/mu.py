@@ -36,8 +36,9 @@ class Mu:
     def choose_mode(self, it: Iterate, residuals: Residuals, lagrangian: Vector, *, shifted: bool) -> None:
         """In the free mode: is there progress? In the fixed mode: on to the next barrier problem, or free again.
 
-        A step that was `shifted` is not Newton's, and what a predictor promises of it does not come: mu would run ahead
-        of all else, and sides make every step short. Then the mode is the fixed one.
+        A step whose Hessian had to be `shifted` is not Newton's, and what a predictor promises of it does not come: mu
+        would run ahead of all else, and sides make every step short. Then the mode is the fixed one. What is left of an
+        earlier shift is no reason: it falls from step to step, and with it what it takes from Newton's steps.
         """
         t = tuning.TUNING
         if self.may_be_free and not shifted and self._progress(it, residuals):
