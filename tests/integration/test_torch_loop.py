@@ -235,10 +235,13 @@ def test_no_graph_outlives_its_step() -> None:
 
 def test_a_step_without_a_loss_of_constraints_and_values_without_a_graph_are_named() -> None:
     model = linear()
-    al = AugmentedLagrangian(model, LIMIT)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    al = AugmentedLagrangian(model, LIMIT, optimizer=optimizer)
     loss, values = NP.both(model, (X, T))
     with pytest.raises(InputError, match="constraints must depend on the parameters by operations with derivatives"):
         al.loss(loss, {name: value.detach() for name, value in values.items()})
+    loss.backward()
+    optimizer.step()
     with pytest.raises(InputError, match=r"al.step\(\) must follow a step on al.loss\(...\), got one without"):
         al.step()
     assert al.steps == 0

@@ -72,7 +72,7 @@ def test_factors_that_are_much_work_are_left_to_another_solver_on_the_way(monkey
     stated, calls, _ = programme(0)
     assert auglag.minimize(**stated).success
     assert made[-1] == "superlu"
-    assert len(calls) < 16
+    assert len(calls) < 20  # as above, and the last step may need another one
 
 
 def test_multipliers_of_ten_millions_are_found():

@@ -221,15 +221,15 @@ class AugmentedLagrangian:
         return self._state.count > 0
 
     def step(self) -> None:
-        """After every step of the optimiser: prox terms, slacks, counting."""
+        """After every step of the optimiser, or of your own on the parameters: prox terms, slacks, counting."""
         if self.optimizer is not None:
             apply_terms(self.optimizer)
-        if self.constraints and not self.waiting:
+        if self.constraints and self._seen.count and not self.waiting:
             raise self._seen.no_loss()
         state, self._seen.count = self._state, 0
         state.steps += 1
         state.since += 1
-        if not self.constraints:
+        if not state.count:
             return
         c = mean_over_processes(state.total if state.count == 1 else state.total / state.count)
         # A batch that overflowed (its step is skipped by a GradScaler) must not spoil the weights of all later ones.
