@@ -293,9 +293,9 @@ class Tuning(Constants):
     restoration_aim: float = 0.1
     #: It ends a run where the largest violation is above `blocked_violation`, its gradient at most `blocked_slope` of
     #: the terms it consists of: then it is found out whether there is a feasible point at all. By trial on random
-    #: problems with contradicting rows; the barrier of the restoration leaves some 1e-4.
+    #: problems with contradicting rows. With 1e-2 a slow way to the rows of a grid (6495_rte) is taken for none.
     blocked_violation: float = 1e-4
-    blocked_slope: float = 1e-2
+    blocked_slope: float = 1e-4
     #: Weight of the squared violation, divided by min(1, first violation)^2, beside the barrier and the distance to the
     #: start (which has the weight sqrt(mu), WB (31): zeta). By trial.
     restoration_weight: float = 1e4

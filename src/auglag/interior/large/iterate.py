@@ -96,11 +96,12 @@ class Iterate:
         return Direction(dv, dy, dz, du)
 
     def gradient_rounding(self) -> float:
-        """What rounding errors make of the gradient of the Lagrangian (2-norm)."""
+        """What rounding errors make of the KKT error: of its stationarity, in max norm, relative to that of grad f."""
         terms = np.abs(self.gradient)
         if self.sides.m:
             terms = terms + transposed_product(abs(self.j), np.abs(self.y))
-        return float(tuning.TUNING.multiplier_noise * np.finfo(float).eps * np.linalg.norm(terms))
+        noise = tuning.TUNING.multiplier_noise * float(np.finfo(float).eps)
+        return noise * largest(terms) / max(1.0, largest(self.gradient))
 
 
 def _span(products: Vector, mu: float) -> float:
