@@ -1,5 +1,7 @@
 """Interior points for large sparse problems: sides, directions, curvature that is learnt, and restoration."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -7,9 +9,11 @@ from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
 
 import auglag
 from auglag.interior.large.directions import Equations
+from auglag.interior.large.iterate import Iterate
 from auglag.interior.large.limited_memory import LimitedMemory
 from auglag.interior.large.onto_sides import OntoSides
 from auglag.interior.large.sides import Sides, reach
+from auglag.interior.tuning import TUNING
 from auglag.kkt import Hessian
 from auglag.kkt.linear import Analyses
 from auglag.problems.functions import Problem
@@ -73,10 +77,9 @@ def test_the_diagonal_of_the_rows_is_taken_out_of_steps_where_it_matters():
     np.testing.assert_allclose(lagrangian, 0.0, atol=1e-9)
 
 
-@pytest.mark.parametrize("unit", [1.0, 1e-4])
-def test_the_diagonal_of_a_row_is_measured_in_its_units(unit):
-    """x1 = 0 up to soft dy: what is left of the violation, in units of the row, does not depend on them."""
-    form = form_of(
+def square_with_x1_zero():
+    """min x1^2 + x2^2 in a box, x1 = 0."""
+    return form_of(
         Problem(
             lambda x: float(x @ x),
             [0.5, 0.5],
@@ -85,6 +88,12 @@ def test_the_diagonal_of_a_row_is_measured_in_its_units(unit):
             constraints=LinearConstraint(sparse.csr_array(np.array([[1.0, 0.0]])), 0.0, 0.0),
         )
     )
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-4])
+def test_the_diagonal_of_a_row_is_measured_in_its_units(unit):
+    """x1 = 0 up to soft dy: what is left of the violation, in units of the row, does not depend on them."""
+    form = square_with_x1_zero()
     h, row = Hessian(sparse.csc_array(2.0 * np.eye(2))), sparse.csr_array(np.array([[unit, 0.0]]))
     residuals = np.array([3.0, 1.0]), np.array([0.5 * unit])
     newton, (dv, dy) = Equations(Sides(form), Analyses()).newton(h, row, np.full(2, 0.1), 1e-3, residuals)
@@ -94,15 +103,7 @@ def test_the_diagonal_of_a_row_is_measured_in_its_units(unit):
 
 def test_a_smaller_diagonal_of_the_rows_is_tried_before_a_shift():
     """The curvature -1e10 is no match for the row x1 = 0, but for a penalty of 1e8 it is."""
-    form = form_of(
-        Problem(
-            lambda x: float(x @ x),
-            [0.5, 0.5],
-            jac=lambda x: 2 * x,
-            bounds=Bounds([-1.0, -1.0], [1.0, 1.0]),
-            constraints=LinearConstraint(sparse.csr_array(np.array([[1.0, 0.0]])), 0.0, 0.0),
-        )
-    )
+    form = square_with_x1_zero()
     h = Hessian(sparse.csc_array(np.diag([-1e10, 2.0])))
     residuals = np.array([1.0, 1.0]), np.array([0.1])
     equations = Equations(Sides(form), Analyses())
@@ -355,3 +356,16 @@ def test_steps_that_a_limit_cuts_short_are_counted():
     assert cut.status.name == "EVALUATION_LIMIT"
     assert not cut.history
     assert 0 < cut.nit_inner < whole.nit_inner
+
+
+@pytest.mark.parametrize(("copies", "unit"), [(1, 1.0), (10_000, 1.0), (1, 1e3)])
+def test_rounding_errors_are_in_the_units_of_the_error_that_they_are_compared_with(copies, unit):
+    """That is a max norm relative to the gradient of f: more variables of one kind, and units of f, change nothing."""
+    at = SimpleNamespace(
+        gradient=unit * np.tile([2.0, -1.0], copies),
+        sides=SimpleNamespace(m=1),
+        j=sparse.csr_array(np.tile([[3.0, 0.0]], copies)),
+        y=unit * np.array([50.0]),
+    )
+    expected = TUNING.multiplier_noise * np.finfo(float).eps * (2.0 + 150.0) / 2.0
+    assert Iterate.gradient_rounding(at) == pytest.approx(expected)
