@@ -2,8 +2,8 @@
 
 S2MPJ makes a problem by `a = np.append(a, value)` and `a = np.union1d(a, [value])`, each of which copies the array:
 with 10,000 variables the copies take nearly all of the time. Here an array that grows is the first part of a larger
-one, and what is added is written behind it. The results have the values and types of NumPy's; unlike those they share memory
-with the shorter array whose place they take.
+one, and what is added is written behind it. The results have the values and types of NumPy's; unlike those they share
+memory with the shorter array whose place they take.
 """
 
 from __future__ import annotations
