@@ -82,8 +82,8 @@ def return_to_rows(
         damping = damped(damping, a / longest)
         b = min(reach(z, dz, t.to_sides), reach(u, du, t.to_sides))
         z, u = z + b * dz, u + b * du
-        at = new
-        if blocked(sides, at, mu / weight):
+        stands, at = new.theta > t.restoration_leaves * at.theta, new
+        if stands and blocked(sides, at, mu / weight):
             raise Blocked(at.v)
         if at.theta <= t.restoration_aim * first.theta and known.admits(at.theta, at.f + sides.barrier(at.v, mu)):
             return at, z, u
@@ -124,13 +124,17 @@ def blocked(sides: Sides, at: Values, push: float) -> bool:
     """Whether the gradient of |c - s|^2/2 vanishes in v, but for what sides take up.
 
     It is compared with the terms of which it is made. A side takes up what points outside, as far as a barrier with the
-    parameter `push` would: push over the gap.
+    parameter `push` would: push over the gap. It must be small beside the square of the violation. Large variables are
+    measured in their own size: a long way along a gentle slope leads to the rows, too.
     """
     t, rows = tuning.TUNING, sides.rows
-    if not largest(at.rows) > t.blocked_violation:
+    worst = largest(at.rows)
+    if not worst > t.blocked_violation:
         return False
+    push = min(push, t.blocked_slope * worst**2)
     j = at.point.jac
     slope = np.concatenate([transposed_product(j, at.rows), -at.rows[rows]])
     terms = np.concatenate([transposed_product(abs(j), np.abs(at.rows)), np.abs(at.rows[rows])])
     low, high = sides.spread(push / at.p, 0.0), sides.spread(0.0, push / at.q)
-    return largest(slope - slope.clip(-high, low)) <= t.blocked_slope * largest(terms)
+    left = slope - slope.clip(-high, low)
+    return largest(left * np.maximum(1.0, np.abs(at.v))) <= t.blocked_slope * largest(terms)
