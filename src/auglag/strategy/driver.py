@@ -169,7 +169,9 @@ class Run:
                     return Status.SOLVED
                 self.context = context = context.again(state)
             second, standing = state.second, context.standing(state)
-            if not plan.checks_curvature(standing, second.verdict, second.failures, second.departures, task.tuning):
+            if not plan.checks_curvature(
+                standing, second.verdict, second.failures, second.departures, task.tuning, level=second.level
+            ):
                 return status
             task.judge.refine(state.best, 2)
             if not task.judge.accepts(task.judge.check(state.best)):  # nor if errors of the functions stand in the way

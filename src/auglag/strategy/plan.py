@@ -201,7 +201,7 @@ def interior_pays(s: Standing, error: float, t: Tuning) -> bool:
 def effort_left(s: Standing, t: Tuning) -> float:
     """Steps that this attempt may still take."""
     if s.departed is not None:
-        return t.departure_steps - s.departed
+        return min(t.departure_steps - s.departed, departure_effort(s, t) - s.steps)
     if not (s.constrained and s.models):
         return math.inf
     return t.effort(s.attempt, s.restarts) - s.steps
@@ -248,12 +248,22 @@ def ended_by_newton(*, solved: bool) -> Status:
 # ------------------------------------------------------------------------------------------------------- second order
 
 
-def checks_curvature(s: Standing, known: str, failures: int, departures: int, t: Tuning) -> bool:
+def departure_effort(s: Standing, t: Tuning) -> float:
+    """Most steps of one departure from a solution, and the steps of those before that no other one follows: as many as
+    the solution took. In a valley of solutions a search along it has no end."""
+    return min(t.departure_steps, max(s.found_in, t.departure_least))
+
+
+def checks_curvature(
+    s: Standing, known: str, failures: int, departures: int, t: Tuning, *, level: bool = False
+) -> bool:
     """Whether the second-order conditions of a solution are checked: `known` is what is known of them already.
 
-    It is part of the strategy around Algorithm 1, as other starts are: not where only that was asked for.
+    It is part of the strategy around Algorithm 1, as other starts are: not where only that was asked for. A degenerate
+    solution from which one with the same objective was reached, itself or another, lies in a valley: once is enough.
     """
-    unknown = known == UNCHECKED or (known in (SADDLE, DEGENERATE) and failures > 0 and departures < t.departures)
+    again = known == SADDLE or (known == DEGENERATE and not level)
+    unknown = known == UNCHECKED or (again and failures > 0 and departures < t.departures)
     return s.newton and s.restarts > 0 and unknown
 
 
@@ -264,8 +274,7 @@ def departs(s: Standing, verdict: str, departures: int, steps: int, rows: float,
     and a look along them takes many times what the solution took: there only saddles are left.
     """
     promising = verdict == SADDLE or not s.sparse
-    most = min(t.departure_steps, max(s.found_in, t.departure_least))
-    return promising and departures < t.departures and steps < most and rows > 0
+    return promising and departures < t.departures and steps < departure_effort(s, t) and rows > 0
 
 
 def reported(verdict: str, *, left: bool) -> str:
@@ -276,6 +285,11 @@ def reported(verdict: str, *, left: bool) -> str:
 def better(objective: float, before: float, t: Tuning) -> bool:
     """Whether the objective of another solution is lower, beyond what tolerances explain."""
     return objective < before - t.better * max(abs(objective), abs(before))
+
+
+def level(objective: float, before: float, t: Tuning) -> bool:
+    """Whether it is the same, up to what tolerances explain."""
+    return abs(objective - before) <= t.better * max(abs(objective), abs(before))
 
 
 # ------------------------------------------------------------------------------------------------------ other attempts

@@ -137,6 +137,7 @@ class SecondOrder:
     verdict: str = UNCHECKED  #: on the best point: one of `plan.VERDICTS`
     departures: int = 0  #: solutions left so far
     failures: int = 0  #: departures in a row that found nothing better
+    level: bool = False  #: the last departure led to a solution with the same objective
     left: bool = False  #: a solution was left for a better one
     steps: int = 0  #: made after departures before the last, inner and accelerating ones
     kept: Best | None = None  #: the one left last, as long as no better one was found

@@ -26,6 +26,7 @@ from auglag.strategy.plan import (
     checks_curvature,
     departs,
     effort_left,
+    level,
     newton_verdict,
     next_phase,
     reported,
@@ -190,6 +191,14 @@ def test_when_the_curvature_at_a_solution_is_looked_at(
     assert checks_curvature(situation, known, failures, departures, TUNING) is checked
 
 
+def test_a_valley_of_solutions_is_looked_at_once() -> None:
+    assert level(2.0 + 1e-9, 2.0, TUNING)
+    assert not level(2.0 + 1e-6, 2.0, TUNING)  # higher: another minimum, after which another way may lead lower
+    assert not level(math.nan, 2.0, TUNING)
+    assert not checks_curvature(SOLVED, "degenerate", 1, 1, TUNING, level=True)
+    assert checks_curvature(SOLVED, "saddle", 1, 1, TUNING, level=True)  # lower points are known to be near
+
+
 def test_what_a_result_says_of_the_solutions_that_were_left() -> None:
     assert reported("minimum", left=False) == "minimum"
     assert reported("minimum", left=True) == reported("probable minimum", left=True) == "saddle left"
@@ -225,4 +234,6 @@ def test_departures_end_once_they_took_as_many_steps_as_the_solution_that_is_lef
     found = replace(FREE, found_in=80)
     assert departs(found, SADDLE, 0, 79, 9, TUNING)
     assert not departs(found, SADDLE, 0, 80, 9, TUNING)
-    assert effort_left(replace(found, departed=70), TUNING) == 180
+    assert effort_left(replace(found, departed=70), TUNING) == 80  # nor does one alone
+    assert effort_left(replace(found, departed=70, steps=30), TUNING) == 50
+    assert effort_left(replace(found, found_in=3, departed=9, steps=9), TUNING) == 41  # but it may begin anew
