@@ -11,8 +11,10 @@ from auglag.inner import tuning as inner_tuning
 from auglag.kkt import Memory
 from auglag.strategy import plan, second_order
 from auglag.strategy.beginnings import fresh_history
+from auglag.strategy.context import Context
 from auglag.strategy.solution import Solution
-from auglag.strategy.state import Between, Context, Newtons, State, Task, steps_of
+from auglag.strategy.state import Between, Newtons, State, steps_of
+from auglag.strategy.task import Task
 
 
 def look(context: Context, state: State) -> second_order.Finding:

@@ -201,7 +201,7 @@ def interior_pays(s: Standing, error: float, t: Tuning) -> bool:
 def effort_left(s: Standing, t: Tuning) -> float:
     """Steps that this attempt may still take."""
     if s.departed is not None:
-        return min(t.departure_steps - s.departed, departure_effort(s, t) - s.steps)
+        return t.departure_steps - s.departed
     if not (s.constrained and s.models):
         return math.inf
     return t.effort(s.attempt, s.restarts) - s.steps
@@ -248,12 +248,6 @@ def ended_by_newton(*, solved: bool) -> Status:
 # ------------------------------------------------------------------------------------------------------- second order
 
 
-def departure_effort(s: Standing, t: Tuning) -> float:
-    """Most steps of one departure from a solution, and the steps of those before that no other one follows: as many as
-    the solution took. In a valley of solutions a search along it has no end."""
-    return min(t.departure_steps, max(s.found_in, t.departure_least))
-
-
 def checks_curvature(
     s: Standing, known: str, failures: int, departures: int, t: Tuning, *, level: bool = False
 ) -> bool:
@@ -274,7 +268,8 @@ def departs(s: Standing, verdict: str, departures: int, steps: int, rows: float,
     and a look along them takes many times what the solution took: there only saddles are left.
     """
     promising = verdict == SADDLE or not s.sparse
-    return promising and departures < t.departures and steps < departure_effort(s, t) and rows > 0
+    most = min(t.departure_steps, max(s.found_in, t.departure_least))
+    return promising and departures < t.departures and steps < most and rows > 0
 
 
 def reported(verdict: str, *, left: bool) -> str:

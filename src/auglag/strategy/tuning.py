@@ -282,8 +282,8 @@ class Tuning(Constants):
     #: start (`effort_other`).
     departures: int = 3
     departure_steps: int = 250
-    #: One departure takes no more steps than the first solution, or than this if that is more: it may be where the
-    #: run began. No other follows where those so far took as many. Half of what most problems take.
+    #: No other departure follows where those so far took as many steps as the first solution, and at least so many: it
+    #: may be where the run began. Half of what most problems take.
     departure_least: int = 50
     #: The first penalty is this many times larger after a departure to a lower point, or after one that led nowhere:
     #: the augmented Lagrangian is to fall along the constraints, not away from them. As in `STARTS`.
