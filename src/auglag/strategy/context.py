@@ -172,7 +172,7 @@ class Context:
             inside=newtons.inside,
             arrived=between.arrival is not None,
             nearer=between.arrival is not None and between.error is not None and between.arrival.error < between.error,
-            blocked=between.arrival is not None and between.arrival.blocked,
+            blocked=between.arrival is not None and between.arrival.blocked is not None,
         )
 
     def _violated(self, state: State, last: Iteration) -> bool:
