@@ -81,7 +81,7 @@ class Batches:
             if program.device.platform == "cpu":
                 solver = device_batch.OneByOne(program.pattern, slots, linear_solver)
             else:
-                solver = device_batch.Flat(program.pattern, slots, deterministic=deterministic)
+                solver = device_batch.Flat(program, slots, deterministic=deterministic)
             made = device_batch.Batch(program, slots, solver, tol=tol, scaled_tol=scaled_tol)
             self._known = (key, made)
         return self._known[1]

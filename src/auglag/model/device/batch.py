@@ -9,6 +9,7 @@ nothing is compiled or analysed again; what a slot cannot solve is left to the l
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any, NamedTuple, Protocol, final
 
 import jax
@@ -17,6 +18,7 @@ import numpy as np
 
 from auglag.algorithm.status import Status
 from auglag.errors import InputError
+from auglag.model.device.condensed import Condensation
 from auglag.model.device.linear import Sparse, chosen
 from auglag.model.device.program import Program
 from auglag.model.device.records import Elastic, Facts, Iterate, Local, Right, Step
@@ -42,6 +44,9 @@ class State(NamedTuple):
     phi: Any
     largest_theta: Any
     small_theta: Any
+    free: Any  #: whether every step chooses its own mu
+    values: Any  #: of the iterates in the free mode, minus infinity where there are none, and their violations
+    violations: Any
     steps: Any
     extra: Any  #: steps since the scaled tolerance was met
     status: Any
@@ -89,20 +94,28 @@ class OneByOne:
 
 @final
 class Flat:
-    """cuDSS's uniform batch, whose members lie one after the other."""
+    """cuDSS's uniform batch, whose members lie one after the other, of matrices without rows of inequalities."""
 
-    def __init__(self, pattern: Pattern, size: int, *, deterministic: bool) -> None:
+    def __init__(self, program: Program, size: int, *, deterministic: bool) -> None:
         from auglag.model.device.cudss import CuDSS
 
-        self._solver = CuDSS(pattern, batch=size, deterministic=deterministic)
+        c = Condensation(program.pattern, program.n + program.rows)
+        self._solver, self._maps = CuDSS(c.pattern, batch=size, deterministic=deterministic), c.maps
+        several, many = jax.vmap(c.right, in_axes=(None, None, 0)), jax.vmap(c.whole, in_axes=(None, None, 0, 0))
+        self._smaller = program.jit(jax.vmap(c.values, in_axes=(None, 0)))
+        self._right = program.jit(jax.vmap(several, in_axes=(None, 0, 0)))
+        self._whole = program.jit(jax.vmap(many, in_axes=(None, 0, 0, 0)))
 
     def factor(self, values: Any) -> None:
-        self._known = self._solver.factor(values.reshape(-1)) is not None
+        self._values = values
+        self._known = self._solver.factor(self._smaller(self._maps, values).reshape(-1)) is not None
 
     def solve(self, right: Any) -> Any:
         if not self._known:
             return jnp.full_like(right, jnp.nan)
-        return self._solver.solve(right.reshape(-1)).reshape(right.shape)
+        smaller = self._right(self._maps, self._values, right)
+        solution = self._solver.solve(smaller.reshape(-1)).reshape(smaller.shape)
+        return self._whole(self._maps, self._values, right, solution)
 
 
 def slots_for(device: Any, wanted: int | None) -> int:
@@ -160,7 +173,7 @@ class Batch:
             if (place >= total).all():
                 break
             self.solver.factor(values)
-            solution = self._refined(d, values, right.both[:, 0], np.asarray(state.status) == RUNNING)
+            solution = self._refined(d, values, right.both, np.asarray(state.status) == RUNNING)
             state = self._second(d, here, state, at, values, right, facts, solution)
             if taken.any():  # they begin with the next round: evaluating all slots again would cost more
                 here = par[np.minimum(place, total - 1)]
@@ -171,7 +184,8 @@ class Batch:
         """The solutions of all slots, refined once where too many of them are not accurate."""
         solution = self.solver.solve(right)
         error, accuracy = self._accuracy(d, values, right, solution)
-        if (np.asarray(accuracy)[running] > TUNING.batch_accurate).mean() > TUNING.batch_refined:
+        rough = running & (np.asarray(accuracy) > TUNING.batch_accurate)
+        if rough.sum() > TUNING.batch_refined * running.sum():
             solution = solution + self.solver.solve(error)
         return solution
 
@@ -226,6 +240,9 @@ class Batch:
             phi=none,
             largest_theta=t.largest_violation * theta,
             small_theta=t.small_violation * theta,
+            free=jnp.asarray(False),
+            values=-none,
+            violations=none,
             steps=jnp.zeros((), dtype=int),
             extra=jnp.zeros((), dtype=int),
             status=jnp.asarray(RUNNING),
@@ -237,7 +254,7 @@ class Batch:
         lower = jnp.maximum(t.least_mu, t.lower_mu * s.mu)  # where only the residual in the user's units is too large
         before = jnp.where(s.extra > 0, lower, s.mu)
         least_mu = jnp.where(s.extra > 0, lower, s.least_mu)
-        control = (before, least_mu, s.shift, s.soft_factor, 0.0)
+        control = (before, jnp.where(s.free, before, least_mu), s.shift, s.soft_factor, 0.0)
         it, at, values, right, numbers = self.program._advance(d, s.it, s.step, s.lengths, self._plain(), control)
         facts = Facts(*numbers)
         finite = jnp.isfinite(facts.f) & jnp.isfinite(facts.dual) & jnp.isfinite(facts.primal)
@@ -249,25 +266,46 @@ class Batch:
         status = jnp.where(good, int(Status.SOLVED), status)
         status = jnp.where(finite, status, int(Status.NON_FINITE))
         status = jnp.where(s.status == RUNNING, status, s.status)
-        fell = facts.mu != s.mu
-        theta = jnp.where(fell, jnp.inf, s.theta)
         still = jax.tree_util.tree_map(jnp.zeros_like, s.step)
-        s = s._replace(it=it, step=still, mu=facts.mu, least_mu=least_mu, extra=extra, status=status, theta=theta)
+        mu = facts.mu
+        s, mu = self._settled(s._replace(extra=extra), facts, mu)
+        theta = jnp.where(mu != s.mu, jnp.inf, s.theta)
+        s = s._replace(it=it, step=still, mu=mu, least_mu=least_mu, status=status, theta=theta)
         return s, at, values, right, numbers
 
+    def _settled(self, s: State, facts: Facts, mu: Any) -> tuple[State, Any]:
+        """The mode and mu of the next step, as `loop` settles them."""
+        margin, may = TUNING.less_violation, s.extra == 0
+        less = margin * jnp.minimum(1.0, facts.error)
+        rows = facts.primal <= jnp.maximum(self.scaled_tol, (1.0 - margin) * s.violations)
+        progress = jnp.all(rows | (facts.value <= s.values - less * jnp.abs(s.values)))
+        free = may & progress
+        fixed = jnp.where(may, TUNING.fixed_mu, 1.0) * facts.mean
+        mu = jnp.where(s.free & ~free, jnp.maximum(s.least_mu, fixed), mu)
+        values = jnp.where(free, jnp.roll(s.values, 1).at[0].set(facts.value), s.values)
+        violations = jnp.where(free, jnp.roll(s.violations, 1).at[0].set(facts.primal), s.violations)
+        return s._replace(free=free, values=values, violations=violations), mu
+
     def _residual(self, d: Any, values: Any, right: Any, solution: Any) -> tuple[Any, Any]:
-        error = right - self.program.equations.product(d, values, solution)
-        return error, jnp.max(jnp.abs(error)) / jnp.maximum(jnp.max(jnp.abs(right)), 1e-300)
+        error = right - jax.vmap(partial(self.program.equations.product, d, values))(solution)
+        return error, jnp.max(jnp.abs(error[0])) / jnp.maximum(jnp.max(jnp.abs(right[0])), 1e-300)
 
     def _after(
         self, d: Any, par: Any, s: State, at: Local, values: Any, right: Right, numbers: Any, solution: Any
     ) -> State:
-        """From a solution of the linear system to a step that the filter takes, or a larger shift."""
+        """From solutions for both rows of the right side to a step that the filter takes, or a larger shift."""
         t, p, old = TUNING, self.program, Facts(*numbers)
         d, plain = {**d, "par": par}, self._plain()
-        control = (s.mu, s.shift, jnp.maximum(t.to_sides, 1.0 - s.mu))
-        step, _, _, found = p._post(d, solution, values, right, s.it, at, plain, control)
+        fraction = jnp.maximum(t.to_sides, 1.0 - jnp.where(s.free, old.error, s.mu))
+        least = jnp.maximum(s.least_mu, jnp.minimum(old.mean, t.free_guard * old.primal))
+        mean = jnp.maximum(old.mean, t.least_mu)
+        chosen = p._centring(d, solution, right, s.it, at, plain, (s.shift, mean, least))
+        mu = jnp.where(s.free, chosen, s.mu)
+        solution = solution[0] + (mu - right.mu) * solution[1]
+        step, _, _, found = p._post(d, solution, values, right.made_for(mu), s.it, at, plain, (mu, s.shift, fraction))
         new = Step(*found)
+        old = old._replace(phi=old.value + mu / old.mu * (old.phi - old.value), mu=mu)
+        s = s._replace(mu=mu, theta=jnp.where(s.free, jnp.inf, s.theta))
         usable = self._usable(d, s, at, values, step, new)
         length, kind = self._search(d, s, step, new, old, plain)
         noise = (kind == 0) & (old.theta < t.noisy) & (new.theta <= jnp.maximum(t.noisy_violation, 10.0 * old.theta))
@@ -280,6 +318,7 @@ class Batch:
         phi = jnp.where(remember, jnp.roll(s.phi, 1).at[0].set(old.phi - t.less_value * old.theta), s.phi)
         theta = jnp.where(taken & noise, jnp.inf, theta)
         larger = jnp.maximum(t.first_shift, t.shift_growth * s.shift)
+        larger = jnp.where(s.free & usable, s.shift, larger)  # another mu is tried first
         smaller = jnp.where(s.shift > t.standing_shift, s.shift / t.shift_fall, 0.0)
         shift = jnp.where(taken, smaller, jnp.where(running, larger, s.shift))
         rough = new.accuracy > t.batch_accurate
@@ -287,9 +326,12 @@ class Batch:
         status = jnp.where(running & (shift > t.batch_largest_shift), int(Status.STUCK), s.status)
         step = jax.tree_util.tree_map(lambda v: jnp.where(taken, v, 0.0), step)
         lengths = (jnp.where(taken, length, 0.0), jnp.where(taken, new.longest_dual, 0.0))
+        refused = s.free & ~taken
         return s._replace(
             step=step,
             lengths=lengths,
+            mu=jnp.where(refused, jnp.maximum(s.least_mu, old.mean), mu),
+            free=s.free & taken,
             theta=theta,
             phi=phi,
             shift=shift,
