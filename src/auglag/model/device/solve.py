@@ -18,8 +18,7 @@ from auglag.certificate import Certificate, Tolerance, certificate
 from auglag.certificate.tuning import TUNING as CERTIFICATE
 from auglag.errors import InputError
 from auglag.model.device import loop
-from auglag.model.device.condensed import system_solver
-from auglag.model.device.linear import Sparse, require_device
+from auglag.model.device.linear import Sparse, chosen, require_device
 from auglag.model.device.on_sides import OnSides
 from auglag.model.device.program import Program
 from auglag.model.device.records import Iterate
@@ -62,7 +61,7 @@ def prepared(
     if before is not None and before.key == key:
         return before
     program = Program(problem.structure, problem, device, deterministic=deterministic)
-    linear = system_solver(program, linear_solver, deterministic=deterministic)
+    linear = chosen(program.pattern, device.platform, linear_solver, deterministic=deterministic)
     return Prepared(program, OnSides(program), linear, key)
 
 
