@@ -51,6 +51,23 @@ def test_equality_and_inequality_constraints_by_name_have_the_known_multipliers(
     assert result.x.tolist() == model.x.detach().tolist()
 
 
+def test_what_steps_told_of_the_curvature_outlives_a_larger_penalty() -> None:
+    rng = np.random.default_rng(5)
+    t = torch.tensor(rng.standard_normal((40, 12)) * np.logspace(0, 2, 12))
+    rules = {"sum": equal(1.0, lambda m, b: m.x.sum()), "product": equal(0.0, lambda m, b: m.x[0] * m.x[1])}
+
+    def passes(carry: bool) -> float:
+        model = Vector([0.1] * 12)
+        result = fit(
+            model, lambda m, b: 0.5 * ((b @ m.x - 1.0) ** 2).mean(), rules, t, method=at.LBFGS(carry=carry), tol=1e-8
+        )
+        assert result.success
+        assert len({row["beta"] for row in result.trace}) > 2
+        return float(result.epochs)
+
+    assert passes(carry=True) < 0.8 * passes(carry=False)
+
+
 def test_vector_constraints_and_two_sides() -> None:
     model = Vector([0.5, 0.5])
     result = fit(model, projection, {"x": between([-1.0, 0.0], [1.0, 5.0], lambda m, b: m.x)}, POINTS, tol=1e-8)

@@ -9,7 +9,7 @@ from scipy.optimize import minimize as scipy_minimize
 pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'auglag[sklearn]'")
 
 from auglag.sklearn import FairLogisticRegression
-from auglag.sklearn.gaps import Gaps
+from auglag.sklearn.gaps import Gaps, best_level
 
 L2 = 1e-2
 
@@ -161,16 +161,44 @@ def test_two_groups_are_one_row_without_a_level():
     assert Gaps.of([], [None], 0.1).factors.shape == (0, 0)
 
 
-def test_the_pairs_of_three_groups_are_the_rows_of_a_stream():
+def test_the_rates_of_three_groups_are_the_rows_of_a_stream():
     gaps = Gaps.of(["a", "b", "c"], [None], 0.1, levels=False)
-    assert (gaps.names, gaps.width) == (["a - b", "a - c", "b - c"], 0.1)
-    assert gaps.factors.tolist() == [[1, -1, 0], [1, 0, -1], [0, 1, -1]]
+    assert (gaps.names, gaps.width, gaps.levels, gaps.free) == (["a", "b", "c"], 0.05, 0, True)
+    assert gaps.factors.tolist() == np.eye(3).tolist()
+    assert gaps.between(np.array([0.3, 0.1, 0.6])) == pytest.approx({"a - b": 0.2, "a - c": -0.3, "b - c": -0.5})
+    assert not Gaps.of(["f", "m"], [None], 0.1, levels=False).by_group
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_level_is_that_of_a_search(seed):
+    rng = np.random.default_rng(seed)
+    rates, weights, half = rng.random(7), rng.random(7) + 0.01, 0.1
+    levels = np.linspace(-0.5, 1.5, 200_001)
+    off = np.maximum(np.abs(rates[:, None] - levels) - half, 0.0)
+    assert best_level(rates, weights, half) == pytest.approx(levels[np.argmin(weights @ off**2)], abs=2e-5)
+    assert best_level(0.1 * rates, weights, half) == pytest.approx(0.05 * (rates.min() + rates.max()))  # all fit
+
+
+def test_a_stream_keeps_the_gaps_of_many_groups():
+    X, y, s = crowd(30, rows=60_000, features=6)
+    free, fair = (FairLogisticRegression(bound, random_state=0) for bound in (1.0, 0.06))
+    for part in np.array_split(np.arange(len(y)), 10):
+        for model in (free, fair):
+            model.partial_fit(X[part], y[part], [0, 1], sensitive_features=s[part])
+
+    def widest(model):
+        p = model.predict_proba(X)[:, 1]
+        rates = [p[s == g].mean() for g in range(30)]
+        return max(rates) - min(rates)
+
+    assert widest(free) > 0.3
+    assert widest(fair) < 0.1
+    assert len(fair.multipliers_) == len(fair.gaps_) == 30 * 29 / 2
 
 
 def test_too_many_groups_are_named_where_they_are_too_many():
-    X, y, s = crowd(24)
-    with pytest.raises(ValueError, match="groups must have at most 20 groups, got 24"):
-        FairLogisticRegression().partial_fit(X, y, [0, 1], sensitive_features=s)
     X, y, s = crowd(201)
+    with pytest.raises(ValueError, match="sensitive_features must have at most 200 groups, got 201"):
+        FairLogisticRegression().partial_fit(X, y, [0, 1], sensitive_features=s)
     with pytest.raises(ValueError, match="sensitive_features must have at most 200 groups, got 201"):
         FairLogisticRegression().fit(X, y, sensitive_features=s)

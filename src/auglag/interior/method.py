@@ -39,7 +39,8 @@ class Arrival:
     error: float  #: `StandardForm.error` there
     sets: Sets  #: the sides at which rows and variables are, as far as can be told from inside
     steps: int
-    blocked: bool = False  #: at a stationary point of the violation: it is in doubt whether there is a feasible point
+    #: A stationary point of the violation at which the run ended: it is in doubt whether there is a feasible point.
+    blocked: Vector | None = None
 
 
 @final

@@ -304,6 +304,9 @@ class Tuning(Constants):
     restoration_decrease: float = 1e-4
     restoration_least_length: float = 1e-10
     restoration_least_move: float = 1e-12
+    #: A line search that leaves less than this of a step calls for a proximal term, which grows and falls as shifts do.
+    #: By trial on random problems without a feasible point.
+    restoration_shortened: float = 0.25
 
 
 TUNING = Tuning()

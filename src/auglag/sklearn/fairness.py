@@ -15,7 +15,7 @@ from auglag.sklearn.arguments import require_nonnegative
 from auglag.sklearn.base import ConstrainedLinearClassifier
 from auglag.sklearn.design import Design
 from auglag.sklearn.gaps import Gaps
-from auglag.sklearn.groups import MOST_GROUPS, MOST_IN_STREAM, encode, find, require_classes, require_few, split_column
+from auglag.sklearn.groups import MOST_GROUPS, encode, find, require_classes, require_few, split_column
 from auglag.sklearn.streaming import Chunk
 from auglag.sklearn.training import Training
 from auglag.stochastic import LinearBlock, StochasticProblem
@@ -40,8 +40,8 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
     decisions, which the method has no derivatives of. The constraints are nonconvex: a fit is a KKT point.
 
     For more than two groups what is solved has one more variable per class, a level, and says that the rate of every
-    group is within bound / 2 of it: the same set, by as many constraints as there are groups. Up to 200 groups;
-    `partial_fit` has all pairs as its constraints, and takes up to 20.
+    group is within bound / 2 of it: the same set, by as many constraints as there are groups (up to 200).
+    In `partial_fit` the level is no variable: every step has the best one for the rates of the moment.
 
     Groups come with `fit(X, y, sensitive_features=...)`, one label per row, and then are not needed by `predict`; or
     they are a column of X, `group`. Under scikit-learn's metadata routing ask for them with
@@ -142,15 +142,15 @@ class FairLogisticRegression(ConstrainedLinearClassifier):
             used = self._used(X, position)
             if not stream.chunks:
                 self._name_groups(labels, groups)
-                require_few(self.groups_, MOST_IN_STREAM, "groups")
             parts = [] if not self.groups_ else self._within(positive, find(labels, self.groups_, self._what()))
             gaps = self._gaps(levels=False)
             design = stream.look(X, used, standardize=self.standardize, intercept=self.fit_intercept)
             blocks, factors = self._blocks(design, X, positive, parts, gaps)
             sides = np.full(len(factors), gaps.width)
-            chunk = Chunk(blocks, factors, len(X), -sides, sides, gaps.names)
+            chunk = Chunk(blocks, factors, len(X), -sides, sides, gaps.names, len(self.groups_) if gaps.free else 0)
             self._learn(stream, chunk, self._last(design))
-            self.gaps_ = dict(self.tracked_)
+            self.gaps_ = gaps.between(stream.values)
+            self.tracked_, self.multipliers_ = dict(self.gaps_), gaps.to_pairs(self.multipliers_)
         return self
 
     def _labelled(self, X: Any, sensitive_features: Any) -> tuple[Any, Any, int | None]:

@@ -2,8 +2,9 @@
 
 |p_g - p_h| <= bound for all pairs of G groups are G (G - 1) / 2 rows, and a solution makes many active at once: all
 groups at the top with all at the bottom. The same set is |p_g - level| <= bound / 2 for all groups, with a level to
-choose: G rows. They are what `fit` solves for three groups and more; two groups have one gap, and need no level. The
-steps of `partial_fit` keep to pairs: a level that moves by noisy steps lags behind the rates.
+choose: G rows. They are what `fit` solves for three groups and more; two groups have one gap, and need no level. In the
+steps of `partial_fit` a level is no variable, which would move by noisy steps and lag behind the rates: it is the best
+one for the rates and multipliers of the moment (`best_level`).
 """
 
 from __future__ import annotations
@@ -25,26 +26,33 @@ class Gaps:
     groups: Sequence[Any]
     suffixes: Sequence[str]
     bound: float
-    levels: int  #: levels among the variables: one per class, or none where the rows are the pairs
+    levels: int  #: levels among the variables: one per class or none
+    free: bool  #: levels are no variables: rows are the rates of the groups themselves
 
     @classmethod
     def of(cls, groups: Sequence[Any], classes: Sequence[Any], bound: float, *, levels: bool = True) -> Gaps:
-        """Pairs are named after their class where there is more than one."""
+        """Pairs are named after their class where there is more than one; `levels`: whether levels are variables."""
         suffixes = [f" of class {label}" for label in classes] if len(classes) > 1 else [""]
         suffixes = suffixes if groups else []
-        return cls(groups, suffixes, bound, len(suffixes) if levels and len(groups) > 2 else 0)
+        many = len(groups) > 2
+        return cls(groups, suffixes, bound, len(suffixes) if levels and many else 0, many and not levels)
+
+    @property
+    def by_group(self) -> bool:
+        """Whether there is a row for every group, and not for the one pair."""
+        return self.levels > 0 or self.free
 
     @property
     def names(self) -> list[str]:
         """Of the rows."""
-        if not self.levels:
+        if not self.by_group:
             return self.pairs
         return [f"{group}{suffix}" for suffix in self.suffixes for group in self.groups]
 
     @property
     def width(self) -> float:
         """What the absolute value of every row is bounded by."""
-        return self.bound / 2.0 if self.levels else self.bound
+        return self.bound / 2.0 if self.by_group else self.bound
 
     @property
     def factors(self) -> Matrix:
@@ -53,7 +61,7 @@ class Gaps:
         if self.levels:
             return np.hstack([np.kron(classes, one), np.kron(classes, -np.ones((len(one), 1)))])
         first, second = self._numbers()
-        return np.kron(classes, one[first] - one[second])
+        return np.kron(classes, one if self.free else one[first] - one[second])
 
     @property
     def pairs(self) -> list[str]:
@@ -64,7 +72,7 @@ class Gaps:
 
     def between(self, rows: Vector) -> dict[str, float]:
         """Pair -> its gap, from the values of the rows."""
-        if self.levels:
+        if self.by_group:
             first, second = self._numbers()
             by_class = rows.reshape(len(self.suffixes), len(self.groups))
             rows = (by_class[:, first] - by_class[:, second]).ravel()
@@ -77,7 +85,7 @@ class Gaps:
         the multiplier of its row, and the absolute values to the price of `bound`. Where several groups are at the top
         or at the bottom, others do so too: these are the ones that favour no pair.
         """
-        if not self.levels:
+        if not self.by_group:
             return y
         first, second = self._numbers()
         found = []
@@ -92,7 +100,7 @@ class Gaps:
         """Multipliers of the rows from those of the pairs; None if there are not as many pairs."""
         if multipliers.shape != (len(self.pairs),):
             return None
-        if not self.levels:
+        if not self.by_group:
             return multipliers
         first, second = self._numbers()
         rows = np.zeros((len(self.suffixes), len(self.groups)))
@@ -104,3 +112,18 @@ class Gaps:
     def _numbers(self) -> tuple[Any, Any]:
         """The two groups of every pair."""
         return np.triu_indices(len(self.groups), 1)
+
+
+def best_level(rates: Vector, weights: Vector, half: float) -> float:
+    """The level with the smallest sum of weights * (distance of a rate to [level - half, level + half])^2.
+
+    Where all rates fit, it is their middle. Else the derivative, which rises with the level and is linear between the
+    points where a rate enters or leaves, is zero at one place only.
+    """
+    low, high = float(rates.min()), float(rates.max())
+    if high - low <= 2.0 * half:
+        return 0.5 * (low + high)
+    points = np.sort(np.concatenate([rates - half, rates + half]))
+    off = rates[None, :] - points[:, None]
+    slopes = ((np.minimum(off + half, 0.0) + np.maximum(off - half, 0.0)) * -weights).sum(axis=1)
+    return float(np.interp(0.0, slopes, points))

@@ -9,12 +9,9 @@ from numpy.typing import NDArray
 
 from auglag.errors import InputError
 
-#: The most groups of a fit. Every group is a constraint and a block of rows, so that the Jacobian costs
+#: The most groups. Every group is a constraint and a block of rows, so that the Jacobian costs
 #: groups^2 * features a pass: 1 to 3 s in all at 200, more than a minute at 1000 (benchmarks/results/many_groups.md).
 MOST_GROUPS = 200
-#: The most groups of `partial_fit`, whose constraints are the pairs: 190 of them, each of which needs both groups
-#: among the rows of a step. Chosen, not measured.
-MOST_IN_STREAM = 20
 
 
 def encode(labels: Any, what: str = "sensitive_features") -> tuple[list[Any], NDArray[np.intp]]:

@@ -13,12 +13,15 @@ from auglag._typing import Matrix, Vector
 from auglag.prox import L1, Zero
 from auglag.single_loop.schedule import endless_fall
 from auglag.sklearn.design import Design, FeatureMoments
+from auglag.sklearn.gaps import best_level
 from auglag.sklearn.training import Start, Training
 from auglag.stochastic import LinearBlock, SingleLoop
 from auglag.stochastic.walk import Walk, WalkState
 
 #: Rows of a step, about: the largest batch of the single loop in short runs.
 BATCH = 64
+#: Rows for every group in it, about: a mean of one row has no spread, and most groups would have no row at all.
+ROWS_OF_BLOCK = 2
 
 
 @final
@@ -32,6 +35,7 @@ class Chunk:
     lower: Vector
     upper: Vector
     names: Sequence[str]
+    shared: int = 0  #: so many consecutive rows share a level, by which their sides are moved; 0: none
 
 
 @final
@@ -77,7 +81,10 @@ class Stream:
         )
         self.rows += chunk.rows
         self.counts = self.counts + np.array([0 if block is None else block.rows for block in chunk.blocks])
-        steps, rng = -(-chunk.rows // BATCH), np.random.default_rng([self.seed, self.chunks])
+        steps, rng = (
+            -(-chunk.rows // max(BATCH, ROWS_OF_BLOCK * len(chunk.blocks))),
+            np.random.default_rng([self.seed, self.chunks]),
+        )
         parts = [[] if b is None else np.array_split(rng.permutation(b.rows), steps) for b in chunk.blocks]
         for i in range(steps):
             self._step(walk, chunk, [part[i] if part else np.zeros(0, int) for part in parts], training.l2 * penalised)
@@ -91,6 +98,7 @@ class Stream:
         Where a Jacobian is wanted it has half of the rows for itself: shared with the gradient, its noise would follow
         the steps, and what the constraints are thought to change by would be wrong in the mean.
         """
+        _put_levels(walk, chunk, self.counts[1:] > 0)
         x, w, wanted = walk.state.x, walk.weights(), walk.wants_jacobian()
         gradient, c, jacobian = l2 * x, np.zeros(w.size), np.zeros((w.size, x.size))
         moving = [index[: -(-len(index) // 2)] if wanted else index for index in batch]
@@ -107,5 +115,44 @@ class Stream:
                 jacobian = jacobian + other.jac
         missing = [not len(index) for index in batch]
         known = ~(chunk.factors[:, missing] != 0.0).any(axis=1)
+        if chunk.shared:
+            sizes = np.array([len(index) for index in batch[1:]])
+            known &= _usual(sizes, self.counts[1:], chunk.shared)
+            _center(jacobian, sizes, chunk.shared)
         fall = endless_fall(walk.state.done)
         walk.move(gradient, np.where(known, c, np.nan), jacobian if wanted else None, fall, known)
+
+
+def _usual(sizes: Vector, counts: Vector, shared: int) -> NDArray[np.bool_]:
+    """For rows that share a level, whether a batch has rows of most groups: a mean over a few groups is another one."""
+    seen = np.where(sizes > 0, counts, 0).reshape(-1, shared).sum(axis=1)
+    return np.repeat(2 * seen > counts.reshape(-1, shared).sum(axis=1), shared)
+
+
+def _center(jacobian: Matrix, sizes: Vector, shared: int) -> None:
+    """Take the mean gradient over the rows of a batch off those of all constraints that share a level, in place.
+
+    What moves all of them alike moves the level: it needs no penalty, and must not make those of the others small.
+    """
+    for first in range(0, sizes.size, shared):
+        part = slice(first, first + shared)
+        jacobian[part] -= (sizes[part] / max(sizes[part].sum(), 1)) @ jacobian[part]
+
+
+def _put_levels(walk: Walk, chunk: Chunk, seen: NDArray[np.bool_]) -> None:
+    """Sides around the level that is best for the tracked values and the multipliers; none without any row so far.
+
+    It minimises L_beta together with the slacks, as these are the best for it. So no step has to find it, and the
+    weights of rows that share it add up to zero.
+    """
+    engine = walk.engine
+    if not chunk.shared or engine is None or engine.state.beta is None:
+        return
+    beta = engine.state.beta
+    aim, level = engine.tracked + engine.state.y / beta, np.zeros(seen.size)
+    for first in range(0, aim.size, chunk.shared):
+        part = first + np.flatnonzero(seen[first : first + chunk.shared])
+        if part.size:
+            level[part] = best_level(aim[part], beta[part], float(chunk.upper[first]))
+    engine.lower = np.where(seen, level + chunk.lower, -np.inf)
+    engine.upper = np.where(seen, level + chunk.upper, np.inf)

@@ -14,12 +14,15 @@ from auglag.algorithm.outer import iteration
 from auglag.algorithm.status import Status
 from auglag.certificate.incumbent import Best
 from auglag.errors import StoppedByCallback
+from auglag.inner.qp import curvature_for
 from auglag.problems.standard_form import StandardForm
 from auglag.strategy import newton, plan, restoration, unboundedness
+from auglag.strategy.context import Context
 from auglag.strategy.restoration import Restoration
 from auglag.strategy.rows import Posed, candidate_row, stop, watch
 from auglag.strategy.sqp import Candidate
-from auglag.strategy.state import Between, Context, State, Task
+from auglag.strategy.state import Between, State
+from auglag.strategy.task import Task
 
 
 def attempt(context: Context, state: State) -> Status:
@@ -158,8 +161,12 @@ def check_unbounded(context: Context, state: State) -> None:
 
 def restore(context: Context, state: State) -> None:
     """Find out whether there is a feasible point; if the attempt was only suspected to be infeasible, x moves there."""
-    task, form, doubts = context.task, context.form, state.doubts
-    found = feasible_point(task, form, state, [form.user_x(state.x), state.start_x], context.goal(state))
+    task, form, doubts, arrival = context.task, context.form, state.doubts, state.between.arrival
+    if arrival is not None and arrival.blocked is not None:
+        starts = [form.user_x(arrival.blocked)]
+    else:
+        starts = [form.user_x(state.x), state.start_x]
+    found = feasible_point(task, form, state, starts, context.goal(state))
     doubts.restorations += 1
     state.between.settled = found.verdict
     if found.verdict not in ("feasible", "elsewhere"):
@@ -173,7 +180,8 @@ def restore(context: Context, state: State) -> None:
 def feasible_point(task: Task, form: StandardForm, state: State, starts: list[Vector], tol: float) -> Restoration:
     """What restoration finds from these starts, noted in the state. Starts far away are tried once in a run."""
     doubts, tuning = state.doubts, task.tuning
-    effort = 0 if doubts.widened else max(tuning.wide_effort, sum(it.inner_iterations for it in state.iterations))
+    least = tuning.wide_effort if curvature_for(form.traits).dense else tuning.wide_effort_sparse
+    effort = 0 if doubts.widened else max(least, sum(it.inner_iterations for it in state.iterations))
     inner, limit = task.settings.inner, task.budget.inner_limit
     excess = partial(task.judge.excess, tol=tol)
     found = restoration.restore(

@@ -17,6 +17,7 @@ from auglag.algorithm import formulas
 from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.errors import OutOfBudget
 from auglag.inner import InnerSolver, InnerStatus, choose
+from auglag.inner.qp import curvature_for
 from auglag.problems.base import AbstractProblem
 from auglag.problems.jacobians import row_norms
 from auglag.problems.standard_form import StandardForm
@@ -65,9 +66,10 @@ def restore(
     """min 1/2 ||c(x) - clip(c(x), cl, cu)||^2 over dom g from each start, and once more from beside the last one.
 
     This is the augmented Lagrangian with f = 0, y = 0 and beta = 1, its rows scaled to gradients of the same size.
-    "infeasible" is only said if every start ends at a stationary point of the violation that is not small, if then
-    minimising in the user's units does not help, and if starts far away, on which at most about `effort` inner
-    iterations are spent, find no feasible point either. A limit or an interruption passes through as an exception.
+    "infeasible" is only said if every start ends at a stationary point of the violation that is not small (on sparse
+    problems: if the least violated one does), if then minimising in the user's units does not help, and if starts far
+    away, on which at most about `effort` inner iterations are spent, find no feasible point either. A limit or an
+    interruption passes through as an exception.
     `known` is what the last start and the point beside it led to; what is found out about them is added.
     """
     problem, last, known = form.problem, starts[-1], [] if known is None else known
@@ -85,6 +87,8 @@ def restore(
         best = found if found.violation < best.violation else best
         if excess(found.x) <= 1.0:
             return Restoration(found.x, found.violation, "feasible")
+    if not curvature_for(form.traits).dense:  # a minimisation may have been cut short in a valley
+        stationary = best.stationary
     large = best.violation < np.inf and formulas.clearly_violated(excess(best.x), 1.0)
     if not (stationary and large) or _linearly_reducible(problem, best.x, tuning):
         return Restoration(best.x, best.violation, "unclear")
@@ -230,6 +234,8 @@ def least_violation(
         return None
     solver = choose("auto" if isinstance(inner, str) else inner, view.traits)
     subproblem = AugmentedLagrangian(view, np.zeros(view.m), 1.0)
+    dense = curvature_for(view.traits).dense
+    limit = limit if dense else min(limit, tuning.sparse_search)
     found = solver.solve(subproblem, start, tuning.restoration_tol, limit=limit)
     if found.status is InnerStatus.BUDGET:
         raise OutOfBudget(found.limit)
@@ -241,5 +247,5 @@ def least_violation(
     point = view.user_x(found.x).copy()
     c = problem.at(point).c
     violation = norm(c - np.clip(c, problem.cl, problem.cu))
-    stationary = found.residual <= tuning.stationary * norm(scaled)
+    stationary = found.residual <= (tuning.stationary if dense else tuning.stationary_sparse) * norm(scaled)
     return LeastViolation(point, violation, stationary, found.iterations)

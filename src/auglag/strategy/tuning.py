@@ -204,6 +204,14 @@ class Tuning(Constants):
     #: They are over after so many inner iterations, or as many as the run has made so far if that is more. Chosen by
     #: trial: about as much as the starts take on small problems.
     wide_effort: int = 300
+    #: The least where matrices are kept sparse: an iteration is dear there, and three starts take about as much.
+    wide_effort_sparse: int = 100
+    #: There a minimisation of the violation is given so many iterations, and one that needs more ends at a stationary
+    #: point where the projected gradient is below this part of the violation: least squares have valleys that are
+    #: followed for hundreds of steps and a thousandth of the violation. By trial on random problems with rows that
+    #: contradict each other, on grids and COPS models, all of which have solutions.
+    sparse_search: int = 100
+    stationary_sparse: float = 1e-4
 
     # Does the objective fall without end?
 

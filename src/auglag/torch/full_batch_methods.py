@@ -30,8 +30,8 @@ class LBFGS:
     kept, fewer where the model is so large that they would fill the memory.
     """
 
-    memory: int = 60
-    carry: bool = True  #: pairs of the subproblem before start the next one where beta has not changed
+    memory: int = TUNING.most_pairs
+    carry: bool = True  #: pairs of the subproblem before start the next one
     warm_up: bool = False  #: begin with a few passes of sampled Adam on the first subproblem (method="auto" does)
 
     def __post_init__(self) -> None:
@@ -92,10 +92,13 @@ class Probe:
 @final
 @dataclass(slots=True)
 class Pairs:
-    """The L-BFGS approximation of an inverse Hessian (or of the Jacobian of a residual map)."""
+    """The L-BFGS approximation of an inverse Hessian (or of the Jacobian of a residual map).
+
+    They stay when y and beta change: other multipliers change the curvature little, and another beta changes it in the
+    directions J'u alone, of which there are as many as constraints; the next steps along those set it right.
+    """
 
     most: int  #: pairs that are kept
-    beta: float = math.nan  #: penalty of the subproblem that they belong to
     kept: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)  #: (s, y, s'y), oldest first
     scales: Tensor = None  #: the diagonal of the first matrix, up to a factor; None: all ones
 
@@ -138,8 +141,8 @@ class FullBatchInner:
     def solve(self, subproblem: Subproblem, x: Tensor, tol: float, *, limit: int) -> InnerResult:
         start = subproblem.test(x)
         probe = Probe(subproblem, start, tol, self.exhausted)
-        if not (self.config.carry and subproblem.beta == self.memory.beta):
-            self.memory = Pairs(self.memory.most, subproblem.beta, scales=self.memory.scales)
+        if not self.config.carry:
+            self.memory = Pairs(self.memory.most, scales=self.memory.scales)
         test, status, why = start, InnerStatus.CONVERGED, ""
         try:
             if not math.isfinite(start.value):

@@ -79,6 +79,10 @@ class Tuning(Constants):
     # ------------------------------------------------------------------------------------------- full batches: L-BFGS
     #: Numbers that all pairs of vectors may take: 2 GB in double precision.
     pair_numbers: int = 2**28
+    #: Pairs that are kept, where these are not too many numbers: as many as there are iterations in 200 passes. By
+    #: trial: networks whose subproblems take that long end lower the more are kept (5, 20, 60, 300 were tried), and the
+    #: recursion of 200 takes about as long as a pass over 1,500 rows of a small model.
+    most_pairs: int = 200
     #: Pairs that are kept even so.
     least_pairs: int = 5
     #: A pair is dropped unless s'y > this * |s| |y|: its curvature may be rounding.

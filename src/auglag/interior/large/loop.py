@@ -51,7 +51,7 @@ class Large:
         self.ends = Ends(form, x, y, target, seen, exact=self.learnt is None)
         self.damping = Damping()
         self.count = self.tiny = self.restorations = 0
-        self.blocked = False  #: a restoration ended at a stationary point of the violation
+        self.blocked: Vector | None = None  #: where a restoration ended: at a stationary point of the violation
         self.constants: tuple[Hessian, Any, Vector]  #: H, J and the gradient of the step before
         start = Start.of(sides, x, y, self.ends.first)
         self.it = Iterate(sides, self.curvature, start.at, y, start.z, start.u)
@@ -79,8 +79,8 @@ class Large:
         far = self.ends.nearest > self.t.close
         mu.choose_mode(it, residuals, lagrangian, shifted=far and self.equations.shifted)
         self.count += 1
-        if self._jammed() and (self._restore() or self.blocked):
-            return not self.blocked
+        if self._jammed() and (self._restore() or self.blocked is not None):
+            return self.blocked is None
         h = self._hessian()
         if not h.finite():
             return False
@@ -218,8 +218,8 @@ class Large:
         self.restorations += 1
         try:
             found = return_to_rows(sides, self.equations, self.curvature, it.at, it.z, it.u, mu.filter, mu.value)
-        except Blocked:
-            self.blocked = True
+        except Blocked as end:
+            self.blocked = end.v[: sides.n]
             return False
         self.damping.moved()
         if found is None:

@@ -19,7 +19,11 @@ from auglag.problems.jacobians import transposed_product
 
 
 class Blocked(Exception):
-    """The violation is stationary, as far as first derivatives tell: there is no way to the rows from here."""
+    """The violation is stationary at v, as far as first derivatives tell: there is no way to the rows from there."""
+
+    def __init__(self, v: Vector) -> None:
+        super().__init__()
+        self.v = v
 
 
 @QUIET
@@ -48,9 +52,10 @@ def return_to_rows(
 
     at = Values(sides, sides.inside(at.v, min(t.push, mu)))
     z, u = np.minimum(z, mu / at.p), np.minimum(u, mu / at.q)
+    damping = 0.0
     for _ in range(t.restoration_steps_large):
         j = curvature.jacobian(at.point)
-        diagonal = sides.spread(z / at.p, u / at.q) + nearness
+        diagonal = sides.spread(z / at.p, u / at.q) + nearness + weight * damping
         h = curvature_of_rows(curvature, at, weight * at.rows, sides.n)
         newton = None if h is None else equations.plain(h, j, diagonal, 1.0 / weight)
         newton = equations.without_hessian(j, diagonal, 1.0 / weight) if newton is None else newton
@@ -62,7 +67,7 @@ def return_to_rows(
             return None
         to_rows = np.concatenate([transposed_product(j, at.rows), -at.rows[sides.rows]])
         descent, value = float((slope + weight * to_rows) @ dv), merit(at)
-        a = sides.longest(at.p, at.q, dv, t.to_sides)
+        a = longest = sides.longest(at.p, at.q, dv, t.to_sides)
         while True:
             new = Values(sides, at.v + a * dv)
             if new.finite and merit(new) <= value + t.restoration_decrease * a * descent:
@@ -74,17 +79,30 @@ def return_to_rows(
                 break
         dz = (mu - z * dv[sides.at_low]) / at.p - z
         du = (mu + u * dv[sides.at_high]) / at.q - u
+        damping = damped(damping, a / longest)
         b = min(reach(z, dz, t.to_sides), reach(u, du, t.to_sides))
         z, u = z + b * dz, u + b * du
-        at = new
+        stands, at = new.theta > t.restoration_leaves * at.theta, new
+        if stands and blocked(sides, at, mu / weight):
+            raise Blocked(at.v)
         if at.theta <= t.restoration_aim * first.theta and known.admits(at.theta, at.f + sides.barrier(at.v, mu)):
             return at, z, u
         if a * largest(dv) <= t.restoration_least_move:
             break
-    if blocked(sides, at):
-        raise Blocked
     less = at.theta <= t.restoration_leaves * first.theta
     return (at, z, u) if less and known.admits(at.theta, at.f + sides.barrier(at.v, mu)) else None
+
+
+def damped(damping: float, left: float) -> float:
+    """The proximal term of the next step, in units of the weight, after a line search that `left` this part of one.
+
+    Where gradients of rows are nearly dependent, steps of Gauss and Newton are many times too long, and what a line
+    search leaves of them leads nowhere; this makes them shorter, as in the method of Levenberg and Marquardt.
+    """
+    t = tuning.TUNING
+    if left < t.restoration_shortened:
+        return max(t.first_shift, t.shift_growth * damping)
+    return damping / t.shift_fall if damping > t.standing_prox else 0.0
 
 
 def curvature_of_rows(curvature: Curvature, at: Values, y: Vector, n: int) -> Hessian | None:
@@ -102,19 +120,21 @@ def curvature_of_rows(curvature: Curvature, at: Values, y: Vector, n: int) -> He
     return h if h.finite() else None
 
 
-def blocked(sides: Sides, at: Values) -> bool:
+def blocked(sides: Sides, at: Values, push: float) -> bool:
     """Whether the gradient of |c - s|^2/2 vanishes in v, but for what sides take up.
 
-    It is compared with the terms of which it is made. A side takes up what points outside, if the point is nearer to it
-    than the rows are to being satisfied.
+    It is compared with the terms of which it is made. A side takes up what points outside, as far as a barrier with the
+    parameter `push` would: push over the gap. It must be small beside the square of the violation. Large variables are
+    measured in their own size: a long way along a gentle slope leads to the rows, too.
     """
     t, rows = tuning.TUNING, sides.rows
     worst = largest(at.rows)
     if not worst > t.blocked_violation:
         return False
+    push = min(push, t.blocked_slope * worst**2)
     j = at.point.jac
     slope = np.concatenate([transposed_product(j, at.rows), -at.rows[rows]])
     terms = np.concatenate([transposed_product(abs(j), np.abs(at.rows)), np.abs(at.rows[rows])])
-    outside = sides.spread(at.p < t.blocked_slope * worst, 0.0), sides.spread(0.0, at.q < t.blocked_slope * worst)
-    slope = np.where((slope > 0.0) & (outside[0] > 0.0) | (slope < 0.0) & (outside[1] > 0.0), 0.0, slope)
-    return largest(slope) <= t.blocked_slope * largest(terms)
+    low, high = sides.spread(push / at.p, 0.0), sides.spread(0.0, push / at.q)
+    left = slope - slope.clip(-high, low)
+    return largest(left * np.maximum(1.0, np.abs(at.v))) <= t.blocked_slope * largest(terms)

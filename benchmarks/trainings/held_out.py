@@ -1,0 +1,78 @@
+"""Trainings that nothing was chosen on: three more tasks in the shape of `tasks.py`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.functional import binary_cross_entropy_with_logits as bce
+from torch.nn.functional import cross_entropy, softplus
+
+from trainings.tasks import TASKS, Maker, Task
+
+
+def softmax(task: Task, rng: np.random.Generator) -> None:
+    """Convex: digits with wrong labels, a linear model with weight decay; the loss of every true class at most 0.9."""
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    rows = rng.permutation(len(data.target))[:1440]
+    X, y = data.data[rows] / 16.0, data.target[rows]
+    wrong = (rng.random(len(y)) < 0.5) & (y >= 6)
+    task.rows_of((X - X.mean(0)) / (X.std(0) + 0.05), np.where(wrong, rng.integers(0, 10, len(y)), y), y)
+    task.sides(-math.inf, 0.9, 10)
+    task.known(torch.nn.Linear(64, 10), np.bincount(y, minlength=10) / len(y))
+
+    def both(model: Any, batch: Any) -> tuple[Any, Any]:
+        X, seen, true = batch
+        h = model(X)
+        f = cross_entropy(h, seen) + 1e-2 * sum((p * p).sum() for p in model.parameters())
+        each = cross_entropy(h, true, reduction="none")
+        return f, h.new_zeros(10).index_add(0, true, each) / (len(X) * model.share)
+
+    task.both = both
+
+
+def tumours(task: Task, rng: np.random.Generator) -> None:
+    """Breast cancer, a network of ReLUs: missed tumours, false alarms at most 0.1, norm of all weights at most 6."""
+    from sklearn.datasets import load_breast_cancer
+
+    data = load_breast_cancer()
+    rows = rng.permutation(len(data.target))[:500]
+    X, t = data.data[rows], (data.target[rows] == 0).astype(float)
+    task.rows_of((X - X.mean(0)) / X.std(0), t)
+    task.sides(-math.inf, [0.1, 6.0], 2)
+    task.exact = np.array([False, True])
+    task.known(torch.nn.Sequential(torch.nn.Linear(30, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1)), t.mean())
+
+    def both(model: Any, batch: Any) -> tuple[Any, Any]:
+        X, t = batch
+        z, share = model(X).squeeze(-1), model.share
+        plus, minus = (softplus(-z) * t).mean() / share, (softplus(z) * (1 - t)).mean() / (1 - share)
+        return plus, torch.stack([minus, sum((p * p).sum() for p in model.parameters()).sqrt()])
+
+    task.both = both
+
+
+def shared_layer(task: Task, rng: np.random.Generator) -> None:
+    """Two labels through one hidden layer: the loss of the first, that of the second at most 0.4. Generated data."""
+    X = rng.standard_normal((5000, 15))
+    a = X[:, :5].sum(1) + X[:, 5] * X[:, 6] + rng.standard_normal(5000) > 0
+    b = X[:, 3:8].sum(1) - X[:, 0] * X[:, 1] + rng.standard_normal(5000) > 0
+    task.rows_of(X, a.astype(float), b.astype(float))
+    task.sides(-math.inf, 0.4, 1)
+    task.model = torch.nn.Sequential(torch.nn.Linear(15, 12), torch.nn.GELU(), torch.nn.Linear(12, 2))
+
+    def both(model: Any, batch: Any) -> tuple[Any, Any]:
+        X, a, b = batch
+        z = model(X)
+        decay = 1e-3 * sum((p * p).sum() for p in model.parameters())
+        return bce(z[:, 0], a) + decay, bce(z[:, 1], b).reshape(1)
+
+    task.both = both
+
+
+HELD_OUT: dict[str, Maker] = {"digits, softmax": softmax, "tumours, ReLU": tumours, "two labels": shared_layer}
+TASKS.update(HELD_OUT)
