@@ -33,7 +33,7 @@ from auglag.errors import CheckpointError, InputError
 from auglag.persist.files import regular, replacing
 
 #: To be increased when files of the version before can no longer be read.
-FORMAT = 8
+FORMAT = 9
 #: Kinds of NumPy's types that a state may have: no objects, which would be pickled.
 KINDS = "biufcU"
 #: Characters of a value that a message shows.
