@@ -32,11 +32,14 @@ from trainings.tasks import TASKS, Task
 import auglag.torch as at
 
 #: The two that are compared: where full batches are affordable, and where they are not (`--sampled`).
-FULL = {"double loop": "auto", "single loop": "single-loop"}
+#: The double loop begins with a few passes of Adam, in `one` only where rows are many, as "auto" has it.
+FULL = {"double loop": at.LBFGS(warm_up=True), "single loop": "single-loop"}
 SAMPLED = {"Adam under Algorithm 2": "adam", "steps alone": at.SingleLoopMethod(full=False)}
 LEVELS = (1, 5, 20, 60, 100, 200, 0)
 #: Passes of the default of `fit`, and its tolerance.
 MOST, TOL = 1000.0, 1e-3
+#: Rows from which on the double loop begins with sampled steps.
+MANY = 1024
 Run = dict[str, Any]
 
 
@@ -48,9 +51,12 @@ def one(job: tuple[str, str, int, float]) -> Run:
     flags = [False] * task.m if task.exact is None else task.exact.tolist()
     sides = zip(task.lower.tolist(), task.upper.tolist(), flags, strict=True)
     rules = {f"c{i}": at.between(lo, up, exact=flag) for i, (lo, up, flag) in enumerate(sides)}
+    method = (FULL | SAMPLED)[way]
+    if isinstance(method, at.LBFGS) and task.rows < MANY:
+        method = at.LBFGS()
     limits = {"tol": 1e-8, "max_epochs": passes} if passes else {"tol": TOL, "max_epochs": MOST}
     began = time.process_time()
-    result = at.fit(task.model, task.both, rules, task.data, method=(FULL | SAMPLED)[way], seed=seed, **limits)
+    result = at.fit(task.model, task.both, rules, task.data, method=method, seed=seed, **limits)
     seconds = time.process_time() - began
     found = task.measure(np.concatenate([np.atleast_1d(y) for y in result.multipliers.values()]))
     found |= {"epochs": result.epochs, "seconds": seconds}
