@@ -68,6 +68,26 @@ def test_what_steps_told_of_the_curvature_outlives_a_larger_penalty() -> None:
     assert passes(carry=True) < 0.8 * passes(carry=False)
 
 
+def test_multipliers_that_lead_away_raise_the_penalty_instead() -> None:
+    # min -cos(x) s.t. x = 0.1 from x = 0.11: with y = -2 the subproblem of beta = 0.1 is lowest far away.
+    model = Vector([0.11])
+    result = fit(
+        model,
+        lambda m, b: -torch.cos(m.x).sum() + 0.0 * b.sum(),
+        {"x": equal(0.1, lambda m, b: m.x.sum())},
+        torch.zeros(4, 1, dtype=torch.float64),
+        method="lbfgs",
+        y0={"x": -2.0},
+        penalty=at.settings.Adaptive(initial=0.1, gamma=3.0, tau=0.5),
+        tol=1e-8,
+    )
+    assert result.success
+    assert model.x.item() == pytest.approx(0.1, abs=1e-7)
+    statuses = [row["inner_status"] for row in result.history]
+    assert statuses[0] == "WORSE"
+    assert statuses.count("WORSE") <= 3
+
+
 def test_vector_constraints_and_two_sides() -> None:
     model = Vector([0.5, 0.5])
     result = fit(model, projection, {"x": between([-1.0, 0.0], [1.0, 5.0], lambda m, b: m.x)}, POINTS, tol=1e-8)

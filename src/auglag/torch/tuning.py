@@ -98,8 +98,8 @@ class Tuning(Constants):
     #: Wolfe conditions: sufficient decrease and curvature (Nocedal and Wright 2006, section 3.1: 1e-4 and 0.9).
     decrease: float = 1e-4
     flattening: float = 0.9
-    #: Wrong multipliers show where the objective has grown, and the violation by this factor, to more than the tolerance
-    #: of the subproblem: a sound subproblem trades one for the other.
+    #: Wrong multipliers show where the objective has grown, and the violation by this factor, to more than the
+    #: tolerance of the subproblem: a sound subproblem trades one for the other.
     worse: float = 10.0
     #: Points per line search, at most.
     line_trials: int = 25
