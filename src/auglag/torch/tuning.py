@@ -22,9 +22,9 @@ class Tuning(Constants):
     short_budget: float = 200.0
     #: Fewer rows than these are hardly more than a batch: steps on some of them are not cheaper than steps on all.
     few_rows: int = 128
-    #: Without such a budget it does so for models of so many parameters: from there on a step on 128 rows takes longer
-    #: than its calls, about 1 ms; in smaller ones full batches come to tol = 1e-3 in 1.3 times the passes, but in a
-    #: third of the time (same page).
+    #: Without such a budget it does so for models of so many parameters: with up to 4,700 of them full batches come to
+    #: tol = 1e-3 in 1.3 times the passes, but in a third of the time, as a step takes 1 ms whatever the model; with
+    #: 85,000 the single loop is ahead in time, too (same page). This is the middle of the two.
     large_model: int = 20_000
     #: "auto" takes full batches where rows x parameters, about a sixth of the operations of a pass, are at most this: a
     #: pass then takes about a second. A GPU does a hundred times as much.
