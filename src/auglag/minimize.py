@@ -28,7 +28,8 @@ from auglag.log import JsonLog, headers
 from auglag.multistart import Found, Kept, places, require_picklable, solve_all
 from auglag.persist.checkpoint import usable_path
 from auglag.problems.arguments import check_x0, parse_bounds
-from auglag.problems.base import AbstractProblem, Counts
+from auglag.problems.base import AbstractProblem
+from auglag.problems.workspace import Counts
 from auglag.report import logger
 from auglag.report.progress import Table
 from auglag.result import Result

@@ -18,8 +18,8 @@ from auglag.derivatives.noise import Precision
 from auglag.inner import tuning as inner_tuning
 from auglag.interior import Arrival
 from auglag.kkt import Memory, Sets
-from auglag.problems.base import Counts
 from auglag.problems.standard_form import Scaling
+from auglag.problems.workspace import Counts
 from auglag.strategy.plan import UNCHECKED, End
 from auglag.strategy.restoration import LeastViolation, Restoration
 from auglag.strategy.task import Task
