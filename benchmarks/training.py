@@ -22,7 +22,7 @@ import json
 import math
 import shlex
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -33,6 +33,7 @@ from trainings.rivals import RIVALS, Job, race
 from trainings.tasks import TASKS, Task
 
 import auglag.torch as at
+from auglag.errors import InputError
 from auglag.single_loop.engine import Engine
 from auglag.single_loop.steps import ScaledSteps
 from auglag.torch import single_loop
@@ -110,9 +111,9 @@ class Store:
         """The numbers of a run of the single loop (or of that without a part), from the file or made now."""
         key = self.key(name, task, seed, passes, {})
         if key not in self.runs:
-            began, problem = time.process_time(), Task(task, seed)
-            with patch.object(*PARTS[name]) if name in PARTS else nullcontext():
-                found = ours(problem, seed, passes)
+            began, problem, found = time.process_time(), Task(task, seed), NOTHING
+            with patch.object(*PARTS[name]) if name in PARTS else nullcontext(), suppress(InputError):
+                found = ours(problem, seed, passes)  # without a part of it, parameters may become NaN
             self.keep(key, found | {"seconds": time.process_time() - began})
         return self.runs[key]
 

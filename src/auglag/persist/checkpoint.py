@@ -99,6 +99,16 @@ def load(
         raise CheckpointError(f"{target} is not a usable checkpoint ({type(error).__name__}: {error})") from None
 
 
+def saved(path: str | os.PathLike[str], key: str) -> Any:
+    """What the fingerprint of a file says; None where it says nothing or cannot be read (then `load` says why)."""
+    try:
+        with regular(Path(path)) as file, zipfile.ZipFile(file) as archive:
+            meta = json.loads(str(_Members(archive, os.fstat(file.fileno()).st_size)["meta"]))
+            return meta["fingerprint"].get(key)
+    except Exception:  # whatever a damaged file may lead to
+        return None
+
+
 @final
 class _Members:
     """The arrays of a file. Sizes are checked before anything is read, and each array can be had once.
