@@ -99,6 +99,7 @@ class Walk:
         if engine is not None:
             if jacobian is not None:
                 self._calibrate(engine, jacobian, c, known)
+            assert state.jacobian is not None  # the first batch brings one
             engine.track(c)
             engine.moved(state.jacobian @ (after - x), steps.fall(), steps.coast())
             if engine.pass_ended:
