@@ -9,15 +9,16 @@
     python benchmarks/power_flow.py pack hard.npz --kinds api sad        # heavy loads, and small angles
 
 Options: --device cpu, --only 118_ieee 1354_pegase, --repeats 5 (0: the first run alone), --out results.jsonl (a line of
-each run, written as it ends), --form substituted, --seconds 60 (limit of a run). Seconds are those of the loop after
-compilation; the analysis of the pattern, the building of the model and the first run with its compilation are stated
-beside them.
+each run, written as it ends), --form substituted, --seconds 60 (limit of a run), --prepare 12 (processes that fill the
+compilation cache first). Seconds are those of the loop after compilation; the analysis of the pattern, the building of
+the model and the first run with its compilation are stated beside them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 import time
@@ -191,6 +192,18 @@ def batch(found: dict[str, Any], args: Any, write: Any) -> None:
         write({"case": name, "kind": "checked", "worst": worst})
 
 
+def prepare(names: list[str], args: Any) -> None:
+    """Compile the programs of all grids in processes beside each other, for the cache."""
+    begun = time.perf_counter()
+    fixed = ["--cases", args.cases, "--device", args.device, "--form", args.form, "--repeats", "0", "--steps", "1"]
+    command = [sys.executable, __file__, "all", *fixed, "--only"]
+    parts = [names[k :: args.prepare] for k in range(min(args.prepare, len(names)))]
+    running = [subprocess.Popen([*command, *part], stdout=subprocess.DEVNULL) for part in parts]
+    for process in running:
+        process.wait()
+    print(f"{len(names)} programs compiled in {time.perf_counter() - begun:.1f} s", flush=True)
+
+
 def smoke_repeats(found: dict[str, Any], args: Any) -> None:
     """Whether repeats are equal bit by bit where that is asked for, and a small batch."""
     from auglag.model import power_flow
@@ -268,6 +281,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--scenarios", type=int, default=4000)
     parser.add_argument("--checked", type=int, default=5)
+    parser.add_argument("--prepare", type=int, default=0)
     parser.add_argument("--deterministic", action="store_true")
     parser.add_argument("--out")
     args = parser.parse_args()
@@ -301,9 +315,11 @@ def main() -> None:
     repeats = {"smoke": 2, "single": 5, "all": 1}[args.what] if args.repeats is None else args.repeats
     if args.what == "smoke":
         smoke_repeats(found, args)
+    names = [name for name in names if name in found and (not args.only or name in args.only)]
+    if args.prepare:
+        prepare(names, args)
     for name in names:
-        if name in found and (not args.only or name in args.only):
-            one(name, *found[name], args, repeats, write)
+        one(name, *found[name], args, repeats, write)
     last = [line for line in lines if line["repeat"] == repeats - 1]
     good = [line for line in last if line["status"] == "SOLVED"]
     tried = len({line["case"] for line in lines})

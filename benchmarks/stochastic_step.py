@@ -99,6 +99,58 @@ def gather_floor(blocks: tuple, oracle: SampledLagrangian) -> float:
     return fastest(run)
 
 
+def parts_of_a_step(problem: StochasticProblem, floor: float) -> list[str]:
+    """What no step of a kind can do without, added up: times in units of the floor."""
+    from numba import njit
+
+    from auglag.stochastic import compiled
+    from auglag.stochastic.fused import Model
+
+    model, oracle = Model.of(problem.linear, problem.m), oracle_of(problem)[0]
+    assert model is not None
+    wide, kind = model.As[0].shape[1], model.As[0].dtype
+    (g, x, o), (z, zo, out, _), work = compiled.room(kind, max(oracle.sampling.sizes), wide)
+    plus, minus = model.As
+    t_plus, t_minus = model.ts
+
+    @njit(fastmath=True, error_model="numpy")
+    def some(plus, minus, a, b, c, steps, points, losses, sums, x, o, z, zo, out, g, work):
+        total = 0.0
+        for step in range(steps):
+            for part in range(3):
+                A = plus if part == 0 else minus
+                t = t_plus if part == 0 else t_minus
+                index = a[step] if part == 0 else (b[step] if part == 1 else c[step])
+                if points == 1:
+                    compiled.margins(A, index, x, z)
+                elif points == 2:
+                    compiled.two_margins(A, index, x, o, z, zo)
+                for point in range(points if losses else 0):
+                    if part == 2:
+                        total += compiled.loss(0, z if point == 0 else zo, index, t, work)
+                    else:
+                        compiled.slopes(0, z if point == 0 else zo, index, t, out, work)
+                if sums and part < 2:
+                    compiled.accumulate(A, index, out, g)
+        return total
+
+    def cost(points: int, losses: bool, sums: bool) -> float:
+        rng = np.random.default_rng(0)
+
+        def run() -> None:
+            for draw in oracle.sampling.draws(rng, STEPS):
+                rows = draw.first[0], draw.first[1], draw.second[1]
+                some(plus, minus, *rows, draw.steps, points, losses, sums, x, o, z, zo, out, g, work)
+
+        return fastest(run) / floor
+
+    return [
+        f"{cost(*stages):.2f}"
+        for stages in ((0, False, False), (1, False, False), (1, True, False), (1, True, True), (2, False, False),
+                       (2, True, False), (2, True, True))
+    ]  # fmt: skip
+
+
 def main() -> None:
     data = load_spambase()
     double = neyman_pearson(data.X, data.y, chat=0.6, seed=0)
@@ -121,6 +173,18 @@ def main() -> None:
     print("|---|---|---|---|---|")
     for name, cost, gradients, floor in rows:
         print(f"| {name} | {cost:.1f} | {gradients} | {cost / floor:.2f} | {base / cost:.1f} |")
+    print(
+        "\nWhat a step is made of, in units of the floor: drawing the rows, their products with x, losses and slopes,"
+    )
+    print(
+        "the weighted sum of the first 256 rows; and the same where rows are multiplied with two points, as PStorm's:\n"
+    )
+    print(
+        "| | draws | + products | + losses | + sums (least of SGD, SVRG) | two products | + losses | + sums (PStorm) |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for kind, problem in (("float64", double), ("float32", single)):
+        print(f"| {kind} | {' | '.join(parts_of_a_step(problem, floors[kind]))} |", flush=True)
     print(f"\nTimes the floor, by rows of a batch; {MANY:,} random rows beside Spambase's 3,681:\n")
     print("| | floor, us | " + " | ".join(METHODS) + " |\n|---|---|" + "---|" * len(METHODS))
     for kind in ("float64", "float32"):

@@ -22,7 +22,7 @@ import json
 import math
 import shlex
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -33,8 +33,10 @@ from trainings.rivals import RIVALS, Job, race
 from trainings.tasks import TASKS, Task
 
 import auglag.torch as at
+from auglag.errors import InputError
 from auglag.single_loop.engine import Engine
 from auglag.single_loop.steps import ScaledSteps
+from auglag.torch import single_loop
 from auglag.torch.single_loop_run import Sampled
 
 OURS, TUNING_SEEDS = "single loop", (1000, 1001, 1002)
@@ -48,20 +50,27 @@ NOTHING = {"residual": math.inf, "violation": math.inf, "objective": math.inf}
 moved = Engine.moved
 
 
-def without_drift(engine: Engine, change: Any, fall: float) -> None:
+def without_drift(engine: Engine, change: Any, fall: float, coast: float = 0.0) -> None:
     """Values stay where they were measured."""
     moved(engine, 0.0 * change, fall)
 
 
+def without_coming(engine: Engine, change: Any, fall: float, coast: float = 0.0) -> None:
+    """Weights do not look ahead."""
+    moved(engine, change, fall)
+
+
 #: Parts of the single loop, and what takes the place of each where it is left out.
-PARTS: dict[str, tuple[type, str, Any]] = {
+PARTS: dict[str, tuple[Any, str, Any]] = {
     "the rate's adaptation": (ScaledSteps, "_adapt", lambda steps, gradient: None),
     "the limit of weights": (Engine, "limit", lambda engine, power, strain, rows=None: None),
     "trust": (Engine, "_trust", lambda engine, cbar, gap: 1.0),
     "the drift": (Engine, "moved", without_drift),
+    "looking ahead": (Engine, "moved", without_coming),
     "the paper's rule": (Engine, "pass_ended", False),
     "going back": (Sampled, "_look_back", lambda sampled: None),
     "the rule between passes": (Engine, "_boost", lambda engine: None),
+    "the mean of iterates": (single_loop, "newest_share", lambda count, endless=False: 1.0),
 }
 
 
@@ -102,9 +111,9 @@ class Store:
         """The numbers of a run of the single loop (or of that without a part), from the file or made now."""
         key = self.key(name, task, seed, passes, {})
         if key not in self.runs:
-            began, problem = time.process_time(), Task(task, seed)
-            with patch.object(*PARTS[name]) if name in PARTS else nullcontext():
-                found = ours(problem, seed, passes)
+            began, problem, found = time.process_time(), Task(task, seed), NOTHING
+            with patch.object(*PARTS[name]) if name in PARTS else nullcontext(), suppress(InputError):
+                found = ours(problem, seed, passes)  # without a part of it, parameters may become NaN
             self.keep(key, found | {"seconds": time.process_time() - began})
         return self.runs[key]
 

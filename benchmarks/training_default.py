@@ -1,9 +1,11 @@
 """What should be the default of `auglag.torch.fit`: the double loop or the single loop, at budgets of 1 to 200 passes.
 
     python benchmarks/training_default.py [--seeds 3] [--levels 1 5 20 100 200] [--processes 1] [--out FOLDER]
-    python benchmarks/training_default.py --table
+    python benchmarks/training_default.py --sampled --levels 1 5 20 100
+    python benchmarks/training_default.py --table [--sampled]
 
-Twelve trainings: the nine of `trainings/tasks.py` and three more (`trainings/held_out.py`) that nothing was chosen on.
+The nine trainings of `trainings/tasks.py` and four more (`trainings/held_out.py`) that nothing was chosen on.
+--sampled compares what is left where full batches are too dear: Adam under Algorithm 2, the single loop without them.
 Each budget is a run of its own, with tol=1e-8 so that it uses all of it; R, violation and objective are measured at its
 end over all rows. Level 0 is a run without a budget: `fit` with tol=1e-3 and nothing else but a limit of 1000 passes,
 its default; passes and seconds until it ends count there. Finished runs are kept in a file of JSON lines: a script that
@@ -29,10 +31,15 @@ from trainings.tasks import TASKS, Task
 
 import auglag.torch as at
 
-WAYS = {"double loop": "auto", "single loop": "single-loop"}
-LEVELS = (1, 5, 20, 100, 200, 0)
+#: The two that are compared: where full batches are affordable, and where they are not (`--sampled`).
+#: The double loop begins with a few passes of Adam, in `one` only where rows are many, as "auto" has it.
+FULL = {"double loop": at.LBFGS(warm_up=True), "single loop": "single-loop"}
+SAMPLED = {"Adam under Algorithm 2": "adam", "steps alone": at.SingleLoopMethod(full=False)}
+LEVELS = (1, 5, 20, 60, 100, 200, 0)
 #: Passes of the default of `fit`, and its tolerance.
 MOST, TOL = 1000.0, 1e-3
+#: Rows from which on the double loop begins with sampled steps.
+MANY = 1024
 Run = dict[str, Any]
 
 
@@ -44,9 +51,12 @@ def one(job: tuple[str, str, int, float]) -> Run:
     flags = [False] * task.m if task.exact is None else task.exact.tolist()
     sides = zip(task.lower.tolist(), task.upper.tolist(), flags, strict=True)
     rules = {f"c{i}": at.between(lo, up, exact=flag) for i, (lo, up, flag) in enumerate(sides)}
+    method = (FULL | SAMPLED)[way]
+    if isinstance(method, at.LBFGS) and task.rows < MANY:
+        method = at.LBFGS()
     limits = {"tol": 1e-8, "max_epochs": passes} if passes else {"tol": TOL, "max_epochs": MOST}
     began = time.process_time()
-    result = at.fit(task.model, task.both, rules, task.data, method=WAYS[way], seed=seed, **limits)
+    result = at.fit(task.model, task.both, rules, task.data, method=method, seed=seed, **limits)
     seconds = time.process_time() - began
     found = task.measure(np.concatenate([np.atleast_1d(y) for y in result.multipliers.values()]))
     found |= {"epochs": result.epochs, "seconds": seconds}
@@ -55,10 +65,11 @@ def one(job: tuple[str, str, int, float]) -> Run:
 
 def jobs(options: Any, done: set[tuple[Any, ...]]) -> Iterable[tuple[str, str, int, float]]:
     """Runs that are missing, one seed after the other."""
+    ways = SAMPLED if options.sampled else FULL
     for seed in range(options.first, options.first + options.seeds):
         for passes in options.levels:
             for name in options.tasks:
-                for way in WAYS:
+                for way in ways:
                     if (way, name, seed, passes) not in done:
                         yield way, name, seed, passes
 
@@ -74,45 +85,35 @@ def ratio(pairs: list[tuple[float, float]]) -> float:
     return math.exp(float(np.mean([math.log(max(b, 1e-9) / max(a, 1e-9)) for a, b in pairs])))
 
 
-def table(runs: dict[tuple[Any, ...], dict[str, float]]) -> str:
-    """Markdown: medians of both ways, and how often each is ahead."""
-    lines = [
-        "| training | passes | R, double loop | R, single loop | violation, double / single | CPU s, double / single |",
-        "|---|---|---|---|---|---|",
-    ]
+def table(runs: dict[tuple[Any, ...], dict[str, float]], ways: tuple[str, str]) -> str:
+    """Markdown: medians of both ways, and how often the second is ahead."""
+    lines = [f"| training | passes | R, {ways[0]} | R, {ways[1]} | violation | CPU s |", "|---|---|---|---|---|---|"]
     cells: dict[float, list[tuple[float, float]]] = {}
     times: dict[float, list[tuple[float, float]]] = {}
     for name in TASKS:
         for passes in LEVELS:
-            seeds = sorted({j[2] for j in runs if j[1] == name and j[3] == passes})
-            seeds = [s for s in seeds if all((way, name, s, passes) in runs for way in WAYS)]
+            seeds = [s for s in sorted({j[2] for j in runs}) if all((way, name, s, passes) in runs for way in ways)]
             if not seeds:
                 continue
-
-            def medians(key: str, name: str = name, passes: float = passes, seeds: Any = seeds) -> tuple[float, float]:
-                a, b = (float(np.median([runs[way, name, s, passes][key] for s in seeds])) for way in WAYS)
-                return a, b
-
-            (a, b), (va, vb), (ta, tb) = medians("residual"), medians("violation"), medians("seconds")
-            level = f"{passes:g}"
-            if not passes:
-                ea, eb = medians("epochs")
-                level = f"to {TOL:g}: {ea:.0f} / {eb:.0f}"
+            (a, b), (va, vb), (ta, tb), (ea, eb) = (
+                [float(np.median([runs[way, name, s, passes][key] for s in seeds])) for way in ways]
+                for key in ("residual", "violation", "seconds", "epochs")
+            )
             cells.setdefault(passes, []).append((a, b) if passes else (ea, eb))
             times.setdefault(passes, []).append((ta, tb))
-            mark = ("**", "") if a < b else ("", "**")
+            level = f"{passes:g}" if passes else f"to {TOL:g}: {ea:.0f} / {eb:.0f}"
+            one, two = (f"**{a:.2g}**", f"{b:.2g}") if a < b else (f"{a:.2g}", f"**{b:.2g}**")
             lines.append(
-                f"| {name}{' (new)' if name in HELD_OUT else ''} | {level} | {mark[0]}{a:.2g}{mark[0]} | "
-                f"{mark[1]}{b:.2g}{mark[1]} | {va:.1e} / {vb:.1e} | {ta:.1f} / {tb:.1f} |"
+                f"| {name}{' (new)' if name in HELD_OUT else ''} | {level} | {one} | {two} | {va:.1e} / {vb:.1e} | "
+                f"{ta:.1f} / {tb:.1f} |"
             )
-    head = [
-        "| passes | single loop ahead | R, single / double (geometric mean) | CPU time, single / double |",
-        "|---|---|---|---|",
-    ]
-    for passes, pairs in cells.items():
-        ahead = sum(b <= a for a, b in pairs)
+    head = [f"| passes | {ways[1]} ahead | R, relative (geometric mean) | CPU time, relative |", "|---|---|---|---|"]
+    for passes in sorted(cells, key=LEVELS.index):
+        ahead = sum(b <= a for a, b in cells[passes])
         what = f"{passes:g}" if passes else f"to {TOL:g} (passes instead of R)"
-        head.append(f"| {what} | {ahead} of {len(pairs)} | {ratio(pairs):.2f} | {ratio(times[passes]):.2f} |")
+        head.append(
+            f"| {what} | {ahead} of {len(cells[passes])} | {ratio(cells[passes]):.2f} | {ratio(times[passes]):.2f} |"
+        )
     return "\n".join([*head, "", *lines]) + "\n"
 
 
@@ -124,6 +125,9 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no run after so many")
+    parser.add_argument(
+        "--sampled", action="store_true", help="the methods for data that full batches are too dear for"
+    )
     parser.add_argument("--table", action="store_true", help="no runs: the table of those in the file")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     options = parser.parse_args()
@@ -139,7 +143,12 @@ def main() -> None:
                 if time.monotonic() - began > options.seconds:
                     pool.terminate()
                     break
-    print(table(stored(path)))
+    print(
+        table(
+            stored(path),
+            ("Adam under Algorithm 2", "steps alone") if options.sampled else ("double loop", "single loop"),
+        )
+    )
 
 
 if __name__ == "__main__":

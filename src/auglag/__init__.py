@@ -35,11 +35,12 @@ if TYPE_CHECKING:  # what `_HOMES` says, for editors and type checkers; a test c
     from auglag.algorithm.status import Status
     from auglag.budget import Budget
     from auglag.certificate import Certificate, Tolerance
+    from auglag.certification import certify
     from auglag.errors import AuglagError, CheckpointError, DerivativeError, EvaluationError, InputError, OptionError
     from auglag.inner import LBFGSB, NewtonCG, Panoc, ProximalGradient, ProximalPoint, QPModel, SpectralProximalGradient
     from auglag.least_squares import least_squares
     from auglag.log import JsonLog
-    from auglag.minimize import certify, minimize, multistart, scipy_method
+    from auglag.minimize import minimize, multistart, scipy_method
     from auglag.persist.results import load_result
     from auglag.problems.base import AbstractProblem
     from auglag.problems.functions import Problem
@@ -59,6 +60,7 @@ _HOMES = {
     "auglag.algorithm.status": ("Status",),
     "auglag.budget": ("Budget",),
     "auglag.certificate": ("Certificate", "Tolerance"),
+    "auglag.certification": ("certify",),
     "auglag.errors": (
         *("AuglagError", "CheckpointError", "DerivativeError", "EvaluationError", "InputError", "OptionError"),
     ),
@@ -67,7 +69,7 @@ _HOMES = {
     ),
     "auglag.least_squares": ("least_squares",),
     "auglag.log": ("JsonLog",),
-    "auglag.minimize": ("certify", "minimize", "multistart", "scipy_method"),
+    "auglag.minimize": ("minimize", "multistart", "scipy_method"),
     "auglag.persist.results": ("load_result",),
     "auglag.problems.base": ("AbstractProblem",),
     "auglag.problems.functions": ("Problem",),

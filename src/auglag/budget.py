@@ -11,7 +11,7 @@ from typing import Any, final
 
 from auglag._names import suggesting
 from auglag.errors import InputError, OutOfBudget
-from auglag.problems.base import Counts
+from auglag.problems.workspace import Counts
 
 
 @suggesting

@@ -24,7 +24,7 @@ from auglag.problems.jacobians import real_array
 from auglag.problems.units import power_of_two
 from auglag.result import Result
 from auglag.strategy.following import Sight
-from auglag.strategy.state import WarmStart
+from auglag.strategy.task import WarmStart
 
 
 def problem_of(

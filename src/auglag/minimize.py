@@ -1,4 +1,4 @@
-"""The entry points `minimize`, `multistart`, `certify`, `scipy_method`: arguments as in SciPy, a `Result` back."""
+"""The entry points `minimize`, `multistart` and `scipy_method`: arguments as in SciPy, a `Result` back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import numbers
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import copy_context
 from dataclasses import replace
@@ -16,29 +15,21 @@ from typing import Any
 
 from scipy.optimize import Bounds
 
-from auglag._names import nearest, suggesting
+from auglag._names import nearest
 from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.algorithm.status import Status
 from auglag.budget import Budget, Meter
-from auglag.certificate import Certificate, Tolerance, certificate
+from auglag.certificate import Tolerance
 from auglag.errors import InputError, OptionError, require_positive
-from auglag.given import (
-    caller,
-    first_point,
-    flat_multipliers,
-    problem_of,
-    start_of,
-    stated_noise,
-    units_of,
-    warm_penalty,
-)
+from auglag.given import caller, first_point, problem_of, start_of, stated_noise, units_of, warm_penalty
 from auglag.inner import InnerSolver
 from auglag.kkt.linear import require_solver, using
 from auglag.log import JsonLog, headers
 from auglag.multistart import Found, Kept, places, require_picklable, solve_all
 from auglag.persist.checkpoint import usable_path
 from auglag.problems.arguments import check_x0, parse_bounds
-from auglag.problems.base import AbstractProblem, Counts
+from auglag.problems.base import AbstractProblem
+from auglag.problems.workspace import Counts
 from auglag.report import logger
 from auglag.report.progress import Table
 from auglag.result import Result
@@ -46,7 +37,7 @@ from auglag.strategy import driver
 from auglag.strategy.hooks import Hooks
 from auglag.strategy.settings import resolve, row_weights
 from auglag.strategy.sqp import SQP
-from auglag.strategy.state import Task
+from auglag.strategy.task import Task
 
 
 def minimize(
@@ -424,75 +415,6 @@ def _require_starts_allow(options: Mapping[str, Any], workers: Any, engine: Any)
         raise InputError(f"workers must be a positive integer, got {workers!r}")
     if engine not in ("threads", "processes") and "://" not in str(engine):
         raise InputError(f"engine must be 'threads', 'processes' or a Dask scheduler's address, got {engine!r}")
-
-
-@suggesting
-def certify(
-    fun: Callable[..., Any] | AbstractProblem | None,
-    x: Any,
-    multipliers: Any = None,
-    args: Any = (),
-    *,
-    jac: Any = None,
-    bounds: Any = None,
-    constraints: Any = (),
-    g: Any = None,
-) -> Certificate:
-    """Check any point of any solver: KKT residuals in the user's units, with the given or the best multipliers.
-
-    Parameters
-    ----------
-    fun : callable, None or problem
-        The objective, as in `auglag.minimize`, or a problem object.
-    x : array_like or result
-        The point, or a whole result of SciPy.
-    multipliers : array_like or list
-        With the sign L = f + y'c, flat or one entry per constraint. None: those with nearly the smallest residual are
-        found.
-    args : tuple
-        Further arguments of fun and jac.
-    jac : callable, bool or str
-        The gradient, as in `auglag.minimize`.
-    bounds : Bounds or sequence of pairs
-        As in `auglag.minimize`.
-    constraints : dict, NonlinearConstraint, LinearConstraint or list of these
-        As in `auglag.minimize`.
-    g : prox term
-        As in `auglag.minimize`.
-
-    Returns
-    -------
-    Certificate
-        `.meets(tol)` says whether the point is a solution, `.residual` and `.worst` what is wrong with it.
-
-    Examples
-    --------
-    >>> import auglag
-    >>> line = {"type": "eq", "fun": lambda x: x[0] + x[1] - 1, "name": "line"}
-    >>> auglag.certify(lambda x: x @ x, [0.5, 0.5], constraints=line).meets(1e-6)
-    True
-    >>> auglag.certify(lambda x: x @ x, [0.9, 0.0], constraints=line).meets(1e-6)
-    False
-    """
-    given = {"jac": jac, "hess": None, "hessp": None, "bounds": bounds, "g": g}
-    point = check_x0(x["x"] if isinstance(x, Mapping) and "x" in x else x, "x")
-    problem = problem_of(fun, None if isinstance(fun, AbstractProblem) else point, args, given, constraints, None)
-    if point.size != problem.n:
-        raise InputError(f"x must have {problem.n} entries, got {point.size}")
-    y = None if multipliers is None else flat_multipliers(multipliers, problem.m)
-    with problem.running():
-        if problem.differenced:
-            problem.learn_precision(point)
-        problem.refine(2)  # a certificate deserves the best derivatives there are
-        check = certificate(problem, point, y)
-        other_sign = y is not None and certificate(problem, point, -y).residual < 0.1 * check.residual
-    if other_sign:
-        warnings.warn(
-            "the multipliers look like those of L = f - y'c, the sign of SciPy's SLSQP; here L = f + y'c: pass "
-            "-multipliers, or leave them out",
-            stacklevel=3,
-        )
-    return check
 
 
 def scipy_method(

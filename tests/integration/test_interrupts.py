@@ -19,7 +19,7 @@ import auglag
 from auglag import JsonLog, Problem, Status, minimize
 from auglag.certificate.incumbent import Judge
 from auglag.log import LogReader
-from auglag.problems.base import _WORKSPACES
+from auglag.problems.workspace import WORKSPACES
 from auglag.strategy import hooks
 from auglag.strategy.state import State
 from helpers.hs14 import START, both, both_jac, fun, grad
@@ -226,7 +226,7 @@ def test_at_any_instruction_of_minimize(job, part, tmp_path):
         assert res.status is Status.INTERRUPTED or res.success, f"instruction {at} of {count.lines}: {res.message}"
         assert np.isfinite(res.x).all()
         assert (np.abs(res.x) <= 6).all()
-        assert not _WORKSPACES.get()  # nothing of the run is left behind
+        assert not WORKSPACES.get()  # nothing of the run is left behind
 
 
 def test_in_a_store_or_between_starts(tmp_path):

@@ -248,14 +248,6 @@ def test_bad_input_is_named_and_the_model_left_as_it_was(change: dict[str, Any],
     assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
 
 
-def test_one_constant_makes_it_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    tuning = dataclasses.replace(at.settings.TUNING, auto_single_loop=True)
-    monkeypatch.setattr(at.settings, "TUNING", tuning)
-    data, constraints = (X, T), {"false alarms": at_most(0.6, NP.false_alarms)}
-    for options, method in (({}, "single-loop"), ({"batch": 32}, "single-loop"), ({"epochs": 1}, "adam")):
-        assert fit(linear(), NP.objective, constraints, data, max_epochs=2, **options).method == method
-
-
 def test_methods_are_checked() -> None:
     with pytest.raises(InputError, match=r"SingleLoopMethod.rate must be positive"):
         SingleLoopMethod(rate=0.0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from auglag.problems import cutest
-from auglag.problems.cutest import kernels, native
+from auglag.problems.cutest import hessian, kernels, native
 from auglag.problems.cutest.language import Untranslatable
 from auglag.problems.cutest.s2mpj import raw_problem
 from helpers.s2mpj import BACKENDS, distance, needs_s2mpj
@@ -158,3 +158,17 @@ def test_a_type_that_cannot_be_translated_is_evaluated_in_python(monkeypatch: py
                 assert distance(problem.evaluate(x).grad, expected.evaluate(x).grad) <= TOLERANCE
                 assert distance(problem.c(x), expected.c(x)) <= TOLERANCE
                 assert distance(problem.hessp(x, y, v), expected.hessp(x, y, v)) <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["HS105", "AIRPORT", "LUKVLE3", "GPP", "HS71"])
+def test_hessians_are_the_same_to_the_last_bit_where_pairs_are_too_many_to_be_kept(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for most in (hessian.KEPT_PAIRS, 0):
+        monkeypatch.setattr(hessian, "KEPT_PAIRS", most)
+        problem = cutest.load(name)
+        found.append(problem.hess(problem.x0, np.linspace(-1.0, 2.0, problem.m)))
+    kept, multiplied = found
+    assert np.array_equal(kept.indices, multiplied.indices)
+    assert np.array_equal(kept.data, multiplied.data)

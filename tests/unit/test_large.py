@@ -369,3 +369,34 @@ def test_rounding_errors_are_in_the_units_of_the_error_that_they_are_compared_wi
     )
     expected = TUNING.multiplier_noise * np.finfo(float).eps * (2.0 + 150.0) / 2.0
     assert Iterate.gradient_rounding(at) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("curvature", "diagonal"), [(3.0, 1e-7), (1e-3, 1e-10), (1e-9, 1e-13)])
+def test_the_diagonal_of_the_variables_is_measured_in_units_of_the_hessian(curvature: float, diagonal: float) -> None:
+    """H = curvature I without sides: the step is -gradient / (curvature + diagonal)."""
+    form = form_of(Problem(lambda x: float(x @ x), [0.5, 0.5], jac=lambda x: 2 * x))
+    equations, rows = Equations(Sides(form), Analyses()), sparse.csr_array((0, 2))
+    h = Hessian(sparse.csc_array(curvature * np.eye(2)))
+    newton, (dv, _) = equations.newton(h, rows, np.zeros(2), 0.0, (np.array([1.0, 0.0]), np.zeros(0)))
+    assert newton.shift == 0.0
+    assert -1.0 / dv[0] == pytest.approx(curvature + diagonal, rel=1e-12)
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_the_diagonal_of_the_variables_falls_where_it_makes_the_gradient_that_is_left(negative: bool) -> None:
+    """After a step of 1e3 it alone leaves 1e-4; not where a shift was needed before, nor where more was left anyway."""
+    form = form_of(Problem(lambda x: float(x @ x), [0.5, 0.5], jac=lambda x: 2 * x))
+    equations, rows = Equations(Sides(form), Analyses()), sparse.csr_array((0, 2))
+    residuals = np.array([1.0, 0.0]), np.zeros(0)
+
+    def diagonal() -> float:
+        h = Hessian(sparse.csc_array(np.eye(2)))
+        return -1.0 / equations.newton(h, rows, np.zeros(2), 0.0, residuals)[1][0][0] - 1.0
+
+    if negative:
+        equations.newton(Hessian(sparse.csc_array(-np.eye(2))), rows, np.zeros(2), 0.0, residuals)
+    before = diagonal()
+    equations.after(np.array([1e3, 0.0]), np.array([1e-2, 0.0]))
+    assert diagonal() == before
+    equations.after(np.array([1e3, 0.0]), np.array([1e-4, 0.0]))
+    assert diagonal() == pytest.approx(before if negative else TUNING.firmer * before, rel=1e-6)

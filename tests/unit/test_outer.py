@@ -226,7 +226,7 @@ def test_an_unusable_answer_leaves_x_and_y_alone_and_raises_beta() -> None:
     assert [row.usable for row in found.history.iterations] == [True, False, True, True]
 
 
-@pytest.mark.parametrize("status", [InnerStatus.UNBOUNDED, InnerStatus.UNDEFINED, InnerStatus.EDGE])
+@pytest.mark.parametrize("status", [InnerStatus.UNBOUNDED, InnerStatus.UNDEFINED, InnerStatus.EDGE, InnerStatus.WORSE])
 def test_a_run_that_ends_on_an_unusable_answer_keeps_the_last_good_pair(status: InnerStatus) -> None:
     found = run(
         [[2.0, 0.0], [1e9, 0.0]],

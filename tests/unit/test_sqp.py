@@ -140,6 +140,18 @@ def test_interior_points_agree_with_active_sets(seed):
     np.testing.assert_allclose(found[0].d, exact.d, atol=1e-6)
 
 
+def test_interior_points_come_first_where_sets_kept_cycling():
+    qp = random_model(np.random.default_rng(0), 8, 5)
+    memory = Memory()
+    for cycles, cycled in ((0, False), (3, False), (4, True), (7, True), (8, False), (9, True)):
+        step = solve(qp, Sets.none(8, 5), cycles=cycles)
+        assert step.cycled is cycled
+        assert max(residual(qp, step)) < 1e-8
+        memory.keep(step, step.sets)
+    memory.keep(step, step.sets)
+    assert memory.cycles == 2
+
+
 def test_a_very_large_penalty_costs_no_accuracy():
     """min (d1 - 1)^2 + (d2 - 2)^2 subject to d1 + d2 = 1: d = (0, 1) with multiplier 2."""
     qp = model(2 * np.eye(2), [-2, -4], [[1, 1]], [-1], 1e14, [0], [0], [-INF] * 2, [INF] * 2)

@@ -16,11 +16,11 @@ from auglag._version import __version__
 from auglag.algorithm.status import Status
 from auglag.budget import Budget
 from auglag.certificate import Tolerance
+from auglag.certification import certify as check
 from auglag.commands import EXIT_CODES, FAILED
 from auglag.errors import InputError
 from auglag.log import JsonLog, figure
 from auglag.log.schema import plain
-from auglag.minimize import certify as check
 from auglag.minimize import minimize
 from auglag.problems.named import load
 

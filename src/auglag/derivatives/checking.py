@@ -16,7 +16,7 @@ silenced meanwhile, for the points are our idea and not the user's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,31 +33,32 @@ from auglag.errors import DerivativeError
 AT_START, AT_END = TUNING.tolerance, TUNING.tolerance_end
 
 
+class How(TypedDict, total=False):
+    """What the checks of first derivatives may be told beside functions, point and bounds."""
+
+    rng: Required[np.random.Generator]
+    name: str  #: what the user calls the derivative, "jac" if nothing is said
+    of: str  #: and the function, "fun" if nothing is said
+    noise: Vector | float  #: the error of its values beyond double precision
+    tolerance: float
+    least: ArrayLike  #: sizes of the variables are no smaller (`Box.at`)
+
+
 def check_gradient(
     fun: Callable[[Vector], Any],
     grad: Callable[[Vector], Any],
     x: ArrayLike,
     lower: ArrayLike,
     upper: ArrayLike,
-    *,
-    name: str = "jac",
-    of: str = "fun",
-    rng: np.random.Generator,
-    noise: Vector | float = 0.0,
-    tolerance: float = AT_START,
-    least: ArrayLike = 1.0,
+    **how: Unpack[How],
 ) -> None:
     """Raise `DerivativeError` if grad(x) is not the gradient of the real function fun at x.
 
-    `name` and `of` are what the user calls grad and fun, `noise` is the error of its values beyond double precision.
     Nothing is said where fun or grad is not defined at x.
     """
-    sentence = f"entry {{j}} of the gradient is {{given:.6g}}, but finite differences of {of}"
+    entry, row = "entry {j} of the gradient", lambda z: np.reshape(grad(z), (1, -1))
     with np.errstate(all="ignore"):
-        box = Box.at(x, lower, upper, least)
-        Comparison(fun, lambda z: np.reshape(grad(z), (1, -1)), box, rng, noise, tolerance).run(
-            name, "the gradient", sentence
-        )
+        _comparison(fun, row, x, lower, upper, how).run(how.get("name", "jac"), "the gradient", _sentence(entry, how))
 
 
 def check_jacobian(
@@ -66,18 +67,12 @@ def check_jacobian(
     x: ArrayLike,
     lower: ArrayLike,
     upper: ArrayLike,
-    *,
-    name: str = "jac",
-    of: str = "fun",
-    rng: np.random.Generator,
-    noise: Vector | float = 0.0,
-    tolerance: float = AT_START,
-    least: ArrayLike = 1.0,
+    **how: Unpack[How],
 ) -> None:
     """Raise `DerivativeError` if jac(x), dense, sparse or a LinearOperator, is not the Jacobian of fun at x."""
-    sentence = f"row {{i}}, column {{j}} of the Jacobian is {{given:.6g}}, but finite differences of {of}"
+    entry = "row {i}, column {j} of the Jacobian"
     with np.errstate(all="ignore"):
-        Comparison(fun, jac, Box.at(x, lower, upper, least), rng, noise, tolerance).run(name, "the Jacobian", sentence)
+        _comparison(fun, jac, x, lower, upper, how).run(how.get("name", "jac"), "the Jacobian", _sentence(entry, how))
 
 
 def check_sparsity(
@@ -86,19 +81,15 @@ def check_sparsity(
     x: ArrayLike,
     lower: ArrayLike,
     upper: ArrayLike,
-    *,
-    name: str,
-    rng: np.random.Generator,
-    noise: Vector | float = 0.0,
-    tolerance: float = AT_START,
-    least: ArrayLike = 1.0,
+    **how: Unpack[How],
 ) -> None:
     """Raise `DerivativeError` if jac(x), differences of fun by a pattern, are wrong because the pattern lacks entries.
 
     Differences that are wrong for another reason are not the user's mistake, and nothing is said of them.
     """
+    name = how.get("name", "jac")
     with np.errstate(all="ignore"):
-        check = Comparison(fun, jac, Box.at(x, lower, upper, least), rng, noise, tolerance)
+        check = _comparison(fun, jac, x, lower, upper, how)
         if (found := check.wrong_rows(name, "the Jacobian")) is None:
             return
         for i in found.worst_first()[: TUNING.suspects]:
@@ -109,6 +100,22 @@ def check_sparsity(
                     f"{name}: finite_diff_jac_sparsity has no entry in row {i}, {columns}, but finite differences of "
                     f"fun give {slopes} at x0; pass check_derivatives=False if you are sure"
                 )
+
+
+def _comparison(
+    fun: Callable[[Vector], Any],
+    jac: Callable[[Vector], Any],
+    x: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    how: How,
+) -> Comparison:
+    box = Box.at(x, lower, upper, how.get("least", 1.0))
+    return Comparison(fun, jac, box, how["rng"], how.get("noise", 0.0), how.get("tolerance", AT_START))
+
+
+def _sentence(entry: str, how: How) -> str:
+    return f"{entry} is {{given:.6g}}, but finite differences of {how.get('of', 'fun')}"
 
 
 def check_hessian_product(

@@ -77,6 +77,7 @@ class InnerStatus(Enum):
     UNBOUNDED = "the subproblem has no lower bound"
     UNDEFINED = "the subproblem is not finite at the starting point"
     EDGE = "the subproblem runs against the edge of where the functions are defined"
+    WORSE = "the subproblem leads to points with a larger objective and a larger violation"
     INTERRUPTED = "interrupted from the keyboard"
 
 
@@ -96,7 +97,8 @@ class InnerResult:
     @property
     def usable(self) -> bool:
         """Whether x is a sensible next iterate (not the trace of an unbounded or undefined subproblem)."""
-        return self.status not in (InnerStatus.UNBOUNDED, InnerStatus.UNDEFINED, InnerStatus.EDGE)
+        unusable = InnerStatus.UNBOUNDED, InnerStatus.UNDEFINED, InnerStatus.EDGE, InnerStatus.WORSE
+        return self.status not in unusable
 
 
 class Ended(Exception):

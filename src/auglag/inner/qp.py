@@ -97,10 +97,10 @@ class _Solve:
         if model is None:
             return self._retry()
         sets = memory.sets if memory.sets is not None else Sets.none(model.n, model.m)
-        step = solve(model, sets, last=memory.shift) or solve(diagonal(model), sets)
+        step = solve(model, sets, last=memory.shift, cycles=memory.cycles) or solve(diagonal(model), sets)
         if step is None:
             return InnerStatus.STALLED
-        memory.sets, memory.shift = free_of_radius(step.sets, model, self.radius), step.shift
+        memory.keep(step, free_of_radius(step.sets, model, self.radius))
         length_of_step = largest(step.d)
         if length_of_step <= t.qp_no_step * self.size:
             return self._retry()  # x is where the model wants it, to the last digit

@@ -151,9 +151,16 @@ class Tuning(Constants):
     fixed_only: bool = False
     #: With an error below `close` the free mode ends where it makes the error larger by this factor. On grids.
     much_worse: float = 10.0
-    #: Added to the diagonal of the variables at all times, in the units of the form: without it every third
-    #: factorisation of a Hessian with flat directions needs a shift. On grids.
+    #: Added to the diagonal of the variables at all times, times the largest entry of the Hessian, which counts as at
+    #: least `least_hessian` and at most 1: without it every third factorisation of a Hessian with flat directions needs
+    #: a shift. On grids.
     standing_prox: float = 1e-7
+    least_hessian: float = 1e-6
+    #: It is made smaller by `firmer`, down to `least_prox`, where after a step it alone makes more than this part of
+    #: the gradient of the Lagrangian that was left before; the whole of it is taken again where a system then has the
+    #: wrong inertia. By trial on optimal control of CUTEst, on COPS models and grids.
+    left_by_prox: float = 0.5
+    least_prox: float = 1e-13
     #: The diagonal of a row is measured in units of its own, its largest entry squared; that counts as at least this,
     #: and at most 1. By trial on random problems whose rows are in other units.
     least_row: float = 1e-5

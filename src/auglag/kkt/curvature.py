@@ -14,7 +14,7 @@ from auglag._typing import Vector
 from auglag.kkt import tuning
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.linear import Analyses
-from auglag.kkt.model import Sets
+from auglag.kkt.model import Sets, Step
 from auglag.problems.jacobians import as_csr, transpose
 
 
@@ -27,10 +27,16 @@ class Memory:
     radius: float | None = None  #: of the trust region; None: from the size of x
     multipliers: Vector | None = None  #: of the last model; None: as the subproblem estimates them
     shift: float = 0.0  #: the multiple of the identity that the last model's Hessian needed
+    cycles: int = 0  #: models in a row whose sets cycled
     pairs: list[tuple[Vector, Vector, Any]] = field(default_factory=list)  #: (s, difference of grad f, of J)
     last: tuple[Vector, Vector, Any] | None = None  #: x, grad f, J at the last point seen
     #: What linear solvers know of the pattern of the systems; not saved, since any system finds it anew.
     layout: Analyses = field(default_factory=Analyses, metadata={"saved": False})
+
+    def keep(self, step: Step, sets: Sets) -> None:
+        """Keep what the next model begins with: these sets, and what the step of the last one took."""
+        self.sets, self.shift = sets, step.shift
+        self.cycles = self.cycles + 1 if step.cycled else 0
 
     def see(self, x: Vector, gradient: Vector, jacobian: Any, known: Any = None) -> None:
         """Learn from a new point; of a Hessian of f of which a part is `known` the rest."""

@@ -86,3 +86,4 @@ class Step:
     shift: float  #: the multiple of the identity that was added to H
     #: With the smallest shift, and the Hessian as it is or corrected once, for the sets of the step alone.
     plain: bool = True
+    cycled: bool = False  #: found by interior points, since active sets cycled

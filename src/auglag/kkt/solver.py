@@ -13,13 +13,14 @@ from auglag.kkt.interior import interior_point
 from auglag.kkt.model import Model, Sets, Step
 
 
-def solve(model: Model, sets: Sets, *, prox: float | None = None, last: float = 0.0) -> Step | None:
+def solve(model: Model, sets: Sets, *, prox: float | None = None, last: float = 0.0, cycles: int = 0) -> Step | None:
     """The step, or None if no curvature or precision could be found in which there is one.
 
     The sets of the step before usually are right or almost so: one to three factorisations. Interior points do not
     cycle, and their sets are polished by the active-set method. `prox` times the Hessian's size is added to its
     diagonal (None: `Tuning.prox`). `last` is the shift of the step before; where this model needs one, it begins not
-    far below.
+    far below. `cycles` counts the models before this one, in a row, whose sets cycled: after some, interior points come
+    first.
     """
     t = tuning.TUNING
     prox = t.prox if prox is None else prox
@@ -27,23 +28,24 @@ def solve(model: Model, sets: Sets, *, prox: float | None = None, last: float = 
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # what is not finite is not taken
         step = None
         if not model.m:  # nothing but H says how far to go, and its smallest eigenvalues may be smaller than prox
-            step = _solve(model, sets, 0.0, hint)
-        return step if step is not None else _solve(model, sets, prox, hint)
+            step = _solve(model, sets, 0.0, hint, cycles)
+        return step if step is not None else _solve(model, sets, prox, hint, cycles)
 
 
-def _solve(model: Model, sets: Sets, prox: float, hint: float) -> Step | None:
+def _solve(model: Model, sets: Sets, prox: float, hint: float, cycles: int) -> Step | None:
     t = tuning.TUNING
     shift = prox * min(t.prox_largest_size, max(t.prox_least_size, diagonal_size(model.hessian)))
-    step = active_set(model, sets, shift, hint=hint)
-    if step is not None:
-        return step if step.plain else _uncorrected(model, step, shift)
+    if cycles < t.cycles or cycles % t.cycles_period == 0:
+        step = active_set(model, sets, shift, hint=hint)
+        if step is not None:
+            return step if step.plain else _uncorrected(model, step, shift)
     found = interior_point(model, shift, hint=hint)
     if found is None:
         return None
     rough, convex = found
     exact = active_set(convex, rough.sets, rough.shift, sweeps=t.sweeps_polish)
     if exact is not None:
-        return _uncorrected(model, exact, shift)
+        return replace(_uncorrected(model, exact, shift), cycled=True)
     return rough if np.isfinite(rough.d).all() and np.isfinite(rough.w).all() else None
 
 

@@ -18,6 +18,7 @@ from auglag.certificate import Tolerance
 from auglag.model.device import batch as device_batch
 from auglag.model.device.linear import require_device
 from auglag.model.device.program import Program
+from auglag.model.device.slots import Finished
 from auglag.model.device.solve import Prepared, prepared
 from auglag.model.device.solve import solve as solve_one
 from auglag.model.handles import Handle, Rows, named
@@ -81,7 +82,7 @@ class Batches:
             if program.device.platform == "cpu":
                 solver = device_batch.OneByOne(program.pattern, slots, linear_solver)
             else:
-                solver = device_batch.Flat(program.pattern, slots, deterministic=deterministic)
+                solver = device_batch.Flat(program, slots, deterministic=deterministic)
             made = device_batch.Batch(program, slots, solver, tol=tol, scaled_tol=scaled_tol)
             self._known = (key, made)
         return self._known[1]
@@ -116,7 +117,7 @@ def solve(
         x, y = (problem.x0, None) if start is None else start
         x = jnp.asarray(np.where(ready.program.fixed, problem.lower, x))
         done, _ = batch.run(data, jnp.asarray(par), x, None if y is None else jnp.asarray(y))
-        found = device_batch.Finished(*(np.array(part) for part in done))
+        found = Finished(*(np.array(part) for part in done))
     lower, upper = problem.lower, problem.upper
     found.x[:] = np.clip(np.where(ready.program.fixed, lower, found.x), lower, upper)
     left = np.flatnonzero(found.status != int(Status.SOLVED))

@@ -33,7 +33,7 @@ from auglag.errors import CheckpointError, InputError
 from auglag.persist.files import regular, replacing
 
 #: To be increased when files of the version before can no longer be read.
-FORMAT = 8
+FORMAT = 9
 #: Kinds of NumPy's types that a state may have: no objects, which would be pickled.
 KINDS = "biufcU"
 #: Characters of a value that a message shows.
@@ -97,6 +97,16 @@ def load(
         raise CheckpointError(text) from None
     except Exception as error:  # whatever a damaged file may lead to
         raise CheckpointError(f"{target} is not a usable checkpoint ({type(error).__name__}: {error})") from None
+
+
+def saved(path: str | os.PathLike[str], key: str) -> Any:
+    """What the fingerprint of a file says; None where it says nothing or cannot be read (then `load` says why)."""
+    try:
+        with regular(Path(path)) as file, zipfile.ZipFile(file) as archive:
+            meta = json.loads(str(_Members(archive, os.fstat(file.fileno()).st_size)["meta"]))
+            return meta["fingerprint"].get(key)
+    except Exception:  # whatever a damaged file may lead to
+        return None
 
 
 @final

@@ -20,10 +20,10 @@ from auglag.derivatives.detection import Detected
 from auglag.derivatives.extrapolation import extrapolated
 from auglag.derivatives.noise import Noise, dtype_error
 from auglag.errors import EvaluationError, InputError, OptionError, note_point
-from auglag.problems.base import Counts, Workspace
 from auglag.problems.jacobians import as_jacobian, columns_times, real_array, transposed_product
 from auglag.problems.patterns import Pattern
 from auglag.problems.tuning import TUNING
+from auglag.problems.workspace import Counts, Workspace
 
 Sides = tuple[Vector, Vector]
 Work = Callable[[], Workspace]

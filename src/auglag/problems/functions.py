@@ -18,7 +18,7 @@ from auglag.derivatives.noise import Noise, dtype_error
 from auglag.errors import EvaluationError, InputError, note_point
 from auglag.problems import trust
 from auglag.problems.arguments import check_term, check_x0, pair, parse_bounds, scalar
-from auglag.problems.base import Group, LinearRows, Point, PointwiseProblem, Workspace
+from auglag.problems.base import Group, LinearRows, Point, PointwiseProblem
 from auglag.problems.constraints import (
     Block,
     by_differences,
@@ -33,6 +33,7 @@ from auglag.problems.jacobians import as_csr, as_jacobian, dense, real_array, st
 from auglag.problems.patterns import Combined, Pattern
 from auglag.problems.thinning import Thinned, thin
 from auglag.problems.tuning import TUNING
+from auglag.problems.workspace import Workspace
 from auglag.prox import Custom, as_term
 from auglag.prox.custom import check_prox
 

@@ -18,7 +18,8 @@ from auglag.certificate import Certificate
 from auglag.derivatives.kinks import kinked
 from auglag.errors import DerivativeError
 from auglag.inner import SOLVERS, Traits
-from auglag.problems.base import AbstractProblem, Counts
+from auglag.problems.base import AbstractProblem
+from auglag.problems.workspace import Counts
 from auglag.result import Result, row
 from auglag.strategy.plan import LEFT, SADDLE, UNCHECKED
 from auglag.strategy.settings import Settings

@@ -7,12 +7,13 @@ optimiser's average of the gradients grad f + J'w, and J an average of the Jacob
 
     cbar = D_t + mean of c(x_tau; xi_tau) - D_tau over the last steps,    D_{t+1} = D_t + J (x_{t+1} - x_t)      (track)
            (on streams with what the mean lags behind by, where that is more than noise)
-    w    = y + held trust beta (cbar - s),   s = clip(cbar + y / beta, lower, upper)                         (weights)
+    w    = y + held trust beta (chat - s),   s = clip(chat + y / beta, lower, upper),   chat = cbar + coming  (weights)
     beta_j = boost factor kappa / (G_jj lambda_max(corr G)),   G = J A J'                                   (calibrate)
     y   <- y + theta kappa fall (w - y),   held up to four times as large where errors are certain              (moved)
 
 beta is such that one step removes the share kappa of the error of c: what the primal step can follow, whatever the
-units of f and c. `trust` in (0, 1] says how much of cbar - s can be more than sampling error; `held` in (0, 1] keeps
+units of f and c. `coming` is what momentum will still change c by if nothing new is asked for, mu / (1 - mu) times the
+last change. `trust` in (0, 1] says how much of chat - s can be more than sampling error; `held` in (0, 1] keeps
 gradients of the weights within what the scale of steps can follow (`limit.py`). Once a pass, a virtual outer iteration,
 the paper's rule raises `factor` unless the tracked violation has fallen; it never exceeds 1 / fall, by which the steps
 have become shorter. Between passes `boost` does the same where G says too much of what steps do: nearly dependent
@@ -51,6 +52,7 @@ class EngineState:
     ring: Array  #: these, one row per slot
     part: Array  #: sum of the newest ones that do not fill a slot yet
     last: Array  #: the newest c - D
+    coming: Array  #: what the momentum of the steps will still change c by
     trend: Array  #: what the mean of the window lags behind by, where data have no end and drift
     variance: Array  #: of c - D from batch to batch
     step_vector: Array  #: where the power iteration stands
@@ -94,8 +96,8 @@ class Engine:
         self._known: tuple[Array, Array, Array] | None = None  #: (last, mean, error) of the present window
         slots = -(-self.pass_steps // self.stride)
         self.state = EngineState(
-            y=y, drift=zero, total=zero, ring=xp.stack([zero] * (slots + 1)), part=zero, last=zero, trend=zero,
-            variance=zero, step_vector=zero + 1.0,
+            y=y, drift=zero, total=zero, ring=xp.stack([zero] * (slots + 1)), part=zero, last=zero, coming=zero,
+            trend=zero, variance=zero, step_vector=zero + 1.0,
         )  # fmt: skip
 
     # ---------------------------------------------------------------------------------------------- before the gradient
@@ -134,10 +136,10 @@ class Engine:
         return raising.followed(self.xp, self._held(errors), sure) * errors
 
     def _errors(self) -> Array:
-        """The error of c that is no noise."""
-        cbar = self.tracked
-        gap = self._gap(cbar)
-        return self._trust(cbar, gap) * gap
+        """The error of c that is no noise, where the momentum of the steps will take it."""
+        ahead = self.tracked + self.state.coming
+        gap = self._gap(ahead)
+        return self._trust(ahead, gap) * gap
 
     def _held(self, gap: Array) -> Array:
         s = self.state
@@ -158,11 +160,13 @@ class Engine:
 
         Both are sums over the constraints in units that beta makes alike: noise in all of them moves x, and errors that
         go together are seen together. A multiplier may come down by what its own constraint says, too: there the signal
-        is the distance to the side that it pulls to.
+        is the distance to the side that it pulls to. Values that do not depend on the batch have no noise.
         """
         s, xp, error, tiny = self.state, self.xp, self._window()[1], TUNING.no_penalty
         noise, signal = s.beta @ error + tiny, (s.beta * gap) @ gap + tiny
         common = signal / (signal + noise)
+        if self.exact is not None:
+            common = xp.where(self.exact, 1.0, common)
         room = cbar - xp.where(s.y > 0.0, self.upper, self.lower)
         own = 1.0 / (1.0 + error / (room * room + tiny))
         return xp.where(gap * s.y < 0.0, xp.maximum(own, common), common)
@@ -291,10 +295,13 @@ class Engine:
         noise = s.variance * (TUNING.trend_doubt * (1.0 / half + 1.0 / (s.kept - half)))
         return change * (change * change / (change * change + noise + TUNING.no_penalty))
 
-    def moved(self, change: Array, fall: float) -> None:
-        """x moved, and J dx is `change`: the values move along, and the multipliers after the weights."""
+    def moved(self, change: Array, fall: float, coast: float = 0.0) -> None:
+        """x moved, and J dx is `change`: the values move along, and the multipliers after the weights.
+
+        `coast`: how many times this step's length the momentum will still go.
+        """
         s = self.state
-        s.drift = s.drift + change
+        s.drift, s.coming = s.drift + change, coast * change
         if s.beta is not None:
             s.y = s.y + TUNING.theta * TUNING.kappa * fall * s.beta * self._followed()
         s.steps += 1

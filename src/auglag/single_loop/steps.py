@@ -87,13 +87,17 @@ class ScaledSteps:
         """The most that a step changes an entry of x by, at the full rate."""
         return self.state.rate
 
+    def coast(self) -> float:
+        """How many times the length of the last step the momentum will still go."""
+        return TUNING.momentum / (1.0 - TUNING.momentum)
+
     def fall(self) -> float:
         """The present rate, relative to that at the start of the round."""
         return self.factor
 
 
 def newest_share(count: int, *, endless: bool = False) -> float:
-    """The weight of iterate number `count` of a round in the average, which is over about the last tenth of them.
+    """The weight of iterate number `count` of a round in the average, which is over about the last fifth of them.
 
     Where data have no end it is over no more than the window of the values, so that it follows what changes.
     """

@@ -45,14 +45,16 @@ class Tuning(Constants):
     #: A range of 10 lets the loop of constraints and multipliers swing, and gains nothing.
     rate_gain: float = 0.1
     rate_range: float = 3.0
-    #: Decay of the moments of gradients. 0.9 is Adam's; squares forget sooner than Adam's 0.999: weights change.
-    momentum: float = 0.9
+    #: Decay of the moments of gradients. Momentum delays what weights do to the values by 1 / (1 - mu) steps: with
+    #: Adam's 0.9 R is larger by a tenth. Squares forget sooner than with Adam's 0.999: weights change.
+    momentum: float = 0.7
     squares: float = 0.99
     #: This share of the mean of all root mean squares is added to each: parameters that the objective hardly sees would
     #: have the longest steps, and make the penalties of what depends on them small. By trial.
     least_scale: float = 0.1
-    #: Weight of the newest iterate in the average: power / (t + power - 1), which averages about the last tenth.
-    power: float = 10.0
+    #: Weight of the newest iterate in the average: power / (t + power - 1), which averages about the last fifth. By
+    #: trial, with 10 (a tenth) R is larger by a twentieth, with 20 by a tenth.
+    power: float = 5.0
     #: The rates fall linearly to this share of what they were.
     least_fall: float = 1e-3
     #: Without an end they fall as 1 / (1 + t / steps), down to this share, with which changes are still followed. By
@@ -89,10 +91,10 @@ class Tuning(Constants):
     kappa: float = 0.5
     #: Part of the weights that becomes multipliers in a step, relative to kappa. Steps with momentum mu follow weights
     #: with a delay of 1 / (1 - mu), and the loop of c, steps and multipliers, (s^3 / (1 - mu) + s^2 + kappa s + theta
-    #: kappa^2) c = 0, is stable where theta kappa < 1 - mu (Routh and Hurwitz). At a third of that all its modes decay
-    #: alike. With 1/4, right without a delay, 24 constraints swung until weights were a million times too large; with
-    #: 0.12 single seeds of twelve (24 groups, two passes) end at 1.6 instead of 0.55, and medians are no better.
-    theta: float = 0.067
+    #: kappa^2) c = 0, is stable where theta kappa < 1 - mu (Routh and Hurwitz). At a sixth of that, and with weights
+    #: that look ahead (`coming`), its slowest mode decays by 0.95 a step. Twice as much is as good in the mean, but 24
+    #: constraints, whose tracked values lag behind where Jacobians are noisy, begin to swing.
+    theta: float = 0.1
     #: Weight of the newest in the variance of values from batch to batch: about the last 50 of them.
     variance_share: float = 0.02
     #: Variances of the tracked values that count as noise (1.5 standard errors). By trial: 1 to 4 are alike with few

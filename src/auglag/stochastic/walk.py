@@ -99,7 +99,7 @@ class Walk:
             if jacobian is not None:
                 self._calibrate(engine, jacobian, c, known)
             engine.track(c)
-            engine.moved(state.jacobian @ (after - x), steps.fall())
+            engine.moved(state.jacobian @ (after - x), steps.fall(), steps.coast())
             if engine.pass_ended:
                 engine.outer(steps.fall())
         state.x, state.done = after, state.done + 1

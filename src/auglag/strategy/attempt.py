@@ -17,10 +17,12 @@ from auglag.errors import StoppedByCallback
 from auglag.inner.qp import curvature_for
 from auglag.problems.standard_form import StandardForm
 from auglag.strategy import newton, plan, restoration, unboundedness
+from auglag.strategy.context import Context
 from auglag.strategy.restoration import Restoration
 from auglag.strategy.rows import Posed, candidate_row, stop, watch
 from auglag.strategy.sqp import Candidate
-from auglag.strategy.state import Between, Context, State, Task
+from auglag.strategy.state import Between, State
+from auglag.strategy.task import Task
 
 
 def attempt(context: Context, state: State) -> Status:

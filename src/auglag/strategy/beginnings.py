@@ -15,7 +15,9 @@ from auglag.inner import InnerStatus
 from auglag.inner import tuning as inner_tuning
 from auglag.kkt import Memory
 from auglag.strategy import plan, restarts
-from auglag.strategy.state import Between, Context, Newtons, State, scale, scaling_at
+from auglag.strategy.context import Context
+from auglag.strategy.scales import scale, scaling_at
+from auglag.strategy.state import Between, Newtons, State
 
 
 def meets_tolerance(context: Context, state: State, z: Vector, y: Vector) -> bool:

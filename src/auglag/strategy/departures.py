@@ -11,8 +11,10 @@ from auglag.inner import tuning as inner_tuning
 from auglag.kkt import Memory
 from auglag.strategy import plan, second_order
 from auglag.strategy.beginnings import fresh_history
+from auglag.strategy.context import Context
 from auglag.strategy.solution import Solution
-from auglag.strategy.state import Between, Context, Newtons, State, Task, steps_of
+from auglag.strategy.state import Between, Newtons, State, steps_of
+from auglag.strategy.task import Task
 
 
 def look(context: Context, state: State) -> second_order.Finding:
@@ -58,7 +60,7 @@ def settle(task: Task, state: State, *, cut_short: bool = False) -> None:
     Where a limit cut the search short, nothing more is spent on a point that is not known to meet the tolerance.
     """
     second, judge, found = state.second, task.judge, state.best
-    kept, better = second.kept, False
+    kept, better, second.level = second.kept, False, False
     assert kept is not None
     if found.level > kept.level:  # derivatives have become more accurate since
         kept.level = found.level
@@ -67,7 +69,9 @@ def settle(task: Task, state: State, *, cut_short: bool = False) -> None:
     if found.residual <= task.tol or (state.history.iterations and not cut_short):
         check, before = judge.check(found), judge.check(kept)
         worth = check.objective + norm(check.multipliers) * check.violation
-        better = judge.accepts(check) and plan.better(worth, before.objective, task.tuning)
+        accepted = judge.accepts(check)
+        better = accepted and plan.better(worth, before.objective, task.tuning)
+        second.level = accepted and plan.level(check.objective, before.objective, task.tuning)
     second.steps += steps_of(state.history.iterations)
     if better:
         second.left, second.failures = True, 0

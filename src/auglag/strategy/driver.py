@@ -20,11 +20,15 @@ from auglag.result import Result
 from auglag.strategy import finish, plan, restarts
 from auglag.strategy.attempt import attempt, feasible_point
 from auglag.strategy.beginnings import aftermath, begin, begin_again, meets_tolerance, note_end
+from auglag.strategy.context import Context
 from auglag.strategy.departures import depart, look, settle
 from auglag.strategy.hooks import give_best, note_interruption, result_of_run
 from auglag.strategy.presolve import presolved
+from auglag.strategy.resumed import restored
 from auglag.strategy.rows import save, verdict_on_saved
-from auglag.strategy.state import CLASSES, Context, State, Task, restored, scale
+from auglag.strategy.scales import scale
+from auglag.strategy.state import CLASSES, State
+from auglag.strategy.task import Task
 
 
 def solve(run: Run) -> Result:
@@ -169,7 +173,9 @@ class Run:
                     return Status.SOLVED
                 self.context = context = context.again(state)
             second, standing = state.second, context.standing(state)
-            if not plan.checks_curvature(standing, second.verdict, second.failures, second.departures, task.tuning):
+            if not plan.checks_curvature(
+                standing, second.verdict, second.failures, second.departures, task.tuning, level=second.level
+            ):
                 return status
             task.judge.refine(state.best, 2)
             if not task.judge.accepts(task.judge.check(state.best)):  # nor if errors of the functions stand in the way

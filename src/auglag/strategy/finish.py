@@ -14,8 +14,10 @@ from auglag.report import logger
 from auglag.report.messages import Ending, result_of
 from auglag.result import Result
 from auglag.strategy import plan
+from auglag.strategy.context import Context
 from auglag.strategy.departures import settle
-from auglag.strategy.state import Context, State, Task
+from auglag.strategy.state import State
+from auglag.strategy.task import Task
 
 
 def ended(task: Task, state: State, context: Context | None, status: Status) -> Result:

@@ -19,7 +19,8 @@ from auglag.algorithm.rules import Iteration
 from auglag.algorithm.trail import INNER, OUTER
 from auglag.certificate.incumbent import Best
 from auglag.errors import StoppedByCallback
-from auglag.strategy.state import Context, State
+from auglag.strategy.context import Context
+from auglag.strategy.state import State
 
 
 @final

@@ -17,9 +17,10 @@ from auglag.errors import StoppedByCallback
 from auglag.interior import Arrival
 from auglag.problems.base import Point
 from auglag.strategy import following
+from auglag.strategy.context import Context
 from auglag.strategy.plan import Interior, Newton
 from auglag.strategy.sqp import Candidate
-from auglag.strategy.state import Context, State
+from auglag.strategy.state import State
 
 
 def by_newton(context: Context, state: State, phase: Newton) -> Candidate:

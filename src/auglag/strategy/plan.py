@@ -248,12 +248,16 @@ def ended_by_newton(*, solved: bool) -> Status:
 # ------------------------------------------------------------------------------------------------------- second order
 
 
-def checks_curvature(s: Standing, known: str, failures: int, departures: int, t: Tuning) -> bool:
+def checks_curvature(
+    s: Standing, known: str, failures: int, departures: int, t: Tuning, *, level: bool = False
+) -> bool:
     """Whether the second-order conditions of a solution are checked: `known` is what is known of them already.
 
-    It is part of the strategy around Algorithm 1, as other starts are: not where only that was asked for.
+    It is part of the strategy around Algorithm 1, as other starts are: not where only that was asked for. A degenerate
+    solution from which one with the same objective was reached, itself or another, lies in a valley: once is enough.
     """
-    unknown = known == UNCHECKED or (known in (SADDLE, DEGENERATE) and failures > 0 and departures < t.departures)
+    again = known == SADDLE or (known == DEGENERATE and not level)
+    unknown = known == UNCHECKED or (again and failures > 0 and departures < t.departures)
     return s.newton and s.restarts > 0 and unknown
 
 
@@ -276,6 +280,11 @@ def reported(verdict: str, *, left: bool) -> str:
 def better(objective: float, before: float, t: Tuning) -> bool:
     """Whether the objective of another solution is lower, beyond what tolerances explain."""
     return objective < before - t.better * max(abs(objective), abs(before))
+
+
+def level(objective: float, before: float, t: Tuning) -> bool:
+    """Whether it is the same, up to what tolerances explain."""
+    return abs(objective - before) <= t.better * max(abs(objective), abs(before))
 
 
 # ------------------------------------------------------------------------------------------------------ other attempts

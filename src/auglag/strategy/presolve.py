@@ -8,7 +8,7 @@ import numpy as np
 
 from auglag.problems.presolve import reduction
 from auglag.problems.presolved import Presolved
-from auglag.strategy.state import Task, WarmStart
+from auglag.strategy.task import Task, WarmStart
 
 
 def presolved(task: Task) -> Task:

@@ -18,8 +18,10 @@ from auglag.certificate.incumbent import objective
 from auglag.inner import InnerResult, InnerStatus
 from auglag.kkt.linear import Analyses
 from auglag.strategy import following, plan
+from auglag.strategy.context import Context
 from auglag.strategy.sqp import Candidate
-from auglag.strategy.state import ACCELERATED, Context, State, Task
+from auglag.strategy.state import ACCELERATED, State
+from auglag.strategy.task import Task
 
 
 @final

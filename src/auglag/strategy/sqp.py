@@ -144,7 +144,7 @@ class SQP:
         """The model's step; with more regularisation or a smaller penalty where it looks degenerate."""
         memory, y = subproblem.memory, subproblem.y
         sets = memory.sets if memory.sets is not None else Sets.none(model.n, model.m)
-        step = solve(model, sets, prox=prox, last=memory.shift)
+        step = solve(model, sets, prox=prox, last=memory.shift, cycles=memory.cycles)
         leap = tuning.newton_leap * last_length
         if step is not None and prox and leap < np.inf and largest(step.d) > leap:
             step = solve(model, sets, prox=tuning.newton_leap_prox) or step
@@ -155,5 +155,5 @@ class SQP:
             penalty *= tuning.newton_softer
             step = solve(subproblem.restated(model, penalty), step.sets)
         if step is not None:
-            memory.sets, memory.shift = free_of_radius(step.sets, model, radius), step.shift
+            memory.keep(step, free_of_radius(step.sets, model, radius))
         return step

@@ -14,7 +14,7 @@ from auglag._names import suggesting
 from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.errors import InputError, require_positive
 from auglag.log import JsonLog
-from auglag.persist.checkpoint import usable_path
+from auglag.persist.checkpoint import saved, usable_path
 from auglag.report import logger
 from auglag.stochastic.limits import Limits
 from auglag.stochastic.progress import Table
@@ -31,6 +31,8 @@ from auglag.torch.prox import ProxMap, Term
 from auglag.torch.result import TrainingResult
 from auglag.torch.run import train
 from auglag.torch.settings import by_name, choose, defaults
+from auglag.torch.single_loop_run import SingleLoopMethod
+from auglag.torch.tuning import TUNING
 from auglag.torch.variables import Variables
 
 
@@ -80,10 +82,11 @@ def fit(
         Tensors (a tuple or dictionary of them) share their first axis. Of a DataLoader the dataset, collation, workers
         and batch size are used: full-batch tests stream through it in chunks of that size.
     method : str, object or factory
-        "auto": "lbfgs" where full batches are affordable and the model has no dropout or batch norm in training mode
-        (with many rows after a few passes of sampled Adam, and `result.method` says so), else "adam"; with norms as
-        prox terms "svrg" or "sgd"; `batch` and `epochs` ask for a sampled method. "single-loop" moves multipliers with
-        every sampled step, for budgets of a few passes; full batches follow where 15 or more are allowed. "lbfgs"
+        "auto": "single-loop" where `max_epochs` is at most 200, the model has 20,000 parameters or more, full batches
+        are not affordable or the model has dropout or batch norm in training mode, or `batch` is given; else "lbfgs"
+        (with many rows after a few passes of sampled Adam, and `result.method` says so). `epochs`, `penalty`, `dual`
+        and `tolerance` ask for Algorithm 1, and "adam", "svrg" or "sgd" where "lbfgs" is not affordable. "single-loop"
+        moves multipliers with every sampled step; full batches follow where 15 passes or more are allowed. "lbfgs"
         evaluates full batches and draws no samples; "svrg", "sgd", "pstorm" and "adam" are sampled. A factory such as
         `lambda params: torch.optim.AdamW(params, lr=1e-3)` makes any optimiser the method.
     tol : float
@@ -162,8 +165,9 @@ def fit(
     source = as_source(data, team, chunk)
     terms = ProxMap(variables, prox)
     if isinstance(method, str) and method == "auto":
-        sampled = batch is not None or epochs is not None
-        method = choose(functions, source, terms, team, sampled=sampled, epochs=epochs is not None)
+        rules = any(rule is not None for rule in (penalty, dual, tolerance, epochs))
+        sampled, short = batch is not None or epochs is not None, _short(max_epochs, resume)
+        method = choose(functions, source, terms, team, sampled=sampled, algorithm1=rules, short=short)
     chosen = by_name(method, batch)
     if not isinstance(chosen, LBFGS) and chosen.batch is not None and chosen.batch < team.size:
         raise InputError(f"batch must be at least the number of processes, {team.size}, got {chosen.batch}")
@@ -194,6 +198,13 @@ def fit(
         y0=y0,
     )
     return train(context) if log is None else log.around(lambda: train(context), None)
+
+
+def _short(max_epochs: float | None, resume: str | os.PathLike[str] | None) -> bool:
+    """Whether passes are few; a run that goes on keeps to what it was, whatever its new budget."""
+    if resume is not None:
+        return SingleLoopMethod.__name__ in str(saved(resume, "settings"))
+    return max_epochs is not None and max_epochs <= TUNING.short_budget
 
 
 def unwrapped(model: Any) -> Any:

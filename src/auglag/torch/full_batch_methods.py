@@ -68,6 +68,16 @@ class Probe:
         """Whether dist is small enough to accept a point."""
         return bool(test.dist <= self.tol)
 
+    def leads_away(self, test: Test) -> bool:
+        """Whether a step came to a larger objective and a much larger violation than the subproblem began with.
+
+        No multipliers make such a point better: those of this subproblem are wrong, and its penalty does not outweigh
+        them. A larger one has to.
+        """
+        if not test.violation > max(TUNING.worse * self.start.violation, self.tol):
+            return False
+        return bool(test.objective > self.start.objective + self.noise)
+
     def visit(self, x: Tensor) -> Test:
         """The test at x."""
         why = self.exhausted()
@@ -182,6 +192,8 @@ def _lbfgs(probe: Probe, pairs: Pairs, limit: int) -> None:
         failed = False
         pairs.add(found.v - here.v, found.gradient - here.gradient)
         here = found
+        if probe.leads_away(here):
+            raise _Ended(here, InnerStatus.WORSE)
 
 
 def _search(probe: Probe, here: Test, d: Tensor, slope: float, step: float) -> Test | None:
@@ -260,6 +272,8 @@ def _panoc(probe: Probe, pairs: Pairs, limit: int) -> None:
         w = prox.prox(following.v - step * following.gradient, step)
         pairs.add(following.v - here.v, (following.v - w) / step - residual)
         here = following
+        if probe.leads_away(here):
+            raise _Ended(here, InnerStatus.WORSE)
 
 
 def _first_step(probe: Probe, here: Test) -> float:

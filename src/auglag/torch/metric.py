@@ -36,6 +36,10 @@ class Metric(Protocol):
         """The most that a step changes a parameter by, at the largest rate; None: as much as the gradient says."""
         ...
 
+    def coast(self) -> float:
+        """How many times the length of the last step the momentum will still go: mu / (1 - mu)."""
+        ...
+
 
 def scaled_steps(variables: Variables, prox: ProxMap, rate: float, adapt: bool) -> ScaledSteps:
     """The steps of `fit`; tensors with a norm as prox term have one scale each."""
@@ -70,6 +74,9 @@ class ScaledMetric:
     def longest(self) -> Any:
         return self.steps.longest()
 
+    def coast(self) -> float:
+        return self.steps.coast()
+
 
 @final
 class OptimizerMetric:
@@ -82,7 +89,8 @@ class OptimizerMetric:
         if not isinstance(optimizer, kinds):
             names = ", ".join(kind.__name__ for kind in kinds)
             raise InputError(
-                f"optimizer must be one of {names} (or give metric=, an object with matrix(of), fall() and longest()), "
+                f"optimizer must be one of {names} (or give metric=, an object with matrix(of), fall(), longest() "
+                f"and coast()), "
                 f"got {type(optimizer).__name__}"
             )
         groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}
@@ -103,6 +111,11 @@ class OptimizerMetric:
         if not isinstance(self.optimizer, torch.optim.SGD):
             return self.highest
         return TUNING.first_steps * self.highest * self.first if self.first > 0.0 else None
+
+    def coast(self) -> float:
+        group = self.groups[0]
+        mu = float(group["betas"][0] if "betas" in group else group.get("momentum", 0.0))
+        return mu / (1.0 - mu)
 
     def _first(self) -> float:
         pairs = zip(self.variables.params, self.groups, strict=True)

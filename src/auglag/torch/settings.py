@@ -99,20 +99,25 @@ def by_name(method: Any, batch: int | None) -> Method | LBFGS | SingleLoopMethod
 
 
 def choose(
-    functions: Functions, source: Source, prox: ProxMap, team: Team, *, sampled: bool, epochs: bool
+    functions: Functions, source: Source, prox: ProxMap, team: Team, *, sampled: bool, algorithm1: bool, short: bool
 ) -> str | LBFGS:
-    """What method="auto" means: full batches where they are affordable and mean something, else Adam.
+    """What method="auto" means: the single loop where passes are what is dear, else full batches.
 
-    Where there are many rows, a few passes of sampled steps come first: full batches are dear far from a solution.
-    `sampled` says that sampled steps are asked for, `epochs` that Algorithm 2 is.
+    They are where full batches are not affordable or mean something else, where sampled steps are asked for, where the
+    budget is `short` (and rows are not few), and where the model is so large that a step takes longer than its calls.
+    In a small model without such a budget, full batches take more passes and less time: after a few passes of sampled
+    steps where there are many rows. `algorithm1` says that its parts are asked for: then the sampled methods are those
+    of Algorithm 2.
     """
-    if TUNING.auto_single_loop and not epochs:
+    full = source.rows is not None and not noisy(functions) and not sampled
+    full = full and affordable(functions, source.rows or 0)
+    short = short and (source.rows or 0) >= TUNING.few_rows
+    if not algorithm1 and (not full or short or functions.variables.n >= TUNING.large_model):
         return "single-loop"
-    if sampled or source.rows is None or noisy(functions):
-        return "adam" if prox.scale_free else "sgd"
-    if not affordable(functions, source.rows):
-        return "adam" if prox.scale_free else "svrg"
-    many = source.rows >= 2 * TUNING.warm_up_batch * TUNING.warm_up_steps
+    if not full:
+        exact = not sampled and source.rows is not None and not noisy(functions)
+        return "adam" if prox.scale_free else "svrg" if exact else "sgd"
+    many = (source.rows or 0) >= 2 * TUNING.warm_up_batch * TUNING.warm_up_steps
     many = many and TUNING.warm_up_share * team.size <= TUNING.warm_up_batch
     return LBFGS(warm_up=many and prox.empty)
 

@@ -140,7 +140,8 @@ class Core:
             before, state.here = state.here, self.entries.here() if here is None else here
             if state.jacobian is not None:
                 fall = metric.fall()
-                engine.moved((state.jacobian @ self.entries.weighted(state.here - before)).to(wide), fall)
+                change = state.jacobian @ self.entries.weighted(state.here - before)
+                engine.moved(change.to(wide), fall, metric.coast())
                 if engine.pass_ended:
                     engine.outer(fall)
         if state.steps % self.pause == 0:

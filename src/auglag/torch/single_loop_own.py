@@ -45,7 +45,7 @@ from auglag.torch.tuning import TUNING
 from auglag.torch.variables import Variables
 
 Tensor = Any
-FORMAT = 5
+FORMAT = 6
 
 
 @final

@@ -17,9 +17,15 @@ class Tuning(Constants):
     """The constants, in the order in which a run meets them."""
 
     # ------------------------------------------------------------------------------------------- choice of the method
-    #: Whether "auto" is "single-loop" (unless `epochs` asks for Algorithm 2). Not yet: it leads in short runs only
-    #: (benchmarks/results/training.md).
-    auto_single_loop: bool = False
+    #: "auto" takes the single loop for budgets of up to so many passes, whatever the model: R is a tenth of that of the
+    #: double loop after 5 passes and half of it after 200 (benchmarks/results/training_default.md).
+    short_budget: float = 200.0
+    #: Fewer rows than these are hardly more than a batch: steps on some of them are not cheaper than steps on all.
+    few_rows: int = 128
+    #: Without such a budget it does so for models of so many parameters: with up to 4,700 of them full batches come to
+    #: tol = 1e-3 in 1.3 times the passes, but in a third of the time, as a step takes 1 ms whatever the model; with
+    #: 85,000 the single loop is ahead in time, too (same page). This is the middle of the two.
+    large_model: int = 20_000
     #: "auto" takes full batches where rows x parameters, about a sixth of the operations of a pass, are at most this: a
     #: pass then takes about a second. A GPU does a hundred times as much.
     affordable: float = 2e10
@@ -92,6 +98,9 @@ class Tuning(Constants):
     #: Wolfe conditions: sufficient decrease and curvature (Nocedal and Wright 2006, section 3.1: 1e-4 and 0.9).
     decrease: float = 1e-4
     flattening: float = 0.9
+    #: Wrong multipliers show where the objective has grown, and the violation by this factor, to more than the
+    #: tolerance of the subproblem: a sound subproblem trades one for the other.
+    worse: float = 10.0
     #: Points per line search, at most.
     line_trials: int = 25
     #: A step that is too short is multiplied by 2 at least and by this at most.

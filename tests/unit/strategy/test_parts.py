@@ -17,16 +17,19 @@ from auglag import Budget, Status
 from auglag.budget import Meter
 from auglag.certificate.incumbent import Best, Judge
 from auglag.errors import OutOfBudget, StoppedByCallback
-from auglag.problems.base import Counts
 from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.problems.workspace import Counts
 from auglag.report.messages import Ending, advice, message
 from auglag.strategy import attempt, beginnings, plan
+from auglag.strategy.context import Context
 from auglag.strategy.hooks import Hooks, status_of
 from auglag.strategy.newton import Watch
 from auglag.strategy.restarts import defined_near, penalty_of, place
 from auglag.strategy.restoration import least_violation, restore
+from auglag.strategy.scales import scale
 from auglag.strategy.settings import PRESETS, resolve
-from auglag.strategy.state import Context, State, Task, WarmStart, scale
+from auglag.strategy.state import State
+from auglag.strategy.task import Task, WarmStart
 from auglag.strategy.tuning import TUNING
 from auglag.strategy.unboundedness import look
 

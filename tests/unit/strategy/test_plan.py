@@ -26,6 +26,7 @@ from auglag.strategy.plan import (
     checks_curvature,
     departs,
     effort_left,
+    level,
     newton_verdict,
     next_phase,
     reported,
@@ -188,6 +189,14 @@ def test_when_the_curvature_at_a_solution_is_looked_at(
     situation: Standing, known: str, failures: int, departures: int, checked: bool
 ) -> None:
     assert checks_curvature(situation, known, failures, departures, TUNING) is checked
+
+
+def test_a_valley_of_solutions_is_looked_at_once() -> None:
+    assert level(2.0 + 1e-9, 2.0, TUNING)
+    assert not level(2.0 + 1e-6, 2.0, TUNING)  # higher: another minimum, after which another way may lead lower
+    assert not level(math.nan, 2.0, TUNING)
+    assert not checks_curvature(SOLVED, "degenerate", 1, 1, TUNING, level=True)
+    assert checks_curvature(SOLVED, "saddle", 1, 1, TUNING, level=True)  # lower points are known to be near
 
 
 def test_what_a_result_says_of_the_solutions_that_were_left() -> None:

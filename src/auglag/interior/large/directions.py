@@ -104,6 +104,8 @@ class Equations:
         self.factorisations = 0
         self.shifted = False  #: whether the last system needed a shift beyond what was left of the one before
         self._kept = 0.0  #: the shift of the last system
+        self._prox = tuning.TUNING.standing_prox  #: on the diagonal of the variables, in units of the Hessian
+        self._softened = 0.0  #: the same of the last system, in the units of the form
         self._softness = Softness()
         self._analyses = analyses
         self._last_h: Hessian | None = None
@@ -130,19 +132,24 @@ class Equations:
         shift = t.shift_kept * self._kept if far else 0.0
         shift = given = shift if shift > t.standing_prox else 0.0
         system = linear.system(h, j, self._analyses)
+        unit = min(1.0, max(t.least_hessian, largest(h.matrix.data)))
         self.remember(h)
         soft = self._own(soft, j)
         larger = np.maximum(soft, self._own(t.soft_largest * self.sides.row_units, j))
         softs = self._softness.order(soft, larger, shifted=shift > 0.0)
         while True:
-            first = weights + (shift + t.standing_prox)
+            first = weights + (shift + self._prox * unit)
             for diagonal, factor in softs:
                 made = self._solved(system, first, diagonal, shift, residuals)
                 if made is not None:
                     self._softness.worked(diagonal, factor, larger, made[0].left)
+                    self._softened = self._prox * unit
                     self.last = shift if shift else self.last
                     self._kept, self.shifted = shift, shift > given
                     return made
+            if self._prox < t.standing_prox:
+                self._prox = t.standing_prox
+                continue
             if shift == 0.0:
                 self._softness.failed()
             softs = [(larger, 1.0)]  # pivots may have lost the inertia before
@@ -160,6 +167,18 @@ class Equations:
         found = self._factorised(system, first, soft, shift, sharp=True)
         step = None if found is None else found.solve(*residuals)
         return None if found is None or step is None or found.error > tuning.TUNING.poorly_refined else (found, step)
+
+    def after(self, dv: Vector, dual: Vector) -> None:
+        """After the step dv from a point where `dual` was left of the gradient of the Lagrangian, sides included.
+
+        Where the diagonal of the variables alone makes as much of it again, a smaller one is taken from then on: steps
+        would be those of a proximal point method, of which hundreds may be needed. So it is with variables far away in
+        which the Lagrangian is nearly linear, but which rows determine. Not after a shift was needed: then the diagonal
+        may be what keeps from another one.
+        """
+        t = tuning.TUNING
+        if self.last == 0.0 and self._softened * norm(dv) > t.left_by_prox * norm(dual):
+            self._prox = max(t.firmer * self._prox, t.least_prox)
 
     def remember(self, h: Hessian) -> None:
         """The pattern of the Hessians to come: one analysis then serves systems with and without them."""

@@ -106,6 +106,7 @@ class Large:
             directions = predicted(newton, it, lagrangian, step, residuals, mu)
         if not directions[0].finite():
             return False
+        self.equations.after(directions[0].v, lagrangian - sides.spread(it.z, -it.u))
         if largest(directions[0].v / np.maximum(1.0, np.abs(it.at.v))) < t.tiny:
             self.tiny += 1
             mu.value = max(mu.last, t.mu_factor * mu.value)

@@ -89,8 +89,12 @@ def return_to_rows(
             return at, z, u
         if a * largest(dv) <= t.restoration_least_move:
             break
-    less = at.theta <= t.restoration_leaves * first.theta
-    return (at, z, u) if less and known.admits(at.theta, at.f + sides.barrier(at.v, mu)) else None
+    if at.theta <= t.restoration_leaves * first.theta and known.admits(at.theta, at.f + sides.barrier(at.v, mu)):
+        return at, z, u
+    if at.theta <= t.restoration_aim * first.theta:  # it is better to go on than to keep to points of the past
+        known.clear()
+        return at, z, u
+    return None
 
 
 def damped(damping: float, left: float) -> float:

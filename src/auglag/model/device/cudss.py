@@ -204,15 +204,19 @@ class CuDSS:
         return entries.value
 
     def solve(self, right: Any) -> Any:
-        """As in `Sparse`. The solution is written into a new array that nobody else holds yet."""
-        if self._one_by_one and right.ndim > 1:
-            return jnp.stack([self.solve(row) for row in right])
+        """As in `Sparse`; for a batch right sides are (batch, several, size), flat. The solution is written into a new
+        array that nobody else holds yet.
+        """
+        columns = right.size // (self._size * self._batch)
+        if self._one_by_one and columns > 1:
+            parts = right.reshape(self._batch, columns, self._size)
+            rows = [self.solve(parts[:, k].reshape(-1)).reshape(self._batch, 1, -1) for k in range(columns)]
+            return jnp.concatenate(rows, axis=1).reshape(right.shape)
         right = right.block_until_ready()
         solution = self._spare.pop(right.shape, None)
         if solution is None:
             solution = jnp.zeros_like(right, device=right.sharding)
         solution.block_until_ready()
-        columns = 1 if self._batch > 1 or right.ndim == 1 else right.shape[0]
         for matrix, values in zip(self._columns_of(columns), (solution, right), strict=True):
             self._library.call("cudssMatrixSetValues", matrix, _pointer(values))
         self._execute(SOLVE, columns)

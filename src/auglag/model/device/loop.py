@@ -40,7 +40,7 @@ class Ended:
 def start(run: Run, x: Any, y: Any = None) -> Iterate:
     """The first iterate: inside the sides, with multipliers by least squares unless they are given."""
     t, d, p = TUNING, run.d, run.program
-    warm = run.never_free = y is not None
+    warm = y is not None
     run.mu = t.warm_mu if warm else t.first_mu
     control = np.array([t.warm_push if warm else t.push, run.mu, float(warm)])
     given = (np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64) if warm else np.zeros(p.m))
@@ -180,7 +180,7 @@ def _follow(run: Run, facts: Facts) -> None:
 
 def _settled(run: Run, facts: Facts) -> bool:
     """Choose the mode; True where it is now the fixed one, with another mu."""
-    if run.never_free or run.is_elastic or run.met_at >= 0:
+    if run.is_elastic or run.met_at >= 0:
         return run.free and run.fix(facts.mean)
     margin, least = TUNING.less_violation, run.scaled_tol
     less = margin * min(1.0, facts.error)

@@ -17,7 +17,7 @@ def newton_step(run: Run, it: Iterate, at: Local, values: Any, right: Right, fac
     t, p = TUNING, run.program
     shift, whole, factor = run.shift, _soft(run.mu) * run.soft_factor, run.soft_factor
     part, *parts = run.firmness.order(shifted=shift > 0.0)
-    softened, soft = 0, part * whole
+    softened, soft, grew = 0, part * whole, False
     while True:
         inertia = run.factor(values)
         if inertia == (p.n, p.m):
@@ -27,7 +27,8 @@ def newton_step(run: Run, it: Iterate, at: Local, values: Any, right: Right, fac
             if _usable(found):
                 run.firmness.worked(part, run.left if found.facts.accuracy <= t.very_accurate else 0.0)
                 run.last_shift = shift or run.last_shift
-                run.shift = shift / t.shift_fall if shift > t.standing_shift else 0.0
+                fall = 1.0 if grew else t.shift_fall
+                run.shift = shift / fall if shift > t.standing_shift else 0.0
                 return found, system
         broke = part == 1.0 and (inertia is None or inertia == (p.n, p.m))
         if broke and softened < t.softenings:
@@ -48,6 +49,7 @@ def newton_step(run: Run, it: Iterate, at: Local, values: Any, right: Right, fac
             shift = max(t.least_shift, run.last_shift / t.shift_fall) if run.last_shift else t.first_shift
         else:
             shift *= t.shift_growth if run.last_shift else t.shift_growth_first
+            grew = True
         if shift > t.largest_shift:
             raise NoStep
         values = p.assemble(run.d, at, shift, soft, run.elastic, run.prox)

@@ -220,7 +220,17 @@ class Program:
         the choice costs neither another solve nor another call. A step with a shift leaves a dual error of shift times
         it, which mu is not to run ahead of, as little as of the violation.
         """
-        t, (shift, mean, least, fraction) = TUNING, control
+        shift, mean, least, fraction = control
+        mu = self._centring(d, solutions, right, it, at, elastic, (shift, mean, least))
+        solution = solutions[0] + (mu - right.mu) * solutions[1]
+        right = right.made_for(mu)
+        return solution, right, self._post(d, solution, values, right, it, at, elastic, (mu, shift, fraction))
+
+    def _centring(
+        self, d: Any, solutions: Any, right: Right, it: Iterate, at: Local, elastic: Elastic, control: Any
+    ) -> Any:
+        """mu by Mehrotra's predictor, from the solutions for both rows of the right side."""
+        t, (shift, mean, least) = TUNING, control
         affine = solutions[0] - right.mu * solutions[1]
         dw, _, dz, du, _ = self.equations.completed(d, affine, right.made_for(0.0), it, at, elastic, 0.0, shift)
         low, high, p, q = gaps(d, it.w)
@@ -230,10 +240,7 @@ class Program:
         above = jnp.where(high, (q - a * dw) * (it.u + b * du), 0.0)
         ratio = (jnp.sum(below) + jnp.sum(above)) / jnp.maximum(d["sides"], 1.0) / mean
         guard = jnp.minimum(mean, t.free_guard * shift * largest(dw))
-        mu = jnp.maximum(jnp.clip(ratio**3, t.least_centring, 1.0) * mean, jnp.maximum(least, guard))
-        right = right.made_for(mu)
-        solution = affine + mu * solutions[1]
-        return solution, right, self._post(d, solution, values, right, it, at, elastic, (mu, shift, fraction))
+        return jnp.maximum(jnp.clip(ratio**3, t.least_centring, 1.0) * mean, jnp.maximum(least, guard))
 
     def _unregularised(self, d: Any, error: Any, solution: Any, control: Any) -> Any:
         """The residual in the system without regularisation; control = (soft, prox)."""

@@ -97,7 +97,7 @@ class Run:
         self.tol, self.scaled_tol, self.steps, self.seconds = tol, scaled_tol, steps, seconds
         self.times = Times()
         self.least_mu = scaled_tol / TUNING.last_mu
-        self.never_free, self.free, self.fraction = False, False, TUNING.to_sides
+        self.free, self.fraction = False, TUNING.to_sides
         self.free_points: list[tuple[float, float]] = []
         self.mu, self.shift, self.last_shift = TUNING.first_mu, 0.0, 0.0
         self.soft_factor, self.firmness = 1.0, Firmness()

@@ -75,6 +75,9 @@ class Tuning(Constants):
 
     # Newton's equations
 
+    #: Rows of inequalities with more variables than this stay in the matrix: the square of the number is listed before
+    #: it is known whether taking the row out would pay, which it rarely does for long rows.
+    most_condensed: int = 16
     #: The dual regularisation is `soft_mu` mu, between `soft_least` and `soft_most`: a fixed one stalls near the
     #: solution, and a smaller one loses the inertia without pivoting. By trial on seven networks.
     soft_mu: float = 1e-2

@@ -32,18 +32,20 @@ def append(array: Any, values: Any, axis: int | None = None) -> np.ndarray:
         weakref.finalize(room, _used.pop, id(room), None)
     room[array.size : size] = added
     _used[id(room)] = size
-    return room[:size]
+    grown: np.ndarray = room[:size]
+    return grown
 
 
 def union1d(array: Any, values: Any) -> np.ndarray:
     """As `numpy.union1d`; quickly where one value is added to the last result."""
     added = np.asarray(values).ravel()
-    if added.size != 1 or not _sets or _sets[0]() is not array:
+    last = _sets[0]() if _sets else None
+    if added.size != 1 or last is None or last is not array:
         result = np.union1d(array, values)
     else:
-        place = int(np.searchsorted(array, added[0]))
-        if place < array.size and array[place] == added[0]:
-            return array
-        result = append(array, added) if place == array.size else np.insert(array, place, added)
+        place = int(np.searchsorted(last, added[0]))
+        if place < last.size and last[place] == added[0]:
+            return last
+        result = append(last, added) if place == last.size else np.insert(last, place, added)
     _sets[:] = [weakref.ref(result)]
     return result

@@ -10,6 +10,7 @@ import ast
 import copy
 import functools
 import inspect
+import math
 import textwrap
 from typing import Any
 
@@ -38,9 +39,34 @@ def translate(raw: Any, name: str, inputs: int) -> Function:
 
 
 def _definition(raw: Any, name: str) -> ast.FunctionDef:
-    node = ast.parse(textwrap.dedent(inspect.getsource(getattr(raw, name)))).body[0]
+    """The method as it is written; `inspect.getsource` would go through the tokens of a long file to its end."""
+    lines, first = inspect.findsource(getattr(raw, name))
+    while lines[first].lstrip().startswith("@"):
+        first += 1
+    depth, block = _indentation(lines[first]), [lines[first]]
+    for line in lines[first + 1 :]:
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if _indentation(line) <= depth:
+            break
+        block.append(line)
+    try:
+        node = ast.parse(textwrap.dedent("".join(block))).body[0]
+    except SyntaxError as error:
+        raise Untranslatable(f"{name}: {error}") from None
     assert isinstance(node, ast.FunctionDef)
     return node
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _text(node: ast.expr) -> str:
+    """The source of a name, an entry, a call or what else is looked for by its text; "" of arithmetic, which is not."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return "" if isinstance(node, ast.BinOp | ast.UnaryOp | ast.Constant) else ast.unparse(node)
 
 
 class _Translation:
@@ -109,16 +135,15 @@ class _Translation:
         )
 
     def assign(self, target: ast.expr, value: ast.expr) -> list[ast.stmt]:
-        text = ast.unparse(value)
         if isinstance(target, ast.Name):
-            return self.assign_name(target.id, value, text)
+            return self.assign_name(target.id, value, _text(value))
         if not isinstance(target, ast.Subscript):
             raise Untranslatable(ast.unparse(target))
-        base = ast.unparse(target.value)
+        base = _text(target.value)
         if base == "U_":
-            exec(f"{ast.unparse(target)} = {text}", {"U_": self.u, "np": np})
+            exec(f"{ast.unparse(target)} = {ast.unparse(value)}", {"U_": self.u, "np": np})
             return []
-        if base == "IV_" and "U_[" in text:
+        if base == "IV_" and "U_[" in (text := ast.unparse(value)):
             return [self.internal_variable(target, text)]
         return [assignment(self.expression(target), self.expression(value))]
 
@@ -197,6 +222,8 @@ class _Translation:
 
     def static(self, node: ast.expr) -> Any:
         """The value of an expression that only uses what is known at translation time."""
+        if isinstance(node, ast.Constant):
+            return node.value
         sized = {name: [0.0] * shape[0] for name, shape in self.shapes.items()}
         sized |= {name: sized[known] for name, known in self.alias.items() if known in sized}
         try:
@@ -243,7 +270,7 @@ class _Translation:
     def call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not node.args:
             return self.expression(node.func.value)
-        text = ast.unparse(node.func)
+        text = _text(node.func)
         if text == "len":
             return number(self.static(node))
         if text not in KNOWN or node.keywords:
@@ -252,7 +279,7 @@ class _Translation:
         return ast.Call(name_(KNOWN[text]), arguments, []) if KNOWN[text] else arguments[0]
 
     def subscript(self, node: ast.Subscript) -> ast.expr:
-        text = ast.unparse(node.value)
+        text = _text(node.value)
         own = [f"self.{table}[{index}]" for table in ("elpar", "grpar") for index in self.indices]
         if text in own:
             return ast.Subscript(name_("P_"), self.index([node.slice], (1,)), ast.Load())
@@ -271,7 +298,7 @@ class _Translation:
     def index(self, indices: list[ast.expr], shape: tuple[int, ...]) -> ast.expr:
         """The place in the flat array; left-out indices are 0, and S2MPJ may give one 0 too many."""
         indices = indices[: len(shape)]
-        strides = [int(np.prod(shape[k + 1 :])) for k in range(len(indices))]
+        strides = [math.prod(shape[k + 1 :]) for k in range(len(indices))]
         try:
             return ast.Constant(int(sum(self.static(i) * s for i, s in zip(indices, strides, strict=True))))
         except Untranslatable:
