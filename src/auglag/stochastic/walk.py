@@ -24,13 +24,14 @@ class WalkState:
     """All that evolves from step to step."""
 
     x: Vector
-    average: Vector  #: of the last iterates
+    average: Vector  #: of the last points, before the prox
     engine: EngineState | None  #: None without constraints
     moments: ScaledState
     jacobian: Matrix | None = None  #: averaged
     newest: Matrix | None = None  #: rows of the last batches that had them
     jacobians: Any = 0  #: in the average, for every constraint
     flat: Any = False  #: constraints that had a value other than zero, and a gradient of zeros, on some batch
+    length: float = 1.0  #: of the prox, averaged like the points
     done: int = 0
 
 
@@ -72,8 +73,8 @@ class Walk:
 
     @property
     def settled(self) -> Vector:
-        """The mean of the last iterates; with a term whose zeros or sides count, the last one."""
-        return self.state.average if isinstance(self.g, Zero) else self.state.x
+        """The prox of the mean of the last points: sides and zeros are kept, and the noise of a single step is not."""
+        return np.asarray(self.g.prox(self.state.average, self.state.length))
 
     def weights(self) -> Vector:
         """w, for the gradient grad f + J'w of the next batch."""
@@ -92,9 +93,9 @@ class Walk:
         self._require_finite(gradient, c[known])
         steps.factor = fall
         x = state.x
-        after = steps.take(x, gradient)
-        if not isinstance(self.g, Zero):
-            after = self.g.prox(after, 1.0 if self.boxed else float(steps.matrix()[0]))
+        point = steps.take(x, gradient)
+        length = 1.0 if self.boxed else float(steps.matrix()[0])
+        after = self.g.prox(point, length)
         if engine is not None:
             if jacobian is not None:
                 self._calibrate(engine, jacobian, c, known)
@@ -103,7 +104,9 @@ class Walk:
             if engine.pass_ended:
                 engine.outer(steps.fall())
         state.x, state.done = after, state.done + 1
-        state.average = state.average + newest_share(state.done, endless=self.endless) * (after - state.average)
+        share = newest_share(state.done, endless=self.endless)
+        state.average = state.average + share * (point - state.average)
+        state.length += share * (length - state.length)
 
     def _calibrate(self, engine: Engine, found: Matrix, c: Vector, known: Any) -> None:
         """The Jacobian of a batch joins the average, and the penalties follow; c are the values of the batch."""
