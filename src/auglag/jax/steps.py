@@ -11,7 +11,7 @@ from auglag.algorithm import formulas
 from auglag.algorithm.status import Status
 from auglag.inner import tuning as inner_tuning
 from auglag.jax.directions import free_step
-from auglag.jax.quadratic import Model, solved
+from auglag.jax.quadratic import Model, is_convex, solved
 from auglag.jax.rules import Rules
 from auglag.jax.state import RUNNING, Options, Pairs, Point, State
 from auglag.jax.subproblem import Subproblem
@@ -31,7 +31,13 @@ class Steps:
         """A projected Newton step, searched; or the accelerated step where it halves the best residual so far."""
         jac, w = p.jac, p.w
         always = s.steps[0] >= 0
-        curvature = staged(always, self.sub.evaluation.hessian, s.x, *_user_weights(s, w))
+        modelled = self.options.accelerate and self.sub.m and not isinstance(s.x, Rows)
+        sf, weights = _user_weights(s, w)
+        if modelled:
+            restoring = self._lags(s) & (2 * s.vain >= formulas.VAIN_INCREASES)
+            excess = _user_weights(s, self.sub.excess(s, p.c) * TUNING.model_penalty)[1]
+            sf, weights = where(restoring, 0.0, sf), where(restoring, excess, weights)
+        curvature = staged(always, self.sub.evaluation.hessian, s.x, sf, weights)
         hessian = curvature
         if self.sub.m:
             active = (w > 0.0) | (w < 0.0) | equal(*self.sub.own_sides(s))
@@ -41,28 +47,59 @@ class Steps:
         first, s = self._capped(first, s.x), s._replace(shift=shift)
         stiff = self._stiff(s, p)
         full = self._capped(staged(always, self._second_look, s, p, curvature, hessian, first, free, held, stiff), s.x)
-        model = None
-        if self.options.accelerate and self.sub.m and not isinstance(full, Rows):
-            full, *model = self._modelled(s, p, curvature, full, stiff)
-        return self._searched(s, p, first, full, stiff, model)
+        if not modelled:
+            return self._searched(s, p, first, full, stiff)
+        full, y, used, convex = self._modelled(s, p, curvature, full, stiff, restoring)
+        s = self._hopeless(s, p, full, used)
+        restores = restoring & used
+        y = where(restores, s.y, y)
+        # The step of a convex model descends in the subproblem of its multipliers, also a part of it.
+        own = s._replace(y=where(convex, y, s.y))
+        model = (y, used, convex, s.y, restores)
+        return self._searched(own, self.sub.with_multipliers(own, p), where(convex, full, first), full, stiff, model)
 
-    def _modelled(self, s: State, p: Point, curvature: Any, full: Vector, stiff: Array) -> tuple[Vector, Vector, Array]:
-        """The full step and its multipliers, by the quadratic model with all bounds where others lag, and where so."""
+    def _lags(self, s: State) -> Array:
+        """Where the quadratic model is called for."""
+        few = s.lag < TUNING.lagging + TUNING.model_patience
+        return (s.lag >= TUNING.lagging) & few & (s.status == RUNNING)
+
+    def _modelled(
+        self, s: State, p: Point, curvature: Any, full: Vector, stiff: Array, restoring: Array
+    ) -> tuple[Vector, Vector, Array, Array]:
+        """The full step and its multipliers, by the quadratic model with all bounds where others lag; where so, and
+        where the model is convex.
+
+        Where the last step of the model found no way to reduce the violation, this one leaves the objective out.
+        """
         y = self.sub.estimate(s, p.c + self.sub.evaluation.product(p.jac, full), stiff)
-        lags = (s.lag >= TUNING.lagging) & (s.status == RUNNING)
+        lags = self._lags(s)
 
-        def solve() -> tuple[Vector, Vector, Array]:
+        def solve() -> tuple[Vector, Vector, Array, Array]:
             batch, (cl, cu) = s.beta.shape[-1], self.sub.own_sides(s)
             low = jnp.concatenate([self.sub.sides.lower - s.x, jnp.broadcast_to(cl, (self.sub.m, batch))])
             high = jnp.concatenate([self.sub.sides.upper - s.x, jnp.broadcast_to(cu, (self.sub.m, batch))])
-            beta = jnp.full_like(s.beta, TUNING.model_penalty)
-            d, multipliers, good = solved(Model(curvature, p.g, p.jac, p.c, s.y, beta, low, high))
+            beta = TUNING.model_penalty * where((s.vain > 0) & ~restoring, TUNING.model_firmer, 1.0 + 0.0 * s.beta)
+            g, before = where(restoring, 0.0, p.g), where(restoring, 0.0, s.y)
+            d, multipliers, good = solved(Model(curvature, g, p.jac, p.c, before, beta, low, high))
             good = good & lags
-            return where(good, d, full), where(good, multipliers, y), good
+            y_good = where(good, self.rules.project(multipliers, s.k), y)
+            return where(good, d, full), y_good, good, good & is_convex(curvature)
 
-        found: tuple[Vector, Vector, Array]
-        found = jax.lax.cond(jnp.any(lags), solve, lambda: (full, y, jnp.zeros_like(lags)))
+        found: tuple[Vector, Vector, Array, Array]
+        found = jax.lax.cond(jnp.any(lags), solve, lambda: (full, y, jnp.zeros_like(lags), jnp.zeros_like(lags)))
         return found
+
+    def _hopeless(self, s: State, p: Point, d: Vector, used: Array) -> State:
+        """INFEASIBLE after some steps of the model in a row that leave the linear rows as violated as they are."""
+        zero = 0.0 * s.beta
+        excess = self.sub.excess(s, p.c)
+        ahead = self.sub.excess(s, p.c + self.sub.evaluation.product(p.jac, d))
+        # The model holds its rows as far as they can be held: no multiple of tol has to stand for doubt.
+        violated = self.sub.user_norm(s, excess) > self.options.tol
+        vain = used & violated & formulas.hardly_less(norm(ahead, zero), norm(excess, zero))
+        count = where(used, where(vain, s.vain + 1, 0), s.vain)
+        lost = vain & (count >= formulas.VAIN_INCREASES) & self.sub.stationary(s, p)
+        return s._replace(vain=count, status=where(lost, int(Status.INFEASIBLE), s.status))
 
     def _capped(self, step: Vector, x: Vector) -> Vector:
         """The step, shortened to what is allowed for the size of x."""
@@ -125,7 +162,8 @@ class Steps:
     def _searched(self, s: State, p: Point, direction: Vector, full: Vector, stiff: Array, model: Any = None) -> State:
         """The first of four trial points with sufficient decrease; the accelerated point goes before them all.
 
-        `model` is what `_modelled` says of the full step: its multipliers, and where it is the quadratic model's.
+        `model`: the multipliers of the full step, where it is the quadratic model's, where that is convex, the
+        multipliers before, and where it restores.
         """
         lower, upper = self.sub.sides.lower, self.sub.sides.upper
         value = self.sub.value(s, p.f, p.w)
@@ -164,6 +202,9 @@ class Steps:
         idle = where(quiet, s.idle + 1, where(taken, 0, s.idle))
         idle = where(~taken & (length < TUNING.shortest), self.patience, idle)
         new = s._replace(x=x, length=length, idle=idle)
+        if model is not None:
+            _, _, convex, before, _ = model
+            new = new._replace(y=where(convex & ~taken, before, new.y), start=where(convex & taken, x, new.start))
         new = self._failed(s, new, endless & ~taken)
         if not self.options.accelerate or self.options.memory:
             return new
@@ -202,9 +243,12 @@ class Steps:
             violation = self.sub.user_norm(s, self.sub.remainder(s, c, y, self.sub.excess(s, c)))
         gradient = self.sub.evaluation.gradient(x, *_user_weights(s, y))
         residual = self.sub.residual(s, norm(self.sub.projected(x, gradient), zero), violation)
-        better = progress = residual <= TUNING.improvement * s.best
-        if model is not None:
-            better = better | (model[1] & self._descends(s, p, x, y))
+        better = residual <= TUNING.improvement * s.best
+        progress = better
+        if model is not None:  # restoration: less violation is all that counts
+            there, here = (norm(self.sub.excess(s, at), zero) for at in (c, p.c))
+            _, used, convex, _, restores = model
+            better = better | where(restores, there <= here, used & ~convex & self._descends(s, p, x, y))
         done = better & (residual <= self.options.tol)
         accepted = new._replace(
             x=where(better, x, new.x),
@@ -216,21 +260,17 @@ class Steps:
             length=where(better, 1.0, new.length),
             k=where(better, s.k, new.k),
             idle=where(better, 0, new.idle),
-            lag=where(progress, 0, s.lag + 1),
+            lag=where(progress, where(s.lag < TUNING.lagging, 0 * s.lag, TUNING.lagging - 1), s.lag + 1),
             status=where(done, int(Status.SOLVED), where(better, s.status, new.status)),
         )
         return accepted if s.record is None else accepted._replace(record=select(better, s.record, new.record))
 
     def _descends(self, s: State, p: Point, x: Vector, y: Vector) -> Array:
-        """Whether x is lower in the augmented Lagrangian for the multipliers y of the quadratic model.
-
-        The model's step is a direction of descent of that function, but of another one in every step: steps that do not
-        lower the residual are taken a limited number of times.
-        """
+        """Whether x is lower in the augmented Lagrangian for the multipliers y of the quadratic model."""
         own = s._replace(y=y)
         here = self.sub.value(own, p.f, self.sub.estimate(own, p.c, s.beta))
         there, _ = self.sub.phi(own, x)
-        return (there < here) & (s.lag < TUNING.lagging + TUNING.model_patience)
+        return there < here
 
     def limited_memory(self, s: State, p: Point) -> State:
         """A projected limited-memory step on the free variables."""

@@ -66,10 +66,14 @@ class Tuning(Constants):
     # The quadratic model with all bounds and rows (`quadratic`)
     lagging: int = 3  #: steps in a row that were not accelerated after which it is solved: most problems never lag
     model_penalty: float = 1e6  #: its penalty: so large that the rows hold as in a quadratic program
+    model_firmer: float = 1e3  #: its factor after a step that left the linear rows violated: multipliers were too small
     model_patience: int = 16  #: steps by it in a row that may be taken without an accelerated one among them
     model_steps: int = 30  #: most steps of interior points; 8 to 15 are usual
     model_accuracy: float = 1e-9  #: largest residuals and mean of gaps times multipliers, relative to the gradient
+    model_convex: float = 1e-8  #: most negative eigenvalue of a convex one, in units of the largest entry: rounding
     model_usable: float = 1e-6  #: the same with which a solution is still tried
+    model_settling: float = 1e-8  #: weight of the distance from interior points' solution, in units of the gradient
+    model_settlings: int = 8  #: most sets of active sides tried from there
     model_to_sides: float = 0.995  #: part of the way to the nearest side that a step goes
     model_push: float = 0.1  #: distance from the sides at the start, in units of min(1, width)
     model_least_weight: float = 1e-12  #: weight of a row's slack that has no sides
