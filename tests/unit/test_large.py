@@ -8,6 +8,7 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
 
 import auglag
+from auglag.interior.large.damping import Damping
 from auglag.interior.large.directions import Equations
 from auglag.interior.large.iterate import Iterate
 from auglag.interior.large.limited_memory import LimitedMemory
@@ -400,3 +401,21 @@ def test_the_diagonal_of_the_variables_falls_where_it_makes_the_gradient_that_is
     assert diagonal() == before
     equations.after(np.array([1e3, 0.0]), np.array([1e-4, 0.0]))
     assert diagonal() == pytest.approx(before if negative else TUNING.firmer * before, rel=1e-6)
+
+
+@pytest.mark.parametrize(("upper", "kept"), [(0.02, False), (np.inf, True)])
+def test_short_steps_end_a_run_that_has_sides_but_no_rows(monkeypatch, upper, kept):
+    """A subproblem of Algorithm 1 is the problem itself then, and its solver moves along sides; a run without sides
+    has its proximal term."""
+    n = 3000
+    second = sparse.diags_array([-np.ones(n - 1), 2.0 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1]).tocsr()
+    monkeypatch.setattr(Damping, "jammed", lambda self: True)
+    result = auglag.minimize(
+        lambda x: float(0.5 * x @ (second @ x) - 1e-3 * x.sum() + 0.25 * (x**4).sum()),
+        np.full(n, 0.01),
+        jac=lambda x: second @ x - 1e-3 + x**3,
+        hess=lambda x: second + sparse.diags_array(3.0 * x**2),
+        bounds=Bounds(np.full(n, -np.inf), np.full(n, upper)),
+    )
+    assert result.success
+    assert any(step.kind == "interior" for step in result.steps) == kept

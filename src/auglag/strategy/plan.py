@@ -177,7 +177,7 @@ def next_phase(s: Standing, t: Tuning) -> Phase:
             return Interior(afresh=not s.sparse, most=t.interior_first_steps if cheap else None)
         # Without rows the inner solver's steps already are Newton's. It stalls where rounding hides the differences of
         # values; steps that look at the KKT error may still help there.
-        useful = s.constrained or s.arrived or s.ended == InnerStatus.STALLED.name
+        useful = s.constrained or s.nearer or s.ended == InnerStatus.STALLED.name
         if useful and newton_pays(s, s.error, t):
             return Newton(patience=s.patience if s.nearer else max(0, s.patience - s.failures))
     return Subproblem(solve_limit(s, t))

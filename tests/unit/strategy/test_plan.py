@@ -56,6 +56,8 @@ TABLE: list[tuple[str, Standing, Phase]] = [
     ("and at every third", replace(LATER, failures=2, inside=True, k=4), Newton(0)),
     ("without rows the inner solver's steps are Newton's", FREE, Subproblem(60)),
     ("unless it stalled", replace(FREE, k=2, ended="STALLED"), Newton(2)),
+    ("or interior points came nearer", replace(FREE, sparse=True, arrived=True, nearer=True), Newton(2)),
+    ("not where these led nowhere", replace(FREE, sparse=True, arrived=True, inside=True), Subproblem(1000)),
     # interior points
     ("first of all on large sparse problems", SPARSE, Interior(afresh=False)),
     ("then Newton's method, patient where they came nearer", replace(SPARSE, arrived=True, nearer=True), Newton(2)),

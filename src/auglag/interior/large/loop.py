@@ -79,6 +79,8 @@ class Large:
         far = self.ends.nearest > self.t.close
         mu.choose_mode(it, residuals, lagrangian, shifted=far and self.equations.shifted)
         self.count += 1
+        if self.sides.count and not self.sides.m and self.damping.jammed():
+            return False  # a subproblem of Algorithm 1 is the problem itself, and its solver keeps to the sides
         if self._jammed() and (self._restore() or self.blocked is not None):
             return self.blocked is None
         h = self._hessian()
