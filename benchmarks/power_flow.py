@@ -238,8 +238,8 @@ def table(path: str) -> str:
     near = [line for line in grids.values() if line["error"] <= 1e-8 and abs(line["gap"]) <= 1e-4]
     rows = [
         f"{len(grids)} grids: {len(near)} with the published objective to 1e-4 and a scaled error below 1e-8, of these",
-        f"{sum(line['status'] == 'SOLVED' for line in near)} certified at 1e-6 in dollars an hour (the others end with "
-        "PRECISION_LIMIT, most at a few 1e-6).",
+        f"{sum(line['status'] == 'SOLVED' for line in near)} certified at 1e-6 in dollars an hour (of the others see "
+        "R).",
         f"Shifted geometric mean of the seconds to 1e-8, shift 10 s, of these: "
         f"{shifted_mean([line['to scaled_tol'] for line in near]):.2f} s.",
         "",

@@ -456,6 +456,11 @@ def test_bad_loops_are_named() -> None:
     al = SingleLoop(model, {"c": between(0.0, 0.6)}, optimizer=optimizer)
     with pytest.raises(InputError, match="operations with derivatives"):
         al.loss(NP.objective(model, (X, T)), torch.ones(()))
+    for steps in ("3", 0, -3, 2.5, True):
+        with pytest.raises(InputError, match="steps must be a positive integer or None"):
+            SingleLoop(model, {"c": at_most(0.6)}, optimizer=optimizer, per_pass=3, steps=steps)
+    with pytest.raises(InputError, match="got the rows themselves, a tuple"):
+        SingleLoop(model, {"c": at_most(0.6)}, optimizer=optimizer, data=(torch.ones(5, 2), torch.ones(5)))
 
 
 def test_steps_that_leave_the_domain_are_taken_back_with_a_smaller_rate() -> None:

@@ -419,3 +419,17 @@ def test_short_steps_end_a_run_that_has_sides_but_no_rows(monkeypatch, upper, ke
     )
     assert result.success
     assert any(step.kind == "interior" for step in result.steps) == kept
+
+
+@pytest.mark.parametrize(("n", "far"), [(499, 1e5), (600, 1e6)])
+def test_a_linear_programme_whose_solution_is_far_away(n, far):
+    """Its Hessian has no size that the standing diagonal could be measured by."""
+    result = auglag.minimize(
+        lambda x: -x.sum(),
+        np.zeros(n),
+        jac=lambda x: -np.ones(n),
+        hess=lambda x: sparse.csr_array((n, n)),
+        constraints=LinearConstraint(sparse.eye_array(n).tocsr(), -np.inf, np.full(n, far)),
+    )
+    assert result.success
+    assert result.fun == pytest.approx(-n * far, rel=1e-6)

@@ -72,9 +72,13 @@ class Judge:
         return objective(self.problem, x) < objective(self.problem, best.x)
 
     def replace(self, best: Best, x: Vector) -> None:
-        """Take a point for another reason than its residual, with the multipliers that fit it best."""
+        """Take a point for another reason than its residual, with the multipliers that fit it best.
+
+        A fit of a large problem takes longer than its run, and none makes such a point a solution: 0 there.
+        """
         best.x, best.point = x, None
-        best.y = certificate(self.problem, x, enough=self.tol).multipliers
+        small = self.problem.n * self.problem.m <= TUNING.largest_fit
+        best.y = certificate(self.problem, x, enough=self.tol).multipliers if small else np.zeros(self.problem.m)
 
     def refine(self, best: Best, level: int) -> bool:
         """Ask for more accurate derivatives; what was measured without them is not to stand in the way afterwards."""

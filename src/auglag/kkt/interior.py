@@ -146,7 +146,8 @@ def _advance(it: _Interior, p: Vector, q: Vector, mu: float, dual: Vector, prima
     a = length(step, dz, du)
     low, high = (p + a * step) * (it.z + a * dz), (q - a * step) * (it.u + a * du)
     after = float(low[it.has_low].sum() + high[it.has_high].sum())
-    centring = min(1.0, max(t.least_centring, (after / it.sides / max(mu, 1e-300)) ** t.centring_power))
+    left = min(1.0, after / it.sides / max(mu, 1e-300))  # a large number would overflow
+    centring = max(t.least_centring, left**t.centring_power)
     step, dw, dz, du = direction(centring * mu - step * dz, centring * mu + step * du)
     if not finite(step):
         return False

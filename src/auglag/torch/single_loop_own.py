@@ -75,7 +75,7 @@ class SingleLoop:
     ) -> None:
         self.model, self.optimizer = unwrapped(model), optimizer
         self.constraints, self.rule, self._y0 = Layout(constraints).constraints, rule, y0
-        self.per_pass, self.horizon = _per_pass(data, per_pass), steps
+        self.per_pass, self.horizon = _per_pass(data, per_pass), _positive("steps", steps)
         self._given = metric
         if metric is None:
             OptimizerMetric(optimizer, Variables(self.model.named_parameters()))  # an unknown one is named now
@@ -329,10 +329,20 @@ def _copied(nest: Any, device: Any) -> Any:
     return [_copied(value, device) for value in nest] if isinstance(nest, list) else nest
 
 
+def _positive(name: str, value: int | None) -> int | None:
+    if value is not None and (isinstance(value, bool) or not (isinstance(value, int) and value >= 1)):
+        raise InputError(f"{name} must be a positive integer or None, got {value!r}")
+    return value
+
+
 def _per_pass(data: Any, per_pass: int | None) -> int | None:
     """Steps of a pass; a loader in fixed order is refused."""
-    if per_pass is not None and (isinstance(per_pass, bool) or not (isinstance(per_pass, int) and per_pass >= 1)):
-        raise InputError(f"per_pass must be a positive integer or None, got {per_pass!r}")
+    per_pass = _positive("per_pass", per_pass)
+    if torch.is_tensor(data) or (isinstance(data, tuple) and all(map(torch.is_tensor, data))):
+        raise InputError(
+            "data must be the DataLoader that the training goes through, whose length is the number of steps of a pass "
+            f"(or give per_pass=), got the rows themselves, a {type(data).__name__}"
+        )
     if isinstance(data, DataLoader) and isinstance(
         getattr(data.batch_sampler, "sampler", data.sampler), SequentialSampler
     ):

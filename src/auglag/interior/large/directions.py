@@ -132,7 +132,8 @@ class Equations:
         shift = t.shift_kept * self._kept if far else 0.0
         shift = given = shift if shift > t.standing_prox else 0.0
         system = linear.system(h, j, self._analyses)
-        unit = min(1.0, max(t.least_hessian, largest(h.matrix.data)))
+        size = largest(h.matrix.data)
+        unit = min(1.0, max(t.least_hessian, size)) if size > 0.0 else 1.0  # a linear programme has no such size
         self.remember(h)
         soft = self._own(soft, j)
         larger = np.maximum(soft, self._own(t.soft_largest * self.sides.row_units, j))
