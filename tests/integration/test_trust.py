@@ -138,3 +138,17 @@ def test_a_low_minimum_is_not_called_unbounded(fun, grad, options, x, constraine
     assert res.status is not Status.UNBOUNDED
     assert res.success
     assert res.x[0] == pytest.approx(x, rel=1e-3)
+
+
+def test_multipliers_that_are_rounding_errors_do_not_spoil_a_solution():
+    """f and c are 0 at the solution, and so are its multipliers; those of the run are some 1e-161."""
+    pytest.importorskip("jax")
+    from auglag.model import Model
+
+    m = Model()
+    x = m.var((270, 2), name="x", start=np.tile([-3.0, 0.0], (270, 1)))
+    m.constraint(lambda v: (1e3 * (v[1] - v[0] ** 3), 1e-3 * (v[0] - 20)), x[:, 0], x[:, 1])
+    m.objective(lambda v: 1e-3 * (v[0] - v[1]) ** 2, x[:-1, 0], x[1:, 0])
+    solution = m.solve()
+    assert solution.success
+    np.testing.assert_allclose(solution["x"], np.tile([20.0, 8000.0], (270, 1)))

@@ -197,6 +197,10 @@ class Judge:
             return check
         if self.refine(best, 2):
             check = self.check(best)
+        if self.problem.m and check.residual <= self.tol and not self.reached(check):
+            none = self.measure(best.x, np.zeros(self.problem.m))  # multipliers may be rounding errors of an f of 0
+            if self.accepts(none):
+                return none
         original = self.original
         small = original.m and original.n * original.m <= TUNING.largest_fit
         if self.reached(check) or not small or status is Status.NON_FINITE:
