@@ -81,10 +81,8 @@ class Stream:
         )
         self.rows += chunk.rows
         self.counts = self.counts + np.array([0 if block is None else block.rows for block in chunk.blocks])
-        steps, rng = (
-            -(-chunk.rows // max(BATCH, ROWS_OF_BLOCK * len(chunk.blocks))),
-            np.random.default_rng([self.seed, self.chunks]),
-        )
+        steps = -(-chunk.rows // max(BATCH, ROWS_OF_BLOCK * len(chunk.blocks)))
+        rng = np.random.default_rng([self.seed, self.chunks])
         parts = [[] if b is None else np.array_split(rng.permutation(b.rows), steps) for b in chunk.blocks]
         for i in range(steps):
             self._step(walk, chunk, [part[i] if part else np.zeros(0, int) for part in parts], training.l2 * penalised)

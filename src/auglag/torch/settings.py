@@ -109,15 +109,15 @@ def choose(
     steps where there are many rows. `algorithm1` says that its parts are asked for: then the sampled methods are those
     of Algorithm 2.
     """
-    full = source.rows is not None and not noisy(functions) and not sampled
-    full = full and affordable(functions, source.rows or 0)
-    short = short and (source.rows or 0) >= TUNING.few_rows
+    rows = source.rows or 0
+    exact = source.rows is not None and not noisy(functions) and not sampled
+    full = exact and affordable(functions, rows)
+    short = short and rows >= TUNING.few_rows
     if not algorithm1 and (not full or short or functions.variables.n >= TUNING.large_model):
         return "single-loop"
     if not full:
-        exact = not sampled and source.rows is not None and not noisy(functions)
         return "adam" if prox.scale_free else "svrg" if exact else "sgd"
-    many = (source.rows or 0) >= 2 * TUNING.warm_up_batch * TUNING.warm_up_steps
+    many = rows >= 2 * TUNING.warm_up_batch * TUNING.warm_up_steps
     many = many and TUNING.warm_up_share * team.size <= TUNING.warm_up_batch
     return LBFGS(warm_up=many and prox.empty)
 
