@@ -136,6 +136,27 @@ def test_warm_batches_take_fewer_steps():
     assert warm.steps.mean() < cold.steps.mean()
 
 
+def test_batches_of_nearby_sizes_share_what_is_compiled_and_have_no_members_that_nobody_asked_for(monkeypatch):
+    made = []
+
+    class Counted(batch.device_batch.Batch):
+        def __init__(self, program, slots, *rest, **named):
+            made.append(slots)
+            super().__init__(program, slots, *rest, **named)
+
+    gains = np.random.default_rng(2).uniform(1.0, 2.0, (11, 6))
+    alone = portfolio().solve_batch(par={"gain": gains[:5]}, slots=5)
+    monkeypatch.setattr(batch.device_batch, "Batch", Counted)
+    m = portfolio()
+    found = [m.solve_batch(par={"gain": gains[:count]}) for count in (10, 9, 11, 6)]
+    assert made == [12]
+    assert [f.x.shape for f in found] == [(10, 6), (9, 6), (11, 6), (6, 6)]
+    assert all(f.success.all() and not f.alone.any() for f in found)
+    np.testing.assert_allclose(found[-1].x[:5], alone.x, atol=1e-7)
+    m.solve_batch(par={"gain": gains[:5]})
+    assert made == [12, 6]  # more than half of the members would be idle
+
+
 def test_jax_is_left_as_it_was():
     before = jax.config.jax_enable_x64
     portfolio().solve_batch(par={"gain": np.ones((2, 6))}, slots=2)

@@ -18,7 +18,6 @@ from auglag.certificate import Tolerance
 from auglag.model.device import batch as device_batch
 from auglag.model.device.linear import require_device
 from auglag.model.device.program import Program
-from auglag.model.device.slots import Finished
 from auglag.model.device.solve import Prepared, prepared
 from auglag.model.device.solve import solve as solve_one
 from auglag.model.handles import Handle, Rows, named
@@ -72,20 +71,22 @@ class Batches:
         self._known: tuple[Any, device_batch.Batch] | None = None
 
     def of(
-        self, program: Program, slots: int, options: tuple[Any, ...], linear_solver: str | None
+        self, program: Program, count: int, most: int, options: tuple[Any, ...], linear_solver: str | None
     ) -> device_batch.Batch:
-        """The batch of so many slots; the one of before if it fits."""
+        """A batch for so many problems, at most so many at a time; the one of before where it is at least half full."""
         tol, scaled_tol, deterministic = options
-        key = (id(program), slots, options, linear_solver)
-        if self._known is None or self._known[0] != key:
+        key, wanted = (id(program), options, linear_solver), min(count, most)
+        known = self._known
+        if known is None or known[0] != key or not wanted <= known[1].slots <= min(most, 2 * wanted):
+            slots = min(most, device_batch.shared_size(count))
             solver: device_batch.Solver
             if program.device.platform == "cpu":
                 solver = device_batch.OneByOne(program.pattern, slots, linear_solver)
             else:
                 solver = device_batch.Flat(program, slots, deterministic=deterministic)
             made = device_batch.Batch(program, slots, solver, tol=tol, scaled_tol=scaled_tol)
-            self._known = (key, made)
-        return self._known[1]
+            self._known = known = (key, made)
+        return known[1]
 
 
 def solve(
@@ -112,12 +113,11 @@ def solve(
         ready = prepared(problem, before, place, linear_solver, deterministic=deterministic)
         problem.data = ready.program.elsewhere
         options = (residual, scaled_tol, deterministic)
-        batch = batches.of(ready.program, min(most, len(par)), options, linear_solver)
+        batch = batches.of(ready.program, len(par), most, options, linear_solver)
         data = ready.program.data(problem)
         x, y = (problem.x0, None) if start is None else start
         x = jnp.asarray(np.where(ready.program.fixed, problem.lower, x))
-        done, _ = batch.run(data, jnp.asarray(par), x, None if y is None else jnp.asarray(y))
-        found = Finished(*(np.array(part) for part in done))
+        found, _ = batch.run(data, par, x, None if y is None else jnp.asarray(y))
     lower, upper = problem.lower, problem.upper
     found.x[:] = np.clip(np.where(ready.program.fixed, lower, found.x), lower, upper)
     left = np.flatnonzero(found.status != int(Status.SOLVED))
