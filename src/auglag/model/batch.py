@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, final
 
 import jax
@@ -23,10 +23,11 @@ from auglag.model.device.solve import solve as solve_one
 from auglag.model.handles import Handle, Rows, named
 from auglag.model.precision import double
 from auglag.model.problem import ModelProblem
+from auglag.report.spread import counted, spreads
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BatchSolution:
     """Solutions of one model for many parameter sets; the batch is the first axis of every array.
 
@@ -44,7 +45,15 @@ class BatchSolution:
     steps: NDArray[np.intp]
     alone: NDArray[np.bool_]  #: which ones were solved one by one, because they did not end in the batch
     seconds: float
-    handles: Mapping[str, Handle] = field(repr=False)
+    handles: Mapping[str, Handle]
+
+    def __repr__(self) -> str:
+        """How many members ended how, the spread of what matters, and what can be asked for by name."""
+        size, alone = len(self.status), int(np.sum(self.alone))
+        lines = [f"BatchSolution of {size} members in {self.seconds:.3g} s: {counted(self.status)}"]
+        lines += spreads({name: getattr(self, name) for name in ("fun", "residual", "violation", "steps")})
+        names = ", ".join(f"{name} {(size, *handle.shape)}" for name, handle in self.handles.items())
+        return "\n".join([*lines, f"  {'alone':>9}: {alone}", f"  {'names':>9}: {names}"])
 
     @property
     def success(self) -> NDArray[np.bool_]:
