@@ -19,6 +19,7 @@ from scipy import linalg, sparse
 from scipy.optimize import Bounds, LinearConstraint
 from scipy.sparse.linalg import LinearOperator, onenormest, splu
 
+from auglag._arrays import real_array
 from auglag._typing import Matrix, Vector
 from auglag.certificate import certificate
 from auglag.derivatives.differences import hessian_from_gradient
@@ -26,7 +27,6 @@ from auglag.derivatives.extrapolation import extrapolated
 from auglag.errors import InputError
 from auglag.minimize import minimize
 from auglag.problems.base import AbstractProblem
-from auglag.problems.jacobians import real_array
 from auglag.result import Result
 
 Mask = NDArray[np.bool_]
