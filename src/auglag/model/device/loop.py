@@ -107,10 +107,10 @@ def _steps(run: Run, it: Iterate) -> Status:
             other = _begun_again(run) or repaired(run, it, facts)
         if other is None and found is not None:
             step, lengths = found
-            run.previous = it
+            run.trail.leave(it, facts.mean)
             run.d = run.near if near else run.far
             continue
-        run.previous = None
+        run.trail.clear()
         other = other or _otherwise(run, it, at, facts)
         if other is None:
             return Status.INFEASIBLE if infeasible(run, facts) else Status.STUCK
