@@ -214,6 +214,8 @@ class _Residuals:
             self.nfev += 1
             known = np.atleast_1d(real_array(self._fun(x.copy()), "fun(x)")).ravel().copy()
             self._size = known.size if self._size is None else self._size
+            if known.size == 0:
+                raise InputError("fun(x) must return at least one residual, got an empty array")
             if known.size != self._size:
                 raise InputError(f"fun(x) must return {self._size} residuals as it did first, got {known.size}")
             _keep(self._values, key, known)
