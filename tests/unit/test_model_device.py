@@ -436,7 +436,7 @@ def other():
         (lambda m: m.solve(device="cpu", watch=3), r"watch must be callable as watch\(step, facts\), got 3"),
         (
             lambda m: m.solve_batch(par={"goal": np.zeros((2, 4))}, slots=2.5),
-            "slots must be a positive integer, got 2.5",
+            "slots must be a positive integer or None, got 2.5",
         ),
         (lambda m: m.solve(device="cpu", scaled_tol=2.0), r"scaled_tol must lie in \(0, 1\), got 2.0"),
         (lambda m: m.solve_batch(par={}), "par must have at least one parameter"),

@@ -20,24 +20,25 @@ def landed(run: Run, it: Iterate, at: Local, facts: Facts) -> bool:
     before = run.trail.before(facts.mean)
     if before is None:
         return False
-    first = left = facts.residual
-    run.next_landing = t.landing_again * first
-    active = sides.active(d, before, it)
+    left = facts.residual
+    run.next_landing = t.landing_again * left
+    candidates = [sides.active(d, before, it)]
     for count in range(t.steps_on_sides):
-        found = _step(run, it, at, active)
+        if not candidates:
+            break
+        tried = candidates.pop(0)
+        found = _step(run, it, at, tried)
         if found is None:
-            return False
+            continue
         there, local, active, facts, changed = found
         run.times.log.append(
             f"on sides, step {count + 1}: residual {left:.1e} to {facts.residual:.1e}, {changed} sides change"
         )
         if run.met(there, facts) and run.solved(there, facts):
             return True
-        fell = facts.residual <= t.side_step_leaves * left
-        if not (fell or changed) or not facts.residual <= first:
-            return False
-        if facts.residual <= left:
+        if facts.residual <= t.side_step_leaves * left:
             it, at, left = there, local, facts.residual
+            candidates = [active, tried] if changed else [tried]
     return False
 
 

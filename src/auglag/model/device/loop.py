@@ -84,6 +84,8 @@ def _steps(run: Run, it: Iterate) -> Status:
         it, at, values, right, facts = run.advance(it, step, lengths)
         run.now = (it, facts)
         near = facts.theta <= run.filter.small_theta < math.inf
+        if near:
+            run.origin = None
         step, lengths = run.zero, (0.0, 0.0)
         status = _verdict(run, facts)
         if status is not None:
