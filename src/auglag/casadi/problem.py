@@ -15,7 +15,7 @@ from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.problems.base import AbstractProblem, Group, LinearRows
 from auglag.problems.jacobians import FixedPattern
-from auglag.sensitivity import Parts
+from auglag.sensitivity.directions import Parts
 
 
 @final
