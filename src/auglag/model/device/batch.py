@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from auglag.algorithm.status import Status
-from auglag.errors import InputError
+from auglag.errors import integer_or_none
 from auglag.model.device.condensed import Condensation
 from auglag.model.device.linear import Sparse, chosen
 from auglag.model.device.program import Program
@@ -80,8 +80,7 @@ class Flat:
 
 def slots_for(device: Any, wanted: int | None) -> int:
     """How many problems a batch on this device solves at a time."""
-    if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1):
-        raise InputError(f"slots must be a positive integer, got {wanted!r}")
+    wanted = integer_or_none(wanted, "slots")
     return wanted or (TUNING.batch_slots_cpu if device.platform == "cpu" else TUNING.batch_slots)
 
 
