@@ -13,6 +13,7 @@ import numpy as np
 from auglag.algorithm.status import Status
 from auglag.errors import InputError, integer_or_none
 from auglag.jax.certificate import Residuals
+from auglag.jax.compiler import quick_options
 from auglag.jax.method import PROGRAMS, key_of, method, program, sides_of
 from auglag.jax.program import Program
 from auglag.jax.solution import Solution
@@ -238,7 +239,10 @@ class Tiles:
         key = (size, tuple(devices), thinnings)
         if key not in self.compiled:
             tile = partial(self._tile, thinnings=thinnings)
-            self.compiled[key] = jax.jit(tile) if len(devices) < 2 else self._sharded(tile, devices)
+            platform = (devices[0] if devices else jax.devices()[0]).platform
+            quick = platform == "cpu" and not self.program.unrolled  # which is one long expression: XLA has to fuse it
+            jit = partial(jax.jit, compiler_options=quick_options(1) if quick else None)
+            self.compiled[key] = jit(tile) if len(devices) < 2 else jit(self._sharded(tile, devices))
         return self.compiled[key]
 
     def _sharded(self, tile: Any, devices: Sequence[Any]) -> Any:
@@ -257,7 +261,7 @@ class Tiles:
             out = jax.tree_util.tree_map(columns, shape)
             return _shard_map(tile, mesh, (columns(x), shared), out)(x, p)
 
-        return jax.jit(run)
+        return run
 
     def _tile(self, x: Array, p: Any, thinnings: int) -> tuple[Array, Array, Residuals, Array, Array, Array, Array]:
         """One chunk from start to certificate."""

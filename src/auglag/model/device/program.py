@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from auglag.jax.compiler import quick_options
 from auglag.model.device.equations import Equations, soft_of
 from auglag.model.device.pattern import kkt_pattern
 from auglag.model.device.records import Elastic, Iterate, Local, Right, Step
@@ -299,18 +300,5 @@ def compiler(device: Any, *, deterministic: bool, small: bool) -> Any:
     if deterministic and device.platform == "gpu":
         return partial(jax.jit, compiler_options={"xla_gpu_deterministic_ops": True})
     if small and device.platform == "cpu":
-        return partial(jax.jit, compiler_options=_quick_options())
+        return partial(jax.jit, compiler_options=quick_options(0))
     return jax.jit
-
-
-@cache
-def _quick_options() -> dict[str, Any]:
-    """Options of XLA that halve the time of compilation or more, of those that this version has."""
-    options: dict[str, Any] = {}
-    for name, value in (("xla_backend_optimization_level", 0), ("xla_cpu_use_fusion_emitters", False)):
-        try:
-            jax.jit(lambda x: x, compiler_options={name: value}).lower(0.0).compile()
-        except Exception:  # its type changed with the versions
-            continue
-        options[name] = value
-    return options
