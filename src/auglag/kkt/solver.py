@@ -32,6 +32,13 @@ def solve(model: Model, sets: Sets, *, prox: float | None = None, last: float = 
         return step if step is not None else _solve(model, sets, prox, hint, cycles)
 
 
+def again(model: Model, step: Step) -> Step | None:
+    """The step of a model that differs in t alone from the one this step belongs to, if its sets are about the same."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        convex = replace(model, hessian=step.hessian)
+        return active_set(convex, step.sets, step.shift, sweeps=tuning.TUNING.sweeps_polish, correct=False)
+
+
 def _solve(model: Model, sets: Sets, prox: float, hint: float, cycles: int) -> Step | None:
     t = tuning.TUNING
     shift = prox * min(t.prox_largest_size, max(t.prox_least_size, diagonal_size(model.hessian)))
@@ -39,6 +46,12 @@ def _solve(model: Model, sets: Sets, prox: float, hint: float, cycles: int) -> S
         step = active_set(model, sets, shift, hint=hint)
         if step is not None:
             return step if step.plain else _uncorrected(model, step, shift)
+    everything, equal = np.arange(model.n), np.flatnonzero(model.equal)
+    h = flipped(model.hessian, model.jacobian, model.beta, everything, equal)
+    convex = model if h is None else replace(model, hessian=h)
+    exact = active_set(convex, sets, shift, hint=hint, patience=1)
+    if exact is not None:
+        return replace(_uncorrected(model, exact, shift), cycled=True)
     found = interior_point(model, shift, hint=hint)
     if found is None:
         return None
