@@ -13,4 +13,4 @@ from auglag.kkt.model import Model, Sets, Step
 from auglag.kkt.solver import again, solve
 from auglag.kkt.tangent import Tangent
 
-__all__ = ["Curvature", "Hessian", "Memory", "Model", "Sets", "Step", "Tangent", "solve"]
+__all__ = ["Curvature", "Hessian", "Memory", "Model", "Sets", "Step", "Tangent", "again", "solve"]

@@ -48,7 +48,7 @@ class _Corrected:
 
 
 def active_set(
-    model: Model, sets: Sets, shift: float, *, sweeps: int | None = None, hint: float = 0.0, correct: bool = True, patience: int = 100
+    model: Model, sets: Sets, shift: float, *, sweeps: int | None = None, hint: float = 0.0, correct: bool = True
 ) -> Step | None:
     """The solution, or None where the sets cycle or the Hessian cannot be made convex on them.
 
@@ -65,7 +65,6 @@ def active_set(
     system = _Corrected(model, shift, hint, correct)
     seen: set[bytes] = set()
     key = rows.tobytes() + variables.tobytes()
-    least, left = rows.size + variables.size + 1, patience
     for _ in range(tuning.TUNING.sweeps if sweeps is None else sweeps):
         if key in seen:
             break
@@ -80,10 +79,6 @@ def active_set(
         if key == last:
             d = np.minimum(np.maximum(d, model.lower), model.upper)
             return Step(d, w, Sets(rows, variables), system.shift, system.h, plain=not system.overdone)
-        changes = np.count_nonzero(new_rows != rows) + np.count_nonzero(new_variables != variables)
-        least, left = (changes, patience) if changes < least else (least, left - 1)
-        if left < 0:
-            break
         rows, variables = new_rows, new_variables
     return None
 

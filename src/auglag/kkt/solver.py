@@ -46,19 +46,14 @@ def _solve(model: Model, sets: Sets, prox: float, hint: float, cycles: int) -> S
         step = active_set(model, sets, shift, hint=hint)
         if step is not None:
             return step if step.plain else _uncorrected(model, step, shift)
-    everything, equal = np.arange(model.n), np.flatnonzero(model.equal)
-    h = flipped(model.hessian, model.jacobian, model.beta, everything, equal)
-    convex = model if h is None else replace(model, hessian=h)
-    exact = active_set(convex, sets, shift, hint=hint, patience=1)
-    if exact is not None:
-        return replace(_uncorrected(model, exact, shift), cycled=True)
     found = interior_point(model, shift, hint=hint)
     if found is None:
         return None
     rough, convex = found
     exact = active_set(convex, rough.sets, rough.shift, sweeps=t.sweeps_polish)
     if exact is not None:
-        return replace(_uncorrected(model, exact, shift), cycled=True)
+        changed = not exact.plain or exact.shift != shift or convex.hessian is not model.hessian
+        return replace(_uncorrected(model, exact, shift) if changed else exact, cycled=True)
     return rough if np.isfinite(rough.d).all() and np.isfinite(rough.w).all() else None
 
 
