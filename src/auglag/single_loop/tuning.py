@@ -107,6 +107,10 @@ class Tuning(Constants):
     signal: float = 3.0
     #: What the mean may add to the moments in a step while these are plain means of all steps so far. By trial.
     growth: float = 1.0
+    #: How many times harder than the objective multipliers may pull. By trial: in a boundary problem whose objective is
+    #: fitted at once they need 5 for a while, with 3 its R is larger; without any limit, multipliers that belong to
+    #: gradients of 1e40, after steps out of the domain, stay for good.
+    most_pull: float = 10.0
     #: Penalty of a constraint whose gradient has been zero so far: positive, and without effect.
     no_penalty: float = 1e-30
 

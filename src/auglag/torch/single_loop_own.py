@@ -191,7 +191,7 @@ class SingleLoop:
         if self.steps % (1 if here.device.type == "cpu" else TUNING.look_every) == 0:
             self._check_model(core, c, here)
         found = None if self._found is None else mean_over_processes(self._found / n)
-        core.stepped(metric, c, found, self._rows, here)
+        core.stepped(metric, c, found, self._rows, here=here)
         if core.engine is not None and core.engine.state.steps == core.engine.pass_steps:
             core.check()
         self._clear()

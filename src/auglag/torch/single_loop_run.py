@@ -182,7 +182,7 @@ class Sampled:
         self.steps.factor = self.state.round.fall(self.state.done)
         share = 1.0 if alone else self._share(batch)
         f, c = self.functions.both(batch)
-        value, found = f.detach(), None
+        value, found, own = f.detach(), None, None
         rows = core.rows_wanted()
         if c is not None:
             w = core.weights()
@@ -191,6 +191,8 @@ class Sampled:
             f = f + torch.dot(w, c.to(w.dtype))
         gradient = self.variables.flatten(self.variables.gradients(f * share))
         self.team.sum_(gradient)
+        if found is not None and len(rows) == len(core.state.visits):
+            own = core.entries.take(self.variables.split(gradient)) - w.to(found.dtype) @ found
         values = None if c is None else self.team.sum_(share * c.detach().to(self.variables.wide))
         self._count(batch)
         assert self.state.safe is not None
@@ -200,7 +202,7 @@ class Sampled:
             prox_(self.steps, self.prox, x)
         self.state.x = x
         self.variables.write(x)
-        core.stepped(self.metric, values, found, rows)
+        core.stepped(self.metric, values, found, rows, own=own)
         bad = ~torch.isfinite(gradient).all()
         return bad if values is None else bad | ~torch.isfinite(values).all()
 
