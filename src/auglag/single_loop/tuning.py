@@ -27,6 +27,10 @@ class Tuning(Constants):
     #: Full batches follow where the budget has at least so many passes, and get at least `full_share` of it. By trial.
     least_passes: float = 15.0
     full_share: float = 0.3
+    #: Passes that a test of several multipliers and the certificate take at the end of steps, one each; of a small
+    #: budget steps have at least this share all the same, and the end comes up to a pass and a half later.
+    closing: float = 2.0
+    least_share: float = 2.0 / 3.0
     #: Without an end in sight the next round is longer by this factor: at most half of all passes are not in the last.
     longer: float = 2.0
     #: Steps of a round of one pass that are aimed at by the size of a batch (rows), which lies between the other two.

@@ -11,7 +11,7 @@ import torch
 
 from auglag.errors import InputError, note_place
 from auglag.torch.constraints import Constraint, Layout
-from auglag.torch.data import move, rows_of
+from auglag.torch.data import move, rows_of, tensors_of
 from auglag.torch.variables import Variables
 
 Tensor = Any
@@ -76,9 +76,21 @@ class Functions:
         try:
             yield
         except Exception as error:
+            if isinstance(error, RuntimeError) and "dtype" in str(error):
+                self._require_dtype(batch, error)
             rows, part = rows_of(batch), "a sampled step" if self.in_steps else "a full-batch test"
             note_place(error, f"of the model on a batch of {rows} rows, in {part}")
             raise
+
+    def _require_dtype(self, batch: Any, error: RuntimeError) -> None:
+        """Name rows of another precision than the model's, which operations of layers do not mix with its own."""
+        dtype = self.variables.dtype
+        other = {str(t.dtype) for t in tensors_of(batch) if t.is_floating_point() and t.dtype != dtype}
+        if other:
+            raise InputError(
+                f"data must have the precision of the model's parameters, {dtype}, got rows of "
+                f"{', '.join(sorted(other))}: take data.to({dtype}), or model.double() for double precision"
+            ) from error
 
     def _pair(self, found: Any) -> tuple[Any, Any]:
         if not (isinstance(found, tuple) and len(found) == 2):

@@ -179,6 +179,8 @@ class SingleLoop:
 
     def step(self) -> None:
         """After every step of the optimiser: values, penalties and multipliers follow."""
+        if self.waiting:
+            self._seen.check_made(self._ready().variables.params)
         self._seen.count = 0
         apply_terms(self.optimizer)
         if self.constraints and not self.waiting:

@@ -70,6 +70,7 @@ class SampledState:
     done: int = 0  #: steps of this round
     passes: int = 0  #: orders drawn so far: part of the seed
     rounds: int = 0  #: that are over
+    rows: int = 0  #: that steps have evaluated
     safe: Safe | None = None  #: where the loop goes back to
     finished: bool = False
     residual: float = math.inf  #: R before the full batches that follow
@@ -141,7 +142,7 @@ class Sampled:
             seed = seed_for(self.seed, 0, state.passes)
             with seeded(seed, self.variables.device), self.functions.stepping():
                 why = self._pass(seed)
-            if state.passes == 0:
+            if state.passes == 0 and state.done >= state.round.pass_steps:
                 self.core.check()
             state.passes += 1
             if not why:
@@ -259,6 +260,7 @@ class Sampled:
     def _count(self, batch: Any) -> None:
         rows = self.state.round.batch if self.source.sized or not self.team.alone else rows_of(batch)
         self.ledger.rows += rows
+        self.state.rows += rows
         self.ledger.gradients += 1
 
     def _name(self, batch: Any, every: int) -> None:
