@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import OptimizeResult
 
+from auglag._arrays import real_array
 from auglag._typing import Jacobian, Vector
 from auglag.budget import Budget
 from auglag.derivatives import differences
@@ -26,7 +27,7 @@ from auglag.minimize import minimize, require_options
 from auglag.problems.arguments import check_x0, parse_bounds
 from auglag.problems.constraints import with_args
 from auglag.problems.functions import Problem
-from auglag.problems.jacobians import as_jacobian, dense, real_array, transposed_product
+from auglag.problems.jacobians import as_jacobian, dense, transposed_product
 from auglag.result import Result
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from scipy import linalg, sparse
 from scipy.optimize import Bounds, LinearConstraint
 from scipy.sparse.linalg import LinearOperator, onenormest, splu
 
+from auglag._arrays import real_array
 from auglag._typing import Matrix, Vector
 from auglag.certificate import certificate
 from auglag.derivatives.differences import hessian_from_gradient
@@ -26,7 +27,6 @@ from auglag.derivatives.extrapolation import extrapolated
 from auglag.errors import InputError
 from auglag.minimize import minimize
 from auglag.problems.base import AbstractProblem
-from auglag.problems.jacobians import real_array
 from auglag.result import Result
 
 Mask = NDArray[np.bool_]
@@ -188,7 +188,7 @@ class Sensitivity:
 
     def __init__(self, problem: AbstractProblem, result: Result, p: Vector, parts: Parts) -> None:
         self.x, self.y, self.z, self.p = result.x, result.y, np.asarray(result.bound_multipliers), p
-        self._parts, self._name = parts, problem.row_name
+        self._parts, self._name, self._variable = parts, problem.row_name, problem.variable_name
         #: Slacks and multipliers below this are taken for zero (Facchinei, Fischer and Kanzow 1998: the square root of
         #: the residual tells active constraints from others near a solution).
         self.near = float(np.sqrt(max(result.certificate.residual, EPS)))
@@ -256,7 +256,7 @@ class Sensitivity:
     def _weak(self) -> tuple[str, ...]:
         """Active inequalities whose multipliers are zero."""
         names = [self._name(int(i)) for i in np.flatnonzero(self._rows.weak)]
-        names += [f"the bound of x[{j}]" for j in np.flatnonzero(self._bounds.weak)]
+        names += [f"the bound of {self._variable(int(j))}" for j in np.flatnonzero(self._bounds.weak)]
         if not names:
             return ()
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} others" if len(names) > 3 else "")

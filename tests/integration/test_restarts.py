@@ -148,7 +148,7 @@ def test_only_accelerated_runs_restart(options):
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, "all"])
 def test_restarts_must_be_a_whole_number(value):
-    with pytest.raises(auglag.InputError, match="restarts must be a whole number, 0 for none, got"):
+    with pytest.raises(auglag.InputError, match="restarts must be a nonnegative integer, got"):
         pocket(-0.85, restarts=value)
 
 

@@ -427,7 +427,7 @@ def nan_loss(model: Any, batch: Any) -> Any:
         ({"method": torch.optim.LBFGS}, "cannot step without a closure"),
         ({"method": lambda params: None}, "must return a torch.optim optimiser, got NoneType"),
         ({"tol": -1.0}, "tol must be positive"),
-        ({"batch": 0}, "batch must be an integer of at least 1, got 0"),
+        ({"batch": 0}, "batch must be a positive integer or None, got 0"),
         ({"autocast": torch.float16}, "float16 needs a GradScaler"),
         ({"prox": [("nothing", at.L1(0.1))]}, "prox must name trainable parameters"),
         ({"prox": [("weight", at.L1(0.1))], "method": "adam"}, "prox terms other than boxes need steps along"),

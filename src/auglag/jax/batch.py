@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from auglag.algorithm.status import Status
-from auglag.errors import InputError
+from auglag.errors import InputError, integer_or_none
 from auglag.jax.certificate import Residuals
 from auglag.jax.method import PROGRAMS, key_of, method, program, sides_of
 from auglag.jax.program import Program
@@ -184,8 +184,7 @@ def _flat(x0: Any, axes: Any, shape: Shape, dtype: Any) -> Array:
 
 def chunk_size(statement: Statement, batch: int, chunk: int | None, devices: Sequence[Any]) -> int:
     """Instances per chunk and device, so that the chunks are of one size and little is wasted."""
-    if chunk is not None and not (isinstance(chunk, int | np.integer) and not isinstance(chunk, bool) and chunk >= 1):
-        raise InputError(f"chunk must be a positive integer, got {chunk!r}")
+    chunk = integer_or_none(chunk, "chunk")
     each = max(len(devices), 1)
     if chunk is None:
         n, m = statement.functions.n, statement.functions.m

@@ -269,6 +269,10 @@ class AbstractProblem(ABC):
                 return group.name if group.stop - group.start == 1 else f"{group.name}[{i - group.start}]"
         return f"c[{i}]"
 
+    def variable_name(self, j: int) -> str:
+        """The name of variable j, for messages."""
+        return f"x[{j}]"
+
     @final
     def seen_at(self, x: Vector) -> Point | None:
         """The point x if its f and c are known; looking at it changes nothing."""

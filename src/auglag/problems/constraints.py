@@ -12,6 +12,7 @@ from scipy import sparse
 from scipy.optimize import Bounds, HessianUpdateStrategy, LinearConstraint, NonlinearConstraint
 from scipy.sparse.linalg import LinearOperator
 
+from auglag._arrays import real_array
 from auglag._names import nearest, signature, takes
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import differences
@@ -20,7 +21,7 @@ from auglag.derivatives.detection import Detected
 from auglag.derivatives.extrapolation import extrapolated
 from auglag.derivatives.noise import Noise, dtype_error
 from auglag.errors import EvaluationError, InputError, OptionError, note_point
-from auglag.problems.jacobians import as_jacobian, columns_times, real_array, transposed_product
+from auglag.problems.jacobians import as_jacobian, columns_times, transposed_product
 from auglag.problems.patterns import Pattern
 from auglag.problems.tuning import TUNING
 from auglag.problems.workspace import Counts, Workspace

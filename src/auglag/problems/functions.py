@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
+from auglag._arrays import real_array
 from auglag._names import suggesting
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import checking, differences
@@ -29,7 +30,7 @@ from auglag.problems.constraints import (
     parse_hess,
     with_args,
 )
-from auglag.problems.jacobians import as_csr, as_jacobian, dense, real_array, stack
+from auglag.problems.jacobians import as_csr, as_jacobian, dense, stack
 from auglag.problems.patterns import Combined, Pattern
 from auglag.problems.thinning import Thinned, thin
 from auglag.problems.tuning import TUNING

@@ -41,6 +41,9 @@ class Presolved(PointwiseProblem):
     def row_name(self, i: int) -> str:
         return self.original.row_name(int(self.keep[i]))
 
+    def variable_name(self, j: int) -> str:
+        return self.original.variable_name(j)
+
     # --------------------------------------------------------------------------------------------- multipliers
 
     def own_y(self, y: Vector) -> Vector:

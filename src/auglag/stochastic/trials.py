@@ -43,6 +43,7 @@ def trials(
     test_rows: int = 20_000,
     callback: Callable[[dict[str, Any]], Any] | None = None,
     check_derivatives: bool | str = "first",
+    check_means: bool = True,
 ) -> list[StochasticResult]:
     """Run `minimize` once for every seed; the results are the same as one by one, up to rounding.
 
@@ -101,7 +102,7 @@ def trials(
                 problem, x0, method=method, variant=variant, preset=preset, epochs=epochs, tol=tol, seed=seed,
                 max_epochs=max_epochs, max_gradients=max_gradients, max_seconds=max_seconds, max_outer=max_outer, y0=y0,
                 penalty=penalty, dual=dual, tolerance=tolerance, slacks=slacks, backend=engine, test_rows=test_rows,
-                callback=watched, check_derivatives=check_derivatives,
+                callback=watched, check_derivatives=check_derivatives, check_means=check_means,
             )  # fmt: skip
         except Exception as error:
             error.add_note(f"in the trial with seed {seed}")

@@ -20,6 +20,7 @@ from typing import Any, final
 import numpy as np
 import torch
 
+from auglag._names import suggesting
 from auglag._typing import Vector
 from auglag.algorithm.outer import Algorithm1, Ask
 from auglag.algorithm.rules import Adaptive, DualRule, Full, History, Iteration, PenaltyRule, PowerLaw, ToleranceRule
@@ -88,6 +89,7 @@ class LoopState:
         return LoopState(**{**saved, **changed})
 
 
+@suggesting
 @final
 class AugmentedLagrangian:
     """Multipliers, penalty and Algorithm 2's bookkeeping beside a loop that belongs to the user.
