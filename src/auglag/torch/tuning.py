@@ -1,6 +1,6 @@
 """Every constant that steers a PyTorch run beyond `stochastic.tuning`: what, in which unit, why this value, its source.
 
-"By trial" means: on trainings such as those of `benchmarks/torch_training.py`; no table of alternatives was kept.
+"By trial" means: on trainings such as those of `benchmarks/training.py`; no table of alternatives was kept.
 """
 
 from __future__ import annotations
