@@ -10,9 +10,10 @@ import auglag
 from auglag import Budget
 from auglag.algorithm.status import Status
 from auglag.problems import cutest
-from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.problems.scaling import Scaling
+from auglag.problems.standard_form import StandardForm
 from auglag.strategy import driver, tuning
-from auglag.strategy.plan import Aftermath, End, next_attempt, repeated
+from auglag.strategy.further import Aftermath, End, next_attempt, repeated
 from auglag.strategy.tuning import TUNING
 
 

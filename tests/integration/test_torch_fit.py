@@ -604,3 +604,13 @@ def test_a_violated_constraint_that_no_step_can_change_is_named() -> None:
     assert not result.success
     assert "'flat'" in result.advice[0]
     assert "its gradient is zero" in result.advice[0]
+
+
+def test_rows_of_another_precision_than_the_model_are_named() -> None:
+    rows = torch.ones(20, 3, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="dtype") as caught:
+        fit(torch.nn.Linear(3, 1), lambda m, b: m(b).mean(), {}, rows)
+    assert (
+        "the parameters are torch.float32, the rows torch.float64: give them .to(torch.float32)"
+        in caught.value.__notes__
+    )

@@ -12,8 +12,9 @@ from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.algorithm import formulas
 from auglag.algorithm.status import Status
-from auglag.certificate.kkt import Certificate, certificate, with_sizes
+from auglag.certificate.kkt import certificate, with_sizes
 from auglag.certificate.multipliers import cheap_fit
+from auglag.certificate.record import Certificate
 from auglag.certificate.scale_free import relative_violation
 from auglag.certificate.tolerance import Tolerance
 from auglag.certificate.tuning import TUNING

@@ -48,6 +48,12 @@ def solve_batch(
 ) -> Solution:
     """Solve one problem for many parameters and starting points; every instance has its own penalty and status.
 
+    The parameters that are not listed are those of `auglag.jax.solve`.
+
+    Returns a `Solution` with the batch as the first axis of every array. Call it with the same function objects again
+    and nothing is compiled anew. It schedules the batch from outside of JAX, so that it cannot be differentiated or be
+    part of a compiled function; `jax.vmap` of `solve` can.
+
     Parameters
     ----------
     in_axes : (axes of x0, axes of args)
@@ -58,12 +64,6 @@ def solve_batch(
         Instances worked on at a time; by default what suits the device's memory.
     devices : sequence of jax.Device
         Devices to spread the batch over; by default the one JAX uses.
-
-    The other parameters are those of `auglag.jax.solve`.
-
-    Returns a `Solution` with the batch as the first axis of every array. Call it with the same function objects again
-    and nothing is compiled anew. It schedules the batch from outside of JAX, so that it cannot be differentiated or be
-    part of a compiled function; `jax.vmap` of `solve` can.
 
     Examples
     --------

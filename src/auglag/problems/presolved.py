@@ -10,8 +10,9 @@ from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives.noise import Precision
-from auglag.problems.base import AbstractProblem, Point, PointwiseProblem
+from auglag.problems.base import AbstractProblem, Point
 from auglag.problems.jacobians import Selection, transposed_product
+from auglag.problems.pointwise import PointwiseProblem
 from auglag.problems.presolve import Reduction
 from auglag.problems.workspace import Counts
 from auglag.prox import SeparableTerm, Zero

@@ -11,8 +11,8 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm.history import History
 from auglag.algorithm.outer import Algorithm1
-from auglag.algorithm.rules import History
 from auglag.algorithm.status import Status
 from auglag.certificate import Certificate, certificate
 from auglag.errors import CheckpointError, InputError

@@ -51,6 +51,9 @@ def trials(
     are one compiled `vmap` of the scan. Everything else (other blocks, other methods, `backend="numpy"`, functions that
     cannot be vmapped) runs one after another.
 
+    The parameters that are not listed are those of `auglag.stochastic.minimize`; `progress`, `checkpoint`, `resume` and
+    a `JsonLog` are for single runs.
+
     Parameters
     ----------
     problem : StochasticProblem
@@ -61,9 +64,6 @@ def trials(
         As in `minimize`; the row also has the "seed". Returning True stops that trial alone.
     max_seconds : float
         For each trial; trials that run together share the clock.
-
-    The other parameters are those of `auglag.stochastic.minimize`; `progress`, `checkpoint`, `resume` and a `JsonLog`
-    are for single runs.
 
     Returns
     -------

@@ -80,6 +80,10 @@ class Functions:
                 self._require_dtype(batch, error)
             rows, part = rows_of(batch), "a sampled step" if self.in_steps else "a full-batch test"
             note_place(error, f"of the model on a batch of {rows} rows, in {part}")
+            kinds = {t.dtype for t in tensors_of(batch) if t.is_floating_point()} - {self.variables.params[0].dtype}
+            if isinstance(error, RuntimeError) and "dtype" in str(error) and kinds:
+                own = self.variables.params[0].dtype
+                error.add_note(f"the parameters are {own}, the rows {kinds.pop()}: give them .to({own})")
             raise
 
     def _require_dtype(self, batch: Any, error: RuntimeError) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from auglag._typing import Vector
+from auglag.algorithm.history import History
 from auglag.algorithm.outer import Algorithm1
-from auglag.algorithm.rules import History
 from auglag.algorithm.status import Status
 from auglag.certificate import Certificate
 from auglag.errors import CheckpointError, InputError, StoppedByCallback

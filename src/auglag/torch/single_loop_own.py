@@ -24,7 +24,8 @@ from torch.utils.data.sampler import SequentialSampler
 
 from auglag._names import suggesting
 from auglag._typing import Vector
-from auglag.algorithm.rules import History, Iteration, PenaltyRule
+from auglag.algorithm.history import History, Iteration
+from auglag.algorithm.rules import PenaltyRule
 from auglag.certificate import Certificate
 from auglag.errors import CheckpointError, InputError, integer_or_none
 from auglag.single_loop.engine import EngineState

@@ -11,7 +11,8 @@ import torch
 
 from auglag._names import suggesting
 from auglag._typing import Vector
-from auglag.algorithm.rules import Iteration, PenaltyRule
+from auglag.algorithm.history import Iteration
+from auglag.algorithm.rules import PenaltyRule
 from auglag.errors import InputError, integer_or_none, require_positive
 from auglag.single_loop.schedule import Round, batch_rows, round_of
 from auglag.single_loop.steps import RATE, ScaledState

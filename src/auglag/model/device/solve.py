@@ -26,7 +26,8 @@ from auglag.model.device.state import Run, Watch
 from auglag.model.device.tuning import TUNING
 from auglag.model.precision import double
 from auglag.model.problem import ModelProblem
-from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.problems.scaling import Scaling
+from auglag.problems.standard_form import StandardForm
 from auglag.strategy import tuning as strategy
 from auglag.strategy.unboundedness import look
 
