@@ -76,8 +76,6 @@ class Functions:
         try:
             yield
         except Exception as error:
-            if isinstance(error, RuntimeError) and "dtype" in str(error):
-                self._require_dtype(batch, error)
             rows, part = rows_of(batch), "a sampled step" if self.in_steps else "a full-batch test"
             note_place(error, f"of the model on a batch of {rows} rows, in {part}")
             kinds = {t.dtype for t in tensors_of(batch) if t.is_floating_point()} - {self.variables.params[0].dtype}
@@ -85,16 +83,6 @@ class Functions:
                 own = self.variables.params[0].dtype
                 error.add_note(f"the parameters are {own}, the rows {kinds.pop()}: give them .to({own})")
             raise
-
-    def _require_dtype(self, batch: Any, error: RuntimeError) -> None:
-        """Name rows of another precision than the model's, which operations of layers do not mix with its own."""
-        dtype = self.variables.dtype
-        other = {str(t.dtype) for t in tensors_of(batch) if t.is_floating_point() and t.dtype != dtype}
-        if other:
-            raise InputError(
-                f"data must have the precision of the model's parameters, {dtype}, got rows of "
-                f"{', '.join(sorted(other))}: take data.to({dtype}), or model.double() for double precision"
-            ) from error
 
     def _pair(self, found: Any) -> tuple[Any, Any]:
         if not (isinstance(found, tuple) and len(found) == 2):
