@@ -147,8 +147,6 @@ class Tuning(Constants):
     # Large sparse problems (`large`, `directions`). "On grids" means: chosen by trial on AC power flow of 57 to 3,022
     # buses (benchmarks/power_flow_cpu.py), and checked on others.
 
-    #: Only the fixed mode: one barrier problem after another. For comparisons.
-    fixed_only: bool = False
     #: With an error below `close` the free mode ends where it makes the error larger by this factor. On grids.
     much_worse: float = 10.0
     #: Added to the diagonal of the variables at all times, times the largest entry of the Hessian, which counts as at
@@ -195,6 +193,9 @@ class Tuning(Constants):
     firmer: float = 1e-2
     firmest: float = 1e-8
     firmer_rest: int = 5
+    #: After so many systems in a row that needed a shift, rows have `soft_largest` beside one, those that were scaled
+    #: down, too. By trial on grids.
+    often_shifted: int = 5
     #: Solutions are refined until their residual, relative to the right side, is `enough_refined`: it is what Newton's
     #: method leaves of the residuals. One above `poorly_refined`, relative to right side and solution, means that the
     #: factors are not those of the matrix. On grids.

@@ -82,6 +82,7 @@ class Standing:
     arrived: bool = False  #: interior points were tried since the last subproblem
     nearer: bool = False  #: and ended at a smaller error
     blocked: bool = False  #: and ended where the violation is stationary
+    lost: bool = False  #: and ended far from a solution for want of progress, other than in their safe mode
 
 
 class Phase:
@@ -117,6 +118,7 @@ class Interior(Phase):
 
     afresh: bool  #: begin where the attempt began, with multipliers 0, instead of at the current point
     most: int | None = None  #: most steps; None: as many as the settings say
+    safe: bool = False  #: one barrier problem after another
 
 
 @final
@@ -175,6 +177,8 @@ def next_phase(s: Standing, t: Tuning) -> Phase:
         if s.interior and not s.arrived and newton_pays(s, s.error, t) and interior_pays(s, s.error, t):
             cheap = s.sparse and not s.models
             return Interior(afresh=not s.sparse, most=t.interior_first_steps if cheap else None)
+        if s.lost and s.sparse and s.models:
+            return Interior(afresh=True, safe=True)
         # Without rows the inner solver's steps already are Newton's. It stalls where rounding hides the differences of
         # values; steps that look at the KKT error may still help there.
         useful = s.constrained or s.nearer or s.ended == InnerStatus.STALLED.name
