@@ -18,6 +18,7 @@ from auglag.inner.qp import curvature_for
 from auglag.interior import tuning
 from auglag.interior.filter import Filter
 from auglag.interior.large import Large
+from auglag.interior.large.rays import Ray
 from auglag.interior.newton import Systems
 from auglag.interior.restoration import restore
 from auglag.interior.search import Search
@@ -42,6 +43,8 @@ class Arrival:
     #: A stationary point of the violation at which the run ended: it is in doubt whether there is a feasible point.
     blocked: Vector | None = None
     work: int = 0  #: factorisations, on large problems
+    proved: bool = False  #: and multipliers of rows with constant derivatives prove that there is none
+    ray: Ray | None = None  #: along which the objective falls without end, if derivatives are as constant as they seem
     slow: bool = False  #: there was hardly any progress, with a free mu: a run in which it is not may do better
 
 
@@ -78,7 +81,7 @@ class Barrier:
                 large.show()
                 raise
             work = memory.layout.factorisations - begun
-            return Arrival(*large.arrival(), large.count, large.blocked, work, large.ends.slow)
+            return Arrival(*large.arrival(), large.count, large.blocked, work, large.proved, large.ray, large.ends.slow)
         run = _Run(form, memory, x, y, target, seen)
         while run.count < self.steps and run.step():
             pass

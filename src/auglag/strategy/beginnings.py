@@ -80,6 +80,7 @@ def aftermath(context: Context, state: State, status: Status) -> plan.Aftermath:
         constrained=problem.m > 0,
         repeats=state.repeats,
         widened=state.doubts.widened,
+        proved=bool(state.doubts.proof),
         unusual=unusual,
     )
 

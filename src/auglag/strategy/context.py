@@ -175,6 +175,7 @@ class Context:
             arrived=arrival is not None,
             nearer=arrival is not None and between.error is not None and arrival.error < between.error,
             blocked=arrival is not None and arrival.blocked is not None,
+            falls=arrival is not None and arrival.ray is not None,
             lost=lost,
         )
 

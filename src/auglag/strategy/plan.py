@@ -82,6 +82,7 @@ class Standing:
     arrived: bool = False  #: interior points were tried since the last subproblem
     nearer: bool = False  #: and ended at a smaller error
     blocked: bool = False  #: and ended where the violation is stationary
+    falls: bool = False  #: and found a ray along which the objective seems to fall without end
     lost: bool = False  #: and ended far from a solution for want of progress, other than in their safe mode
 
 
@@ -164,6 +165,8 @@ def next_phase(s: Standing, t: Tuning) -> Phase:
             return AttemptOver(verdict)
     elif verdict is not None:
         return AttemptOver(verdict)
+    if s.falls and s.settled in ("", "unbounded"):
+        return AttemptOver(Status.UNBOUNDED) if s.settled else CheckUnbounded()
     # Interior points that are blocked raise the same doubt, once in a run; sooner than subproblems would.
     if s.blocked and s.restoration and s.departed is None:
         if s.settled == "infeasible":
@@ -307,13 +310,14 @@ class Aftermath:
     constrained: bool = True  #: whether there are any
     repeats: int = 0  #: starts elsewhere that ended where an earlier attempt did
     widened: bool = False  #: whether feasible points were looked for far away
+    proved: bool = False  #: whether it is proved that there are none
     unusual: bool = False  #: whether variables, f or rows have sizes that the first attempt did not care for
 
 
 def next_attempt(attempt: int, restarts: int, a: Aftermath, t: Tuning) -> int | None:
     """The number of the attempt to make next; None if there is none."""
     last = min(restarts, t.most_restarts)
-    if a.limited:
+    if a.limited or a.proved:
         return None
     if a.repeats >= (t.repeated_infeasible if a.status is Status.INFEASIBLE and a.widened else t.repeated_ends):
         return None

@@ -27,6 +27,7 @@ from auglag.interior.large.limited_memory import LimitedMemory
 from auglag.interior.large.mu import Mu
 from auglag.interior.large.predictor import predicted
 from auglag.interior.large.quadratic import PrimalDual, Programme, Quadratic, unchanged
+from auglag.interior.large.rays import Ray, falling, least_squares, proves
 from auglag.interior.large.return_to_rows import Blocked, return_to_rows
 from auglag.interior.large.search import Found, Search
 from auglag.interior.large.sides import Sides
@@ -55,6 +56,8 @@ class Large:
         self.damping = Damping(safe=safe)
         self.count = self.tiny = self.restorations = 0
         self.blocked: Vector | None = None  #: where a restoration ended: at a stationary point of the violation
+        self.proved = False  #: and multipliers of constant rows prove that no point satisfies them
+        self.ray: Ray | None = None  #: along which a quadratic programme falls without end
         self.constants: tuple[Hessian, Any, Vector]  #: H, J and the gradient of the step before
         start = Start.of(sides, x, y, self.ends.first)
         self.it = Iterate(sides, self.curvature, start.at, y, start.z, start.u)
@@ -91,8 +94,10 @@ class Large:
         h = self._hessian()
         if not h.finite():
             return False
-        if self.count == 2 and self._constant(h) and self._programme(h):
-            return True
+        if self.count == 2 and self._constant(h):
+            going = self._programme(h)
+            if going or self.blocked is not None or self.ray is not None:
+                return going
         self.constants = (h, it.j, it.gradient)
         return self._newton(h, lagrangian, residuals)
 
@@ -197,12 +202,30 @@ class Large:
         model = Quadratic.through(h, it.j, it.x, it.gradient, it.at.point.c)
         solver = Programme(model, sides, self.memory.layout, PrimalDual(it.at.v, it.y, it.z, it.u))
         found = solver.run(self.target, lambda at: self.form.error(at.v[: sides.n], at.y) <= self.target)
+        if not solver.arrived and self._without_solution(model):
+            return False
         values = None if found is None else Values(sides, sides.inside(found.v, self.t.tiny))
         if found is None or values is None or not values.finite:
             return False
         self.it = self._at(values, found.y, found.z, found.u)
         self.mu.fix(solver.mean)
         return True
+
+    def _without_solution(self, model: Quadratic) -> bool:
+        """Whether the programme has none: no point satisfies its rows, or it falls without end."""
+        sides, x = self.sides, self.it.x
+        if sides.m:
+            found = least_squares(model, sides, self.it.at.v, self.memory.layout)
+            if found is None:
+                return False
+            x = found.v[: sides.n]
+            if largest(sides.equations(found.v, model.c + model.j @ x)) > self.target:
+                self.proved = proves(model, sides, found)
+                self.blocked = x if self.proved else None
+                return self.proved
+        d = falling(model, sides)
+        self.ray = None if d is None else Ray(x, d)
+        return d is not None
 
     # --------------------------------------------------------------------------------------------------- restoration
 
