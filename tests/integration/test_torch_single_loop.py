@@ -206,7 +206,7 @@ def test_loaders_datasets_and_tensors_walk_alike() -> None:
     options: dict[str, Any] = {"method": "single-loop", "max_epochs": 2.0, "seed": 3}
     runs = [
         fit(linear(), NP.objective, ALARMS, given, **options)
-        for given in ((X, T), data, torch.utils.data.DataLoader(data, batch_size=100))
+        for given in ((X, T), data, torch.utils.data.DataLoader(data, batch_size=128))
     ]
     assert torch.allclose(runs[0].x, runs[1].x, atol=1e-12)
     assert torch.allclose(runs[0].x, runs[2].x, atol=1e-12)

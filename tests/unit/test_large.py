@@ -20,7 +20,8 @@ from auglag.kkt import Hessian
 from auglag.kkt.linear import Analyses
 from auglag.problems.functions import Problem
 from auglag.problems.jacobians import Selection, kind
-from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.problems.scaling import Scaling
+from auglag.problems.standard_form import StandardForm
 
 
 def form_of(problem):

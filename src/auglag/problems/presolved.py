@@ -10,8 +10,9 @@ from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives.noise import Precision
-from auglag.problems.base import AbstractProblem, LinearRows, Point, PointwiseProblem
+from auglag.problems.base import AbstractProblem, LinearRows, Point
 from auglag.problems.jacobians import Selection, transposed_product
+from auglag.problems.pointwise import PointwiseProblem
 from auglag.problems.presolve import Reduction
 from auglag.problems.workspace import Counts
 from auglag.prox import SeparableTerm, Zero
@@ -40,6 +41,9 @@ class Presolved(PointwiseProblem):
 
     def row_name(self, i: int) -> str:
         return self.original.row_name(int(self.keep[i]))
+
+    def variable_name(self, j: int) -> str:
+        return self.original.variable_name(j)
 
     # --------------------------------------------------------------------------------------------- multipliers
 

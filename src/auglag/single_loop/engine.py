@@ -29,7 +29,8 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from auglag.algorithm import formulas
-from auglag.algorithm.rules import Adaptive, History, Iteration, PenaltyRule
+from auglag.algorithm.history import History, Iteration
+from auglag.algorithm.rules import Adaptive, PenaltyRule
 from auglag.single_loop import limit, raising
 from auglag.single_loop.tuning import TUNING
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.algorithm import algencan, formulas
+from auglag.algorithm.history import Iteration
 from auglag.algorithm.outer import Algorithm1
-from auglag.algorithm.rules import Constant, Geometric, Iteration, ToleranceRule
+from auglag.algorithm.rules import Constant, Geometric, ToleranceRule
 from auglag.algorithm.stopping import Stopping
 from auglag.certificate import Certificate
 from auglag.inner import LBFGSB, InnerSolver, QPModel, accelerated, choose
@@ -21,7 +22,8 @@ from auglag.interior import Barrier
 from auglag.kkt import Curvature
 from auglag.problems.jacobians import kind
 from auglag.problems.presolved import Presolved
-from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.problems.scaling import Scaling
+from auglag.problems.standard_form import StandardForm
 from auglag.strategy.plan import DOUBTFUL, Standing, suspicion
 from auglag.strategy.restarts import penalty_of
 from auglag.strategy.sqp import SQP

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from auglag._typing import Vector
+from auglag.algorithm.history import History
 from auglag.algorithm.outer import Algorithm1
-from auglag.algorithm.rules import History
 from auglag.algorithm.status import Status
 from auglag.certificate import Certificate
 from auglag.errors import CheckpointError, InputError, StoppedByCallback
@@ -24,18 +24,20 @@ from auglag.single_loop.steps import ScaledState
 from auglag.single_loop.tuning import TUNING as SINGLE
 from auglag.stochastic.algorithm2 import InnerState
 from auglag.stochastic.course import Best, Driver, Frame
+from auglag.stochastic.data import note_rows
 from auglag.stochastic.limits import Ledger, Meter
 from auglag.stochastic.reporting import ending
 from auglag.stochastic.stage import InnerLoop, Stage
 from auglag.strategy.hooks import give_best, result_of_run
 from auglag.torch.certify import certify_point, tested_point
 from auglag.torch.context import Context, State
+from auglag.torch.data import TensorSource
 from auglag.torch.full_batch import FullBatch, Values
 from auglag.torch.full_batch_methods import LBFGS, FullBatchInner, Pairs
 from auglag.torch.functions import Functions
 from auglag.torch.lagrangian import Subproblem, Test
+from auglag.torch.means import check_means
 from auglag.torch.methods import Optimizer
-from auglag.torch.prox import ProxMap
 from auglag.torch.reporting import advice
 from auglag.torch.result import TrainingResult
 from auglag.torch.sampled import SampledInner
@@ -51,8 +53,14 @@ WHY = ("", "epochs", "gradients", "seconds")
 
 def train(context: Context) -> TrainingResult:
     """From the start to the result; the model is left at the best point, or as it was if anything raises."""
-    with untouched(context.functions):
-        return Run(context).solve()
+    source = context.source
+    try:
+        with untouched(context.functions):
+            return Run(context).solve()
+    except InputError as error:
+        if isinstance(source, TensorSource):
+            note_rows(error, source.rows, source.finite_rows, source.chunk)
+        raise
 
 
 @contextmanager
@@ -123,14 +131,18 @@ class Run(Driver[Subproblem, Test]):
         """x_1 in the domain of g, with f and c there."""
         context, layout = self.context, self.context.functions.layout
         x = context.team.from_first_(context.functions.variables.read())
-        if not context.prox.empty:
-            x = _into_domain(context.prox, x)
+        x = context.prox.into_domain(x)
         single = isinstance(context.settings.method, SingleLoopMethod) and context.source.rows is not None
         first = self._look(x) if single else self.full.values(x)
         if not first.finite:
             what = "objective" if not math.isfinite(first.f) else "constraints"
             got = first.f if what == "objective" else dict(layout.by_name(first.c))
             raise InputError(f"{what} must be finite at the start, over all rows, got {got}")
+        if context.check_means:
+            sampled = not isinstance(context.settings.method, LBFGS)
+            self.full.ledger.rows += check_means(
+                context.functions, context.source, context.prox, x, context.seed, sampled=sampled
+            )
         y = layout.multipliers(context.y0)
         violation = float(np.linalg.norm(first.c - np.clip(first.c, layout.lower, layout.upper)))
         history = History(first.f, violation, context.settings.negligible * context.tol)
@@ -403,16 +415,3 @@ class Run(Driver[Subproblem, Test]):
         both = [*rows, *self.state.history.iterations]
         inner = sum(it.inner_iterations for it in both)
         return {"history": [row(it) for it in both], "nit": len(both), "nit_inner": inner}
-
-
-def _into_domain(prox: ProxMap, x: Tensor) -> Tensor:
-    """x, moved into boxes where it lies outside; norms leave it alone."""
-    if math.isfinite(prox.value(x)):
-        return x
-    found = x.clone()
-    for t, term in zip(prox.variables.split(found), prox.terms, strict=True):
-        if term is not None and term.scale_free:
-            t.copy_(term.prox(t, 1.0))
-    if not math.isfinite(prox.value(found)):
-        raise InputError("prox terms must be finite at the start, got inf")
-    return found

@@ -9,9 +9,11 @@ from typing import Any, ClassVar, final
 
 import torch
 
+from auglag._names import suggesting
 from auglag._typing import Vector
-from auglag.algorithm.rules import Iteration, PenaltyRule
-from auglag.errors import InputError, require_positive
+from auglag.algorithm.history import Iteration
+from auglag.algorithm.rules import PenaltyRule
+from auglag.errors import InputError, integer_or_none, require_positive
 from auglag.single_loop.schedule import Round, batch_rows, round_of
 from auglag.single_loop.steps import RATE, ScaledState
 from auglag.stochastic.limits import Ledger
@@ -27,6 +29,7 @@ from auglag.torch.tuning import TUNING
 Tensor = Any
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class SingleLoopMethod:
@@ -52,10 +55,7 @@ class SingleLoopMethod:
 
     def __post_init__(self) -> None:
         require_positive(self.rate, "SingleLoopMethod.rate")
-        if self.batch is not None and (
-            isinstance(self.batch, bool) or not (isinstance(self.batch, int) and self.batch >= 1)
-        ):
-            raise InputError(f"SingleLoopMethod.batch must be a positive integer or None, got {self.batch!r}")
+        integer_or_none(self.batch, "SingleLoopMethod.batch")
 
 
 @final
