@@ -285,7 +285,7 @@ class Tuning(Constants):
     #: residuals of the proof, rounding errors, hide what is beyond.
     ray_reach: float = 1e6
     #: A direction is one if its largest entry is more than this part of the largest of the gradient: of a programme
-    #: that has a solution it is an error of the projection.
+    #: that has a solution it is an error of the projection. Nor is one looked for where errors fell below that.
     ray_least: float = 1e-6
 
     # Curvature from first derivatives, for large problems (`limited_memory`)

@@ -202,7 +202,7 @@ class Large:
         model = Quadratic.through(h, it.j, it.x, it.gradient, it.at.point.c)
         solver = Programme(model, sides, self.memory.layout, PrimalDual(it.at.v, it.y, it.z, it.u))
         found = solver.run(self.target, lambda at: self.form.error(at.v[: sides.n], at.y) <= self.target)
-        if not solver.arrived and self._without_solution(model):
+        if not solver.arrived and solver.least > self.t.ray_least and self._without_solution(model):
             return False
         values = None if found is None else Values(sides, sides.inside(found.v, self.t.tiny))
         if found is None or values is None or not values.finite:
