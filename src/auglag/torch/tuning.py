@@ -1,6 +1,6 @@
 """Every constant that steers a PyTorch run beyond `stochastic.tuning`: what, in which unit, why this value, its source.
 
-"By trial" means: on trainings such as those of `benchmarks/torch_training.py`; no table of alternatives was kept.
+"By trial" means: on trainings such as those of `benchmarks/training.py`; no table of alternatives was kept.
 """
 
 from __future__ import annotations
@@ -79,8 +79,6 @@ class Tuning(Constants):
     #: that a step cannot reach makes weights grow until the parameters are NaN; by trial on four trainings at three
     #: rates, 5 delays constraints at small rates, with 20 nothing changes any more.
     first_steps: float = 10.0
-    #: Multipliers of a point are tested with so small a share of the penalty that y + beta c is y.
-    multiplier_penalty: float = 1e-6
 
     # ------------------------------------------------------------------------------------------- full batches: L-BFGS
     #: Numbers that all pairs of vectors may take: 2 GB in double precision.
