@@ -135,6 +135,9 @@ def test_constraints_on_rare_rows_are_not_called_constant() -> None:
     group = torch.arange(400) % 200
     rare = {"c": at_most(1.0, lambda m, b: m.x.sum() * torch.nn.functional.one_hot(b[1], 200).double().mean(0))}
     fit(Vector([0.1, 0.1]), objective, rare, (POINTS[:400], group), **options)
+    # A limit of less than a pass: many groups have not been seen.
+    few = options | {"max_epochs": 0.5}
+    fit(Vector([0.1, 0.1]), objective, rare, (POINTS[:400], group), **few)
     frozen = {"c": at_most(1.0, lambda m, b: torch.cat([m.x, 0.0 * m.x[:1] + 0.5]))}
     with pytest.raises(InputError, match=r"'c\[2\]' must change with the parameters"):
         fit(Vector([0.1, 0.1]), objective, frozen, (POINTS[:400], group), **options)
@@ -208,7 +211,7 @@ def test_loaders_datasets_and_tensors_walk_alike() -> None:
     options: dict[str, Any] = {"method": "single-loop", "max_epochs": 2.0, "seed": 3}
     runs = [
         fit(linear(), NP.objective, ALARMS, given, **options)
-        for given in ((X, T), data, torch.utils.data.DataLoader(data, batch_size=128))
+        for given in ((X, T), data, torch.utils.data.DataLoader(data, batch_size=100))
     ]
     assert torch.allclose(runs[0].x, runs[1].x, atol=1e-12)
     assert torch.allclose(runs[0].x, runs[2].x, atol=1e-12)

@@ -142,7 +142,7 @@ class Sampled:
             seed = seed_for(self.seed, 0, state.passes)
             with seeded(seed, self.variables.device), self.functions.stepping():
                 why = self._pass(seed)
-            if state.passes == 0 and state.done >= state.round.pass_steps:
+            if state.passes == 0 and state.done >= state.round.pass_steps:  # a part of a pass lacks rows
                 self.core.check()
             state.passes += 1
             if not why:

@@ -132,6 +132,9 @@ class Tuning(Constants):
     panoc_halvings: int = 60
 
     # -------------------------------------------------------------------------------------------------- tests, accuracy
+    #: Whether functions are means over rows is looked at on at most so many chunks of a full-batch pass: without
+    #: gradients they need no more memory than a training step.
+    mean_chunks: int = 8
     #: Points whose f and c are kept: x_k, the last, the best and one more of a line search.
     cached_points: int = 4
     #: Tests that a subproblem keeps with their gradients: those of x_k and of the last point.
