@@ -8,31 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits as bce
-from torch.nn.functional import cross_entropy, softplus
+from torch.nn.functional import softplus
 
-from trainings.tasks import TASKS, Maker, Task
+from trainings.tasks import TASKS, Maker, Task, digits_wrongly_labelled
 
 
 def softmax(task: Task, rng: np.random.Generator) -> None:
-    """Convex: digits with wrong labels, a linear model with weight decay; the loss of every true class at most 0.9."""
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
-    rows = rng.permutation(len(data.target))[:1440]
-    X, y = data.data[rows] / 16.0, data.target[rows]
-    wrong = (rng.random(len(y)) < 0.5) & (y >= 6)
-    task.rows_of((X - X.mean(0)) / (X.std(0) + 0.05), np.where(wrong, rng.integers(0, 10, len(y)), y), y)
-    task.sides(-math.inf, 0.9, 10)
-    task.known(torch.nn.Linear(64, 10), np.bincount(y, minlength=10) / len(y))
-
-    def both(model: Any, batch: Any) -> tuple[Any, Any]:
-        X, seen, true = batch
-        h = model(X)
-        f = cross_entropy(h, seen) + 1e-2 * sum((p * p).sum() for p in model.parameters())
-        each = cross_entropy(h, true, reduction="none")
-        return f, h.new_zeros(10).index_add(0, true, each) / (len(X) * model.share)
-
-    task.both = both
+    """Convex: a linear model for digits with wrong labels, more weight decay, looser bounds."""
+    digits_wrongly_labelled(task, rng, torch.nn.Linear(64, 10), 0.9, 1e-2)
 
 
 def tumours(task: Task, rng: np.random.Generator) -> None:

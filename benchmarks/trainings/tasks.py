@@ -153,26 +153,37 @@ def fairness(task: Task, rng: np.random.Generator) -> None:
     task.both = both
 
 
-def digits(task: Task, rng: np.random.Generator) -> None:
-    """Digits with wrong labels; the loss of every true class at most 0.25: ten constraints, weight decay."""
+def _digits(rng: np.random.Generator) -> tuple[Any, Any]:
+    """1440 of the handwritten digits, in units of their spread, and what they show."""
     from sklearn.datasets import load_digits
 
     data = load_digits()
     rows = rng.permutation(len(data.target))[:1440]
-    X, y = data.data[rows] / 16.0, data.target[rows]
+    X = data.data[rows] / 16.0
+    return (X - X.mean(0)) / (X.std(0) + 0.05), data.target[rows]
+
+
+def digits_wrongly_labelled(task: Task, rng: np.random.Generator, model: Any, bound: float, decay: float) -> None:
+    """Digits with wrong labels; the loss of every true class at most `bound`: ten constraints, weight decay."""
+    X, y = _digits(rng)
     wrong = (rng.random(len(y)) < 0.5) & (y >= 6)
-    task.rows_of((X - X.mean(0)) / (X.std(0) + 0.05), np.where(wrong, rng.integers(0, 10, len(y)), y), y)
-    task.sides(-math.inf, 0.25, 10)
-    task.known(perceptron(64, 32, 10), np.bincount(y, minlength=10) / len(y))
+    task.rows_of(X, np.where(wrong, rng.integers(0, 10, len(y)), y), y)
+    task.sides(-math.inf, bound, 10)
+    task.known(model, np.bincount(y, minlength=10) / len(y))
 
     def both(model: Any, batch: Any) -> tuple[Any, Any]:
         X, seen, true = batch
         h = model(X)
-        f = cross_entropy(h, seen) + 1e-3 * sum((p * p).sum() for p in model.parameters())
+        f = cross_entropy(h, seen) + decay * sum((p * p).sum() for p in model.parameters())
         each = cross_entropy(h, true, reduction="none")
         return f, h.new_zeros(10).index_add(0, true, each) / (len(X) * model.share)
 
     task.both = both
+
+
+def digits(task: Task, rng: np.random.Generator) -> None:
+    """A network for digits with wrong labels."""
+    digits_wrongly_labelled(task, rng, perceptron(64, 32, 10), 0.25, 1e-3)
 
 
 def groups(task: Task, rng: np.random.Generator) -> None:
@@ -258,12 +269,8 @@ def regions(task: Task, rng: np.random.Generator) -> None:
 
 def autoencoder(task: Task, rng: np.random.Generator) -> None:
     """Digits through 8 numbers and back; the error of every class within 0.02 of the mean of all."""
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
-    rows = rng.permutation(len(data.target))[:1440]
-    X, y = data.data[rows] / 16.0, data.target[rows]
-    task.rows_of((X - X.mean(0)) / (X.std(0) + 0.05), y)
+    X, y = _digits(rng)
+    task.rows_of(X, y)
     task.sides(-0.02, 0.02, 10)
     task.known(perceptron(64, 32, 8, 32, 64), np.bincount(y, minlength=10) / len(y))
 

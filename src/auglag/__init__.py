@@ -16,6 +16,7 @@ from auglag._version import __version__
 if TYPE_CHECKING:  # what `_HOMES` says, for editors and type checkers; a test compares the two
     from auglag import datasets, prox, stochastic, theory
     from auglag.algorithm.algencan import AlgencanPenalty, AlgencanTolerance
+    from auglag.algorithm.history import History, Iteration
     from auglag.algorithm.rules import (
         Adaptive,
         Always,
@@ -24,9 +25,7 @@ if TYPE_CHECKING:  # what `_HOMES` says, for editors and type checkers; a test c
         FromScale,
         Full,
         Geometric,
-        History,
         InitialPenalty,
-        Iteration,
         PenaltyRule,
         PowerLaw,
         Short,
@@ -53,9 +52,10 @@ if TYPE_CHECKING:  # what `_HOMES` says, for editors and type checkers; a test c
 #: Module -> the names that come from it.
 _HOMES = {
     "auglag.algorithm.algencan": ("AlgencanPenalty", "AlgencanTolerance"),
+    "auglag.algorithm.history": ("History", "Iteration"),
     "auglag.algorithm.rules": (
-        *("Adaptive", "Always", "Constant", "DualRule", "FromScale", "Full", "Geometric", "History", "InitialPenalty"),
-        *("Iteration", "PenaltyRule", "PowerLaw", "Short", "ToleranceRule"),
+        *("Adaptive", "Always", "Constant", "DualRule", "FromScale", "Full", "Geometric", "InitialPenalty"),
+        *("PenaltyRule", "PowerLaw", "Short", "ToleranceRule"),
     ),
     "auglag.algorithm.status": ("Status",),
     "auglag.budget": ("Budget",),

@@ -56,7 +56,8 @@ def suggesting(target: C) -> C:
 
 
 def _checked(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    known = [parameter for parameter in signature(function).parameters if parameter != "self"]
+    parameters = signature(function).parameters.items()
+    known = [key for key, one in parameters if key != "self" and one.kind is not inspect.Parameter.VAR_POSITIONAL]
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from auglag._names import suggesting
-from auglag.errors import InputError, OutOfBudget
+from auglag.errors import InputError, OutOfBudget, integer_or_none
 from auglag.problems.workspace import Counts
 
 
@@ -39,10 +39,7 @@ class Budget:
         if seconds is not None and not (number and seconds > 0.0):
             raise InputError(f"Budget.seconds must be positive or None, got {seconds!r}")
         for name in ("evaluations", "outer", "inner", "gradients"):
-            value = getattr(self, name)
-            whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-            if value is not None and not (whole and value >= 1):
-                raise InputError(f"Budget.{name} must be a positive integer or None, got {value!r}")
+            integer_or_none(getattr(self, name), f"Budget.{name}")
 
     @property
     def outer_limit(self) -> float:

@@ -24,6 +24,7 @@ from auglag.strategy.plan import SADDLE
 
 try:
     from cvxpy import settings
+    from cvxpy.error import SolverError
     from cvxpy.reductions.solution import Solution, failure_solution
     from cvxpy.reductions.solvers.defines import INSTALLED_SOLVERS, SOLVER_MAP_NLP
     from cvxpy.reductions.solvers.nlp_solvers.nlp_solver import NLPsolver, Oracles
@@ -68,6 +69,7 @@ class AUGLAG(NLPsolver):
     ) -> dict[str, Any]:
         """Solve; the values of the variables are the start."""
         problem = data["_bounds"].new_problem
+        _require_continuous(problem)
         oracles = None if solver_cache is None else solver_cache.get("oracles")
         if oracles is None:
             oracles = Oracles(problem, verbose=False)
@@ -100,6 +102,14 @@ class AUGLAG(NLPsolver):
             size = int(np.prod(shape, dtype=int))
             values[key] = np.reshape(result.x[offset : offset + size], shape, order="F")
         return Solution(status, result.fun + inverse_data.offset, values, {}, attributes)
+
+
+def _require_continuous(problem: Any) -> None:
+    """Refuse integer variables: CVXPY would report whatever is found as their optimum."""
+    for variable in problem.variables():
+        if variable.attributes["integer"] or variable.attributes["boolean"]:
+            kind = "integer" if variable.attributes["integer"] else "boolean"
+            raise SolverError(f"AUGLAG needs continuous variables, got {variable.name()!r}, which is {kind}")
 
 
 def _options(given: Mapping[str, Any], verbose: bool) -> dict[str, Any]:

@@ -106,3 +106,20 @@ def require_positive(value: Any, what: str) -> float:
     if not (number and 0.0 < value < math.inf):
         raise InputError(f"{what} must be positive and finite, got {value!r:.80}")
     return float(value)
+
+
+def require_integer(value: Any, what: str, least: int = 1) -> int:
+    """`value` as an int, if it is an integer of at least `least` (NumPy's included, booleans not)."""
+    return _integer(value, what, least, "")
+
+
+def integer_or_none(value: Any, what: str, least: int = 1) -> int | None:
+    """The same where None is allowed."""
+    return None if value is None else _integer(value, what, least, " or None")
+
+
+def _integer(value: Any, what: str, least: int, other: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
+        demand = {0: "a nonnegative integer", 1: "a positive integer"}.get(least, f"an integer of at least {least}")
+        raise InputError(f"{what} must be {demand}{other}, got {value!r:.80}")
+    return int(value)

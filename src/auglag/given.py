@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
+from auglag._arrays import real_array
 from auglag._names import signature
 from auglag._typing import Vector
 from auglag.algorithm.algencan import AlgencanPenalty
@@ -20,7 +21,6 @@ from auglag.errors import InputError, require_positive
 from auglag.problems.arguments import check_x0
 from auglag.problems.base import AbstractProblem
 from auglag.problems.functions import Problem
-from auglag.problems.jacobians import real_array
 from auglag.problems.units import power_of_two
 from auglag.result import Result
 from auglag.strategy.following import Sight

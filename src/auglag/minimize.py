@@ -20,7 +20,7 @@ from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.algorithm.status import Status
 from auglag.budget import Budget, Meter
 from auglag.certificate import Tolerance
-from auglag.errors import InputError, OptionError, require_positive
+from auglag.errors import InputError, OptionError, require_integer, require_positive
 from auglag.given import caller, first_point, problem_of, start_of, stated_noise, units_of, warm_penalty
 from auglag.inner import InnerSolver
 from auglag.kkt.linear import require_solver, using
@@ -411,8 +411,7 @@ def _require_starts_allow(options: Mapping[str, Any], workers: Any, engine: Any)
             raise InputError(f"{name} belongs to a single run and must not be given with several starts")
     if isinstance(options.get("callback"), JsonLog):
         raise InputError("a JsonLog as callback belongs to a single run and must not be given with several starts")
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InputError(f"workers must be a positive integer, got {workers!r}")
+    require_integer(workers, "workers")
     if engine not in ("threads", "processes") and "://" not in str(engine):
         raise InputError(f"engine must be 'threads', 'processes' or a Dask scheduler's address, got {engine!r}")
 

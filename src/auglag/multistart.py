@@ -18,7 +18,7 @@ from scipy.special import ndtri
 
 from auglag._typing import Vector
 from auglag.algorithm.status import Status
-from auglag.errors import CheckpointError, InputError
+from auglag.errors import CheckpointError, InputError, require_integer
 from auglag.parallel import spread
 from auglag.persist.checkpoint import digest
 from auglag.persist.files import replacing
@@ -92,8 +92,7 @@ def places(starts: Any, x0: Vector | None, lower: Vector, upper: Vector, seed: i
             if start.size != lower.size:
                 raise InputError(f"starts[{k}] must have {lower.size} entries, got {start.size}")
         return np.clip(points, lower, upper)
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise InputError(f"seed must be a whole number, 0 or more, got {seed!r:.80}")
+    require_integer(seed, "seed", 0)
     if starts < 1:
         raise InputError(f"starts must be at least 1, got {starts}")
     assert x0 is not None

@@ -12,7 +12,7 @@ from scipy.optimize import OptimizeResult
 
 from auglag._names import nearest
 from auglag._typing import Vector
-from auglag.algorithm.rules import Iteration
+from auglag.algorithm.history import Iteration
 from auglag.certificate import Certificate
 from auglag.errors import InputError
 

@@ -86,6 +86,8 @@ def test_a_warm_start_from_the_answer_takes_no_iteration():
         (hs71(casadi.SX), {"x0": [1, 2]}, "x0 must be a number or 4 numbers, got 2"),
         (hs71(casadi.SX), {"lbx": "a"}, "lbx must be a number or 4 numbers, got 'a'"),
         (hs71(casadi.SX), {"lbg": np.nan}, "lbg must not contain NaN"),
+        (hs71(casadi.SX), {"lbx": np.inf}, r"lbx must be below inf and ubx above -inf, got inf and inf in entry 0"),
+        (hs71(casadi.SX), {"ubg": -np.inf, "lbg": -np.inf}, "lbg must be below inf and ubg above -inf"),
         (hs71(casadi.SX), {"lbx": 2, "ubx": 1}, r"lbx must be at most ubx, got 2.0 and 1.0 in entry 0"),
     ],
 )

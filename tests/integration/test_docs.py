@@ -364,3 +364,16 @@ def test_every_command_and_its_exit_codes_are_on_the_page_of_the_command_line():
     assert [name for name in experiments if name not in section] == []
     for code in {*EXIT_CODES.values(), BAD_USAGE, FAILED}:
         assert f"| {code} | " in page
+
+
+def test_the_map_of_the_code_names_every_module():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Finding your way")[2]
+    table = text.partition("### The path of one")[0]
+    source = ROOT / "src" / "auglag"
+    top = [path for path in source.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
+    rooms = [
+        path for room in ("algorithm", "strategy", "problems", "certificate") for path in (source / room).glob("*.py")
+    ]
+    names = [path.name + "/" * path.is_dir() for path in top] + [path.stem for path in rooms]
+    known = {"__init__", "__init__.py", "__main__.py", "_version.py"}
+    assert [name for name in names if name not in known and f"`{name}`" not in table] == []

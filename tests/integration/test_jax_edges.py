@@ -158,3 +158,14 @@ def test_lists_of_numbers_are_the_sides_of_rows(entry):
     )
     with pytest.raises(auglag.InputError, match="lb must be a number or have the s"):
         entry(lambda x: jnp.sum(x**2), [0.0, 0.0], constraints=(lambda x: x, [0.0, 0.0, 0.0], 1.0))
+
+
+@pytest.mark.parametrize("call", [aj.solve, aj.solve_batch])
+def test_functions_that_do_not_take_all_arguments_are_named(call):
+    x0, args = jnp.zeros((3, 2)), (jnp.ones((3, 2)),)
+    with pytest.raises(auglag.InputError, match=r"fun\(x\) must take x and the 1 argument in args, 2 in all, .* \(x\)"):
+        call(lambda x: jnp.sum(x**2), x0, args)
+    with pytest.raises(auglag.InputError, match=r"constraints\[0\]: fun\(x\) must take x and the 1 argument in args"):
+        call(lambda x, p: jnp.sum((x - p) ** 2), x0, args, constraints=(lambda x: jnp.sum(x), 0.0, 0.0))
+    with pytest.raises(auglag.InputError, match=r"fun\(x\) must take x alone, 1 in all, but .* \(x, p\)"):
+        call(lambda x, p: jnp.sum((x - p) ** 2), x0, ())

@@ -10,7 +10,7 @@ jax.config.update("jax_enable_x64", True)
 
 import auglag  # noqa: E402
 import auglag.jax  # noqa: E402
-from auglag.jax.solution import _percent  # noqa: E402
+from auglag.report.spread import percent  # noqa: E402
 
 
 def test_a_batch_of_jax_shows_counts_and_shares():
@@ -38,9 +38,9 @@ def test_a_traced_solution_can_be_printed():
 
 
 def test_shares_are_never_rounded_to_all_or_none():
-    assert _percent(99_999, 100_000) == "> 99.9 %"
-    assert _percent(1, 100_000) == "< 0.1 %"
-    assert _percent(1, 3) == "33.3 %"
+    assert percent(99_999, 100_000) == "> 99.9 %"
+    assert percent(1, 100_000) == "< 0.1 %"
+    assert percent(1, 3) == "33.3 %"
 
 
 def test_structures_of_jax_come_back(tmp_path):

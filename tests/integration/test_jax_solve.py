@@ -276,7 +276,7 @@ def misuse(fun=lambda x: x @ x, x0=(1.0, 2.0), **more):
         (lambda: misuse(tol=1e-7, dtype="float32"), r"tol must be at least 1e-05 in float32"),
         (lambda: misuse(dtype="float16"), r"dtype must be float64 or float32, got float16"),
         (lambda: misuse(inner="bfgs"), r"inner must be one of .*got 'bfgs'"),
-        (lambda: misuse(max_steps=0), r"max_steps must be an integer of at least 1, got 0"),
+        (lambda: misuse(max_steps=0), r"max_steps must be a positive integer or None, got 0"),
         (lambda: misuse(multipliers=[1.0]), r"multipliers must have 0 entries"),
         (lambda: aj.solve_batch(lambda x: x @ x, np.ones((3, 2)), in_axes=(None, 0)), r"in_axes must mark something"),
         (lambda: aj.solve_batch(disc, np.ones((3, 2)), (np.ones(4),)), r"one size, got 3 in x0 and 4 in args\[0\]"),

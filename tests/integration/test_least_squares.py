@@ -191,3 +191,8 @@ def test_wrong_arguments_are_named(options, words):
 def test_a_wrong_jacobian_is_found():
     with pytest.raises(auglag.DerivativeError):
         fit(jac=lambda p: 1.01 * decay_jac(p))
+
+
+def test_no_residuals_are_no_problem_to_solve():
+    with pytest.raises(auglag.InputError, match="fun\\(x\\) must return at least one residual, got an empty array"):
+        auglag.least_squares(lambda x: [], [1.0])

@@ -390,7 +390,7 @@ def test_progress_is_a_line_for_each_start(capsys):
         ({"starts": 0}, "starts must be at least 1, got 0"),
         ({"starts": 2.5}, "starts must be a number, an array or an iterable of points, got 2.5"),
         ({"starts": "20"}, "starts must be a number, an array or an iterable of points, got '20'"),
-        ({"starts": 3, "seed": "a"}, "seed must be a whole number, 0 or more, got 'a'"),
+        ({"starts": 3, "seed": "a"}, "seed must be a nonnegative integer, got 'a'"),
         ({"starts": True}, "starts must be a number, an array or an iterable of points, got True"),
         ({"starts": []}, "starts must hold at least one point, got none"),
         ({"starts": [[1.0, 2.0], [1.0]]}, r"starts\[1\] must have 2 entries, got 1"),

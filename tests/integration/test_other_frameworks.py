@@ -52,6 +52,13 @@ def test_ends_in_the_words_of_cvxpy(cp, rows, status):
     assert problem.status == status
 
 
+@pytest.mark.parametrize("kind", ["integer", "boolean"])
+def test_integers_of_cvxpy_are_refused(cp, kind):
+    x = cp.Variable(2, **{kind: True})
+    with pytest.raises(cp.error.SolverError, match=f"AUGLAG needs continuous variables, .* which is {kind}"):
+        cp.Problem(cp.Minimize(cp.sum_squares(x - 0.4))).solve(nlp=True, solver="AUGLAG")
+
+
 def test_cvxpy_is_told_of_a_saddle_point(cp):
     x = cp.Variable(2)
     x.value = np.array([1.0, 1.0])

@@ -10,9 +10,10 @@ import auglag
 from auglag import Budget
 from auglag.algorithm.status import Status
 from auglag.problems import cutest
-from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.problems.scaling import Scaling
+from auglag.problems.standard_form import StandardForm
 from auglag.strategy import driver, tuning
-from auglag.strategy.plan import Aftermath, End, next_attempt, repeated
+from auglag.strategy.further import Aftermath, End, next_attempt, repeated
 from auglag.strategy.tuning import TUNING
 
 
@@ -148,7 +149,7 @@ def test_only_accelerated_runs_restart(options):
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, "all"])
 def test_restarts_must_be_a_whole_number(value):
-    with pytest.raises(auglag.InputError, match="restarts must be a whole number, 0 for none, got"):
+    with pytest.raises(auglag.InputError, match="restarts must be a nonnegative integer, got"):
         pocket(-0.85, restarts=value)
 
 

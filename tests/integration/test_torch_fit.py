@@ -427,7 +427,7 @@ def nan_loss(model: Any, batch: Any) -> Any:
         ({"method": torch.optim.LBFGS}, "cannot step without a closure"),
         ({"method": lambda params: None}, "must return a torch.optim optimiser, got NoneType"),
         ({"tol": -1.0}, "tol must be positive"),
-        ({"batch": 0}, "batch must be an integer of at least 1, got 0"),
+        ({"batch": 0}, "batch must be a positive integer or None, got 0"),
         ({"autocast": torch.float16}, "float16 needs a GradScaler"),
         ({"prox": [("nothing", at.L1(0.1))]}, "prox must name trainable parameters"),
         ({"prox": [("weight", at.L1(0.1))], "method": "adam"}, "prox terms other than boxes need steps along"),
@@ -484,7 +484,7 @@ def test_batch_norm_is_left_as_it_was_at_the_best_point() -> None:
     torch.manual_seed(4)
     layers = torch.nn.Linear(5, 8), torch.nn.BatchNorm1d(8), torch.nn.Tanh(), torch.nn.Linear(8, 1)
     model = torch.nn.Sequential(*layers).double()
-    result = fit(model, NP.objective, ALARMS, (X, T), batch=32, tol=1e-6, max_epochs=40)
+    result = fit(model, NP.objective, ALARMS, (X, T), method="adam", batch=32, tol=1e-6, max_epochs=40)
     best = min(result.trace, key=lambda row: row["residual"])
     assert best is not result.trace[-1]
     assert result.certificate.residual == pytest.approx(best["residual"])
@@ -604,3 +604,13 @@ def test_a_violated_constraint_that_no_step_can_change_is_named() -> None:
     assert not result.success
     assert "'flat'" in result.advice[0]
     assert "its gradient is zero" in result.advice[0]
+
+
+def test_rows_of_another_precision_than_the_model_are_named() -> None:
+    rows = torch.ones(20, 3, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="dtype") as caught:
+        fit(torch.nn.Linear(3, 1), lambda m, b: m(b).mean(), {}, rows)
+    assert (
+        "the parameters are torch.float32, the rows torch.float64: give them .to(torch.float32)"
+        in caught.value.__notes__
+    )

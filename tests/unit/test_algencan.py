@@ -8,7 +8,7 @@ import pytest
 
 from auglag.algorithm import algencan
 from auglag.algorithm.algencan import AlgencanPenalty, AlgencanTolerance
-from auglag.algorithm.rules import History, Iteration, SupNorms
+from auglag.algorithm.history import History, Iteration, SupNorms
 from auglag.errors import InputError
 
 

@@ -17,7 +17,8 @@ from auglag.kkt import Memory
 from auglag.problems import hock_schittkowski as hs
 from auglag.problems.functions import Problem
 from auglag.problems.jacobians import kind
-from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.problems.scaling import Scaling
+from auglag.problems.standard_form import StandardForm
 from auglag.strategy.sqp import SQP
 
 

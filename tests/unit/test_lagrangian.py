@@ -11,7 +11,8 @@ from scipy.optimize import NonlinearConstraint
 import auglag
 from auglag._typing import Matrix, Vector
 from auglag.algorithm.lagrangian import AugmentedLagrangian
-from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.problems.scaling import Scaling
+from auglag.problems.standard_form import StandardForm
 
 INF = np.inf
 #: An equality, an upper side, a lower side, two sides, and no side at all.

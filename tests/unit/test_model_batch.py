@@ -44,7 +44,6 @@ def test_a_system_without_rows_of_inequalities_has_the_same_solution():
     with double():
         c = Condensation(pattern, np.array([6, 7, 8, 9]))  # the last row is an equality
         assert c.pattern.shape == (7, 7)
-        assert c.count == 4
         assert c.pattern.nnz < pattern.nnz
         smaller = np.zeros((7, 7))
         smaller[c.pattern.row, c.pattern.column] = c.values(c.maps, jnp.asarray(values))
@@ -60,7 +59,6 @@ def test_rows_stay_where_taking_them_out_would_add_entries_or_where_they_are_lon
     pattern, _ = upper(kkt([far_apart, long, [2, 3]], n=n))
     with double():
         c = Condensation(pattern, np.arange(n, n + 3))
-    assert c.count == 1
     assert c.pattern.shape == (n + 2, n + 2)
 
 
@@ -134,6 +132,27 @@ def test_warm_batches_take_fewer_steps():
     assert warm.success.all()
     np.testing.assert_allclose(warm.fun, cold.fun, rtol=1e-6)
     assert warm.steps.mean() < cold.steps.mean()
+
+
+def test_batches_of_nearby_sizes_share_what_is_compiled_and_have_no_members_that_nobody_asked_for(monkeypatch):
+    made = []
+
+    class Counted(batch.device_batch.Batch):
+        def __init__(self, program, slots, *rest, **named):
+            made.append(slots)
+            super().__init__(program, slots, *rest, **named)
+
+    gains = np.random.default_rng(2).uniform(1.0, 2.0, (11, 6))
+    alone = portfolio().solve_batch(par={"gain": gains[:5]}, slots=5)
+    monkeypatch.setattr(batch.device_batch, "Batch", Counted)
+    m = portfolio()
+    found = [m.solve_batch(par={"gain": gains[:count]}) for count in (10, 9, 11, 6)]
+    assert made == [12]
+    assert [f.x.shape for f in found] == [(10, 6), (9, 6), (11, 6), (6, 6)]
+    assert all(f.success.all() and not f.alone.any() for f in found)
+    np.testing.assert_allclose(found[-1].x[:5], alone.x, atol=1e-7)
+    m.solve_batch(par={"gain": gains[:5]})
+    assert made == [12, 6]  # more than half of the members would be idle
 
 
 def test_jax_is_left_as_it_was():

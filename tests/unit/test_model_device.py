@@ -16,11 +16,13 @@ import jax.numpy as jnp
 import auglag
 from auglag.interior.firmness import Firmness
 from auglag.model import Model
-from auglag.model.device import cudss, loop, program, state
+from auglag.model.device import cudss, landing, loop, program, state
 from auglag.model.device import solve as on_device
 from auglag.model.device.linear import Qdldl, SuperLU
+from auglag.model.device.on_sides import Active
 from auglag.model.device.records import Elastic, Facts
 from auglag.model.device.solve import prepared, solve
+from auglag.model.device.trail import Trail
 from auglag.model.precision import double
 from auglag.model.structure import Pattern
 from helpers.fake_cudss import FakeCuDSS, FakeRuntime
@@ -179,6 +181,44 @@ def test_steps_on_sides_wait_until_the_run_is_near_a_solution():
     s = m.solve(device="cpu")
     assert s.success
     assert s.fun == pytest.approx(-1.0, abs=1e-6)
+
+
+def test_steps_on_sides_find_the_active_ones_by_the_signs_of_multipliers():
+    m = Model()
+    x = m.var(3, name="x", lb=0.0, ub=1.0, start=0.3)
+    m.objective(lambda x, p: (x[0] - p[0]) ** 2, x, par=(np.array([-1.0, 0.5, 2.0]),))
+    m.constraint(lambda x: x[0] + x[1] + x[2], x[0], x[1], x[2], ub=10.0)
+    problem = m.problem()
+    place = jax.devices("cpu")[0]
+    with double(), jax.default_device(place):
+        ready = prepared(problem, None, place, "superlu", deterministic=False)
+        data = ready.program.data(problem)
+        run = state.Run(ready.program, ready.on_sides, data, ready.linear, tol=1e-6, scaled_tol=1e-8, steps=9)
+        it, at, *_ = run.advance(loop.start(run, problem.x0), run.zero, (0.0, 0.0))
+        wrong = Active(jnp.array([False, True, False, False]), jnp.zeros(4, bool))
+        _, _, active, _, changed = landing._step(run, it, at, wrong)
+        assert changed == 3
+        assert active.low.tolist() == [True, False, False, False]
+        assert active.high.tolist() == [False, False, True, False]
+        there, _, active, facts, changed = landing._step(run, it, at, active)
+    assert changed == 0
+    assert facts.residual <= 1e-6
+    np.testing.assert_allclose(there.w, [0.0, 0.5, 1.0, 1.5], atol=1e-6)
+
+
+def test_active_sides_are_told_from_an_iterate_with_clearly_larger_products():
+    trail = Trail()
+    assert trail.before(1.0) is None
+    for mean, name in [(1.0, "a"), (0.5, "b"), (0.2, "c"), (0.19, "d"), (0.1, "e")]:
+        trail.leave(name, mean)
+    assert trail.before(0.1) == "b", "c was replaced by d, whose products are not 1/0.3 times as large"
+    trail.leave("f", 0.6)  # mu rose again
+    assert trail.before(0.1) == "f"
+    trail.clear()
+    assert trail.before(0.1) is None
+    trail.leave("free", 0.0)  # no sides at all
+    trail.leave("later", 0.0)
+    assert trail.before(0.0) == "later"
 
 
 def without_a_solution():
@@ -396,7 +436,7 @@ def other():
         (lambda m: m.solve(device="cpu", watch=3), r"watch must be callable as watch\(step, facts\), got 3"),
         (
             lambda m: m.solve_batch(par={"goal": np.zeros((2, 4))}, slots=2.5),
-            "slots must be a positive integer, got 2.5",
+            "slots must be a positive integer or None, got 2.5",
         ),
         (lambda m: m.solve(device="cpu", scaled_tol=2.0), r"scaled_tol must lie in \(0, 1\), got 2.0"),
         (lambda m: m.solve_batch(par={}), "par must have at least one parameter"),

@@ -308,13 +308,37 @@ ERRORS = [
     (lambda m, x, p: m.set(p), "a parameter takes a value and nothing else"),
     (lambda m, x, p: Model().problem(), "a model needs variables"),
     (lambda m, x, p: m.solve()["nothing"], "no variables or rows 'nothing'; it has x"),
+    (lambda m, x, p: m.var(2, lb="0"), "lb of 'x2' must be numbers, got '0'"),
+    (lambda m, x, p: m.parameter(["1", "2"]), "value of the parameter must be numbers, got"),
+    (
+        lambda m, x, p: m.objective(lambda x, p: x[0], x, par="3"),
+        r"par\[0\] of .* must be numbers or a parameter, got '3'",
+    ),
+    (lambda m, x, p: m.var(2, lower=0.0), r"var\(\) has no argument 'lower'; known: lb, name, shape, start, ub"),
+    (lambda m, x, p: m.constraint(lambda x: x[0], x, nme="r"), "no argument .nme.; did you mean .name."),
+    (lambda m, x, p: m.solve_batch(par={}, warmstart=1), "batch.. has no argument .* mean .warm_start."),
+    (lambda m, x, p: m.solve(device="cpu", warmstart=1), "has no argument 'warmstart'; did you mean 'warm_start'"),
 ]
 
 
 @pytest.mark.parametrize(("call", "message"), ERRORS, ids=[message[:40] for _, message in ERRORS])
 def test_errors_name_the_term_the_demand_and_the_value(call, message):
-    with pytest.raises((auglag.InputError, TypeError), match=message):
+    with pytest.raises((auglag.InputError, auglag.OptionError, TypeError), match=message):
         call(*a_model())
+
+
+def test_entries_have_the_names_that_a_user_writes():
+    m = Model()
+    charge, t = m.var((3, 2), lb=0.0, ub=10.0, name="charge"), m.var(name="t")
+    m.constraint(lambda x: x[0], charge, ub=20.0, name="cap")
+    m.constraint(lambda x: x[0], charge[1], eq=[5.0, 50.0], name="end")
+    m.objective(lambda x: x[0] ** 2, t)
+    problem = m.problem()
+    assert [problem.variable_name(j) for j in (0, 5, 6)] == ["charge[0, 0]", "charge[2, 1]", "t"]
+    assert [problem.row_name(i) for i in (3, 7)] == ["cap[1, 1]", "end[1]"]
+    found = m.solve()
+    assert found.status is auglag.Status.INFEASIBLE
+    assert "end[1] and the bounds exclude each other: charge[1, 1] >= 50 and <= 10" in found.message
 
 
 def test_an_exception_of_a_function_names_its_term():
@@ -453,5 +477,15 @@ def test_a_printed_solution_is_a_summary():
     m.objective(lambda v: v[0] ** 2, x)
     text = str(m.solve())
     for part in ("SOLVED (0)", "x (2000,)", "pairs (1999,)"):
+        assert part in text
+    assert len(text.splitlines()) == 7
+
+
+def test_a_printed_batch_is_a_summary():
+    m = Model()
+    p = m.parameter(np.zeros(100), name="goal")
+    m.objective(lambda x, p: (x[0] - p[0]) ** 2, m.var(100, name="x", ub=1.0), par=(p,))
+    text = str(m.solve_batch(par={"goal": np.linspace(0.0, 2.0, 300).reshape(3, 100)}))
+    for part in ("3 members", "3 SOLVED (100 %)", "steps: median", "alone: 0", "x (3, 100)"):
         assert part in text
     assert len(text.splitlines()) == 7

@@ -10,8 +10,9 @@ import pytest
 
 from auglag import Adaptive, Always, Full, InputError, PowerLaw, Short, Status
 from auglag._typing import Vector
+from auglag.algorithm.history import History, Iteration
 from auglag.algorithm.outer import Algorithm1, Ask, augmented_lagrangian
-from auglag.algorithm.rules import DualRule, History, Iteration, PenaltyRule, ToleranceRule
+from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.inner.base import InnerResult, InnerStatus
 
 

@@ -12,7 +12,8 @@ from auglag.interior.large.values import Values
 from auglag.interior.tuning import TUNING
 from auglag.problems.functions import Problem
 from auglag.problems.jacobians import kind
-from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.problems.scaling import Scaling
+from auglag.problems.standard_form import StandardForm
 
 
 def at(x, matrix, target, *, bounds=None):

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auglag import Adaptive, Always, FromScale, Full, Geometric, InputError, PowerLaw, Short
-from auglag.algorithm.rules import Constant, DualRule, History, Iteration, PenaltyRule, after_failure
+from auglag.algorithm.history import History, Iteration
+from auglag.algorithm.rules import Constant, DualRule, PenaltyRule, after_failure
 
 
 def row(

@@ -119,7 +119,7 @@ def test_a_run_cut_short_at_a_stationary_point_does_not_call_it_unmet() -> None:
 
 
 def test_tracking_tolerances_follow_the_residual() -> None:
-    from auglag.algorithm.rules import History, Iteration
+    from auglag.algorithm.history import History, Iteration
 
     def iteration(k: int, residual: float) -> Iteration:
         return Iteration(k, 1.0, 0.1, True, 0.0, residual, residual, 0.0, 0.0, 0.0, "CONVERGED", 1, 1)

@@ -11,8 +11,8 @@ import pytest
 from tests.helpers.stochastic import two_classes
 
 from auglag import InputError, Status
+from auglag.algorithm.history import History
 from auglag.algorithm.outer import Ask
-from auglag.algorithm.rules import History
 from auglag.certificate import certificate
 from auglag.inner.base import InnerResult, InnerStatus
 from auglag.stochastic import FullBatchProblem, stage

@@ -13,7 +13,7 @@ import auglag
 from auglag.certificate import Tolerance, certificate
 from auglag.errors import InputError
 from auglag.problems import hock_schittkowski, units
-from auglag.problems.standard_form import Scaling
+from auglag.problems.scaling import Scaling
 from helpers.rescaled import Rescaled
 
 

@@ -14,13 +14,11 @@ from typing import ClassVar, final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm.history import History, Iteration, SupNorms
 from auglag.algorithm.rules import (
     FromScale,
-    History,
     InitialPenalty,
-    Iteration,
     PenaltyRule,
-    SupNorms,
     ToleranceRule,
     first_penalty,
     require_above_one,

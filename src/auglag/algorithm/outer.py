@@ -20,7 +20,8 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.algorithm import formulas
-from auglag.algorithm.rules import DualRule, History, Iteration, PenaltyRule, ToleranceRule
+from auglag.algorithm.history import History, Iteration
+from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.algorithm.status import Status
 from auglag.errors import require_positive
 from auglag.inner.base import InnerResult

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 from auglag.algorithm import algencan, formulas
-from auglag.algorithm.rules import History
+from auglag.algorithm.history import History
 from auglag.algorithm.status import Status
 from auglag.budget import Budget
 from auglag.inner.base import InnerStatus

@@ -102,6 +102,9 @@ class CountedProblem(AbstractProblem):
     def row_name(self, i: int) -> str:
         return self.inner.row_name(i)
 
+    def variable_name(self, j: int) -> str:
+        return self.inner.variable_name(j)
+
     def check_time(self) -> None:
         """Raise `LimitReached` if the CPU seconds are used up; for solvers that iterate without evaluations."""
         if self.spent > self.limits.seconds:

@@ -15,7 +15,7 @@ from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.problems.base import AbstractProblem, Group, LinearRows
 from auglag.problems.jacobians import FixedPattern
-from auglag.sensitivity import Parts
+from auglag.sensitivity.directions import Parts
 
 
 @final
@@ -77,6 +77,11 @@ class CasadiProblem(AbstractProblem):
             if not (low <= high).all():
                 j = int(np.flatnonzero(~(low <= high))[0])
                 raise InputError(f"lb{what} must be at most ub{what}, got {low[j]} and {high[j]} in entry {j}")
+            if (unreachable := np.isposinf(low) | np.isneginf(high)).any():
+                j = int(np.argmax(unreachable))
+                raise InputError(
+                    f"lb{what} must be below inf and ub{what} above -inf, got {low[j]} and {high[j]} in entry {j}"
+                )
         self.p = column(p, functions.parameters, "p")
 
     def _both(self, x: Vector) -> tuple[float, Vector]:

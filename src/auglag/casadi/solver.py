@@ -15,7 +15,7 @@ from auglag.casadi.problem import CasadiProblem, Compiled, column
 from auglag.errors import InputError, OptionError
 from auglag.minimize import minimize, require_options
 from auglag.result import Result
-from auglag.sensitivity import Sensitivity
+from auglag.sensitivity.directions import Sensitivity
 
 LIMITED = "SOLVER_RET_LIMITED"
 #: CasADi's words for the ends of all its solvers; others are SOLVER_RET_UNKNOWN.

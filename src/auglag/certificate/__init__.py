@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from auglag.certificate.kkt import Certificate, certificate, settle_rows
+from auglag.certificate.kkt import certificate
+from auglag.certificate.record import Certificate
+from auglag.certificate.splitting import settle_rows
 from auglag.certificate.tolerance import Tolerance
 
 __all__ = ["Certificate", "Tolerance", "certificate", "settle_rows"]

@@ -12,7 +12,9 @@ from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.algorithm import formulas
 from auglag.algorithm.status import Status
-from auglag.certificate.kkt import Certificate, certificate, with_sizes
+from auglag.certificate.kkt import certificate, with_sizes
+from auglag.certificate.multipliers import cheap_fit
+from auglag.certificate.record import Certificate
 from auglag.certificate.scale_free import relative_violation
 from auglag.certificate.tolerance import Tolerance
 from auglag.certificate.tuning import TUNING
@@ -77,8 +79,8 @@ class Judge:
         A fit of a large problem takes longer than its run, and none makes such a point a solution: 0 there.
         """
         best.x, best.point = x, None
-        small = self.problem.n * self.problem.m <= TUNING.largest_fit
-        best.y = certificate(self.problem, x, enough=self.tol).multipliers if small else np.zeros(self.problem.m)
+        fits = cheap_fit(self.problem)
+        best.y = certificate(self.problem, x, enough=self.tol).multipliers if fits else np.zeros(self.problem.m)
 
     def refine(self, best: Best, level: int) -> bool:
         """Ask for more accurate derivatives; what was measured without them is not to stand in the way afterwards."""
@@ -201,9 +203,7 @@ class Judge:
             none = self.measure(best.x, np.zeros(self.problem.m))  # multipliers may be rounding errors of an f of 0
             if self.accepts(none):
                 return none
-        original = self.original
-        small = original.m and original.n * original.m <= TUNING.largest_fit
-        if self.reached(check) or not small or status is Status.NON_FINITE:
+        if self.reached(check) or not cheap_fit(self.original) or status is Status.NON_FINITE:
             return check
         fitted = self.measure(best.x, None)
         better = fitted.residual < TUNING.fitted_better * check.residual and not fitted.scale_free > check.scale_free

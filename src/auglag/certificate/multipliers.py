@@ -237,11 +237,16 @@ class Fit:
         sides = np.concatenate([-self.gradient, self.gradient])
         for tolerance, presolve in TUNING.programs:
             options = {"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance}
-            options |= {"time_limit": TUNING.program_seconds, "presolve": presolve}
+            options |= {"maxiter": max(1, int(TUNING.program_work / matrix.nnz)), "presolve": presolve}
             found = linprog(cost, matrix, sides, bounds=bounds, options=options)
             if found.x is not None and np.isfinite(found.x).all():
                 return np.asarray(np.clip(found.x[:m], self.low, self.high))
         return y
+
+
+def cheap_fit(problem: AbstractProblem) -> bool:
+    """Whether there are multipliers whose fit at one point takes less time than a run: not in large problems."""
+    return 0 < problem.m * problem.n <= TUNING.largest_fit
 
 
 def _sparse_least_squares(matrix: Any, target: Vector) -> Vector:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from auglag._arrays import real_array
 from auglag._norms import finite, some
 from auglag._random import LONGEST
 from auglag._typing import Matrix, Vector
@@ -105,7 +106,7 @@ def _wished(x: Vector, scheme: str, rel_step: ArrayLike | None, stretch: float) 
     default: Vector = stretch * _RELATIVE[scheme] * sign * np.maximum(1.0, np.abs(x))
     if rel_step is None:
         return default
-    relative = np.asarray(rel_step, dtype=np.float64)
+    relative = real_array(rel_step, "rel_step")
     if relative.shape not in ((), x.shape) or not np.isfinite(relative).all():
         raise InputError(f"rel_step must be a finite number or one for each of the {x.size} variables, got {rel_step}")
     with np.errstate(over="ignore", invalid="ignore"):

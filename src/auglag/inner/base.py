@@ -327,9 +327,3 @@ class FirstOf(InnerSolver):
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
         return self.solvers[-1].run(oracle, x, value, gradient, limit)
-
-
-def require_count(owner: object, name: str, value: int) -> None:
-    """Raise unless `value` is a positive integer."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"{type(owner).__name__}.{name} must be a positive integer, got {value!r}")

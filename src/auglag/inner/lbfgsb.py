@@ -9,10 +9,10 @@ from typing import ClassVar, final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.errors import InputError
+from auglag.errors import InputError, require_integer
 from auglag.inner import tuning
 from auglag.inner._setulb import drive
-from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits, require_count
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
 
 #: The default of `maxls` in SciPy.
 SCIPY_LINE_SEARCH = 20
@@ -55,11 +55,11 @@ class LBFGSB(InnerSolver):
         return LBFGSB(memory, ftol, restarts=False, snap=False, look_ahead=False, line_search=SCIPY_LINE_SEARCH)
 
     def __post_init__(self) -> None:
-        require_count(self, "memory", self.memory)
+        require_integer(self.memory, "LBFGSB.memory")
         if not 0.0 <= self.ftol < 1.0:
             raise InputError(f"LBFGSB.ftol must lie in [0, 1), got {self.ftol!r}")
         if self.line_search is not None:
-            require_count(self, "line_search", self.line_search)
+            require_integer(self.line_search, "LBFGSB.line_search")
         for name in ("restarts", "snap", "look_ahead", "max_norm"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"LBFGSB.{name} must be True or False, got {getattr(self, name)!r}")

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auglag._typing import Vector
+from auglag.errors import require_integer
 from auglag.inner import tuning
-from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits, require_count
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
 
 
 @final
@@ -32,7 +33,7 @@ class NewtonCG(InnerSolver):
     kinks: bool = False
 
     def __post_init__(self) -> None:
-        require_count(self, "max_cg", self.max_cg)
+        require_integer(self.max_cg, "NewtonCG.max_cg")
 
     def refuses(self, traits: Traits) -> str | None:
         if not traits.is_box:

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auglag._typing import Vector
+from auglag.errors import require_integer
 from auglag.inner import tuning
-from auglag.inner.base import InnerSolver, InnerStatus, Oracle, require_count
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle
 from auglag.inner.first_order import Point, Progress, initial_lipschitz, raised, try_bound, visit
 from auglag.prox.base import ProxTerm, SeparableTerm
 
@@ -201,7 +202,7 @@ class Panoc(InnerSolver):
     memory: int = 20
 
     def __post_init__(self) -> None:
-        require_count(self, "memory", self.memory)
+        require_integer(self.memory, "Panoc.memory")
 
     def run(self, oracle: Oracle, x: Vector, value: float, gradient: Vector, limit: int) -> InnerStatus:
         t = tuning.TUNING

@@ -10,9 +10,9 @@ from typing import ClassVar, final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.errors import InputError, require_positive
+from auglag.errors import InputError, require_integer, require_positive
 from auglag.inner import tuning
-from auglag.inner.base import InnerSolver, InnerStatus, Oracle, require_count
+from auglag.inner.base import InnerSolver, InnerStatus, Oracle
 from auglag.inner.first_order import Point, Progress, Trial, initial_lipschitz, raised, try_bound, visit
 
 
@@ -119,8 +119,8 @@ class SpectralProximalGradient(InnerSolver):
     short_steps: int = field(default=5, kw_only=True)
 
     def __post_init__(self) -> None:
-        require_count(self, "memory", self.memory)
-        require_count(self, "short_steps", self.short_steps)
+        require_integer(self.memory, "SpectralProximalGradient.memory")
+        require_integer(self.short_steps, "SpectralProximalGradient.short_steps")
         if not 0.0 < self.sufficient_decrease < 1.0:
             raise InputError(
                 f"SpectralProximalGradient.sufficient_decrease must lie in (0, 1), got {self.sufficient_decrease!r}"

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from auglag.algorithm.status import Status
-from auglag.errors import InputError
+from auglag.errors import InputError, integer_or_none
 from auglag.jax.certificate import Residuals
 from auglag.jax.method import PROGRAMS, key_of, method, program, sides_of
 from auglag.jax.program import Program
@@ -48,6 +48,12 @@ def solve_batch(
 ) -> Solution:
     """Solve one problem for many parameters and starting points; every instance has its own penalty and status.
 
+    The parameters that are not listed are those of `auglag.jax.solve`.
+
+    Returns a `Solution` with the batch as the first axis of every array. Call it with the same function objects again
+    and nothing is compiled anew. It schedules the batch from outside of JAX, so that it cannot be differentiated or be
+    part of a compiled function; `jax.vmap` of `solve` can.
+
     Parameters
     ----------
     in_axes : (axes of x0, axes of args)
@@ -58,12 +64,6 @@ def solve_batch(
         Instances worked on at a time; by default what suits the device's memory.
     devices : sequence of jax.Device
         Devices to spread the batch over; by default the one JAX uses.
-
-    The other parameters are those of `auglag.jax.solve`.
-
-    Returns a `Solution` with the batch as the first axis of every array. Call it with the same function objects again
-    and nothing is compiled anew. It schedules the batch from outside of JAX, so that it cannot be differentiated or be
-    part of a compiled function; `jax.vmap` of `solve` can.
 
     Examples
     --------
@@ -184,8 +184,7 @@ def _flat(x0: Any, axes: Any, shape: Shape, dtype: Any) -> Array:
 
 def chunk_size(statement: Statement, batch: int, chunk: int | None, devices: Sequence[Any]) -> int:
     """Instances per chunk and device, so that the chunks are of one size and little is wasted."""
-    if chunk is not None and not (isinstance(chunk, int | np.integer) and not isinstance(chunk, bool) and chunk >= 1):
-        raise InputError(f"chunk must be a positive integer, got {chunk!r}")
+    chunk = integer_or_none(chunk, "chunk")
     each = max(len(devices), 1)
     if chunk is None:
         n, m = statement.functions.n, statement.functions.m

@@ -42,6 +42,8 @@ def minimize(
     Results, statuses, certificates and signs are those of `auglag.minimize`. Where x0 is a pytree, so are `result.x`,
     `result.jac`, `result.bound_multipliers` and each of `result.multipliers`.
 
+    The parameters that are not listed are those of `auglag.minimize`.
+
     Parameters
     ----------
     fun : callable
@@ -56,8 +58,6 @@ def minimize(
         As in `auglag.jax.solve`.
     g : prox term
         On the flat vector of all variables.
-
-    The other parameters are those of `auglag.minimize`.
 
     Examples
     --------

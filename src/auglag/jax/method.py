@@ -6,10 +6,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, final
 
-import numpy as np
-
 from auglag._names import nearest
-from auglag.errors import InputError, OptionError
+from auglag.errors import InputError, OptionError, integer_or_none
 from auglag.jax.program import Program
 from auglag.jax.rules import Rules
 from auglag.jax.state import Options, Sides
@@ -54,9 +52,7 @@ def method(
         if not isinstance(flag, bool):
             raise InputError(f"{name} must be True or False, got {flag!r}")
     for name, count, lowest in (("max_outer", max_outer, 1), ("max_steps", max_steps, 1), ("record", record, 0)):
-        whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
-        if count is not None and not (whole and count >= lowest):
-            raise InputError(f"{name} must be an integer of at least {lowest}, got {count!r}")
+        integer_or_none(count, name, lowest)
     settings = resolve(variant=variant, penalty=penalty, dual=dual, tolerance=tolerance)
     n = statement.functions.n
     memory = TUNING.memory if inner == "lbfgs" or (inner == "auto" and n > TUNING.newton_variables) else 0

@@ -11,6 +11,7 @@ import numpy as np
 from auglag.algorithm.status import Status
 from auglag.jax.state import Record
 from auglag.jax.vectors import Array
+from auglag.report.spread import counted, spreads
 
 
 @final
@@ -80,30 +81,11 @@ def _single(solution: Solution) -> str:
 
 def _batch(solution: Solution) -> str:
     """Counts by status with their share, then the median and the extremes of numbers."""
-    status = np.asarray(solution.status)
-    numbers, counts = np.unique(status, return_counts=True)
-    most_first = sorted(zip(counts.tolist(), numbers.tolist(), strict=True), reverse=True)
-    ends = ", ".join(f"{count} {_of(k).name} ({_percent(count, status.size)})" for count, k in most_first)
-    lines = [f"Solution of {status.size} instances: {ends}"]
-    for name in ("fun", "residual", "violation", "outer", "steps", "penalty"):
-        values = np.asarray(getattr(solution, name), float)
-        known = values[np.isfinite(values)]
-        text = "not finite"
-        if known.size:
-            text = f"median {np.median(known):.4g}, from {known.min():.4g} to {known.max():.4g}"
-            text += f", {values.size - known.size} not finite" if known.size < values.size else ""
-        lines.append(f"  {name:>9}: {text}")
+    names = ("fun", "residual", "violation", "outer", "steps", "penalty")
+    lines = [f"Solution of {np.size(solution.status)} instances: {counted(solution.status)}"]
+    lines += spreads({name: getattr(solution, name) for name in names})
     lines.append(f"  {'x':>9}: {_shapes(solution.x)}; multipliers {_shapes(solution.multipliers)}")
     return "\n".join(lines)
-
-
-def _percent(count: int, total: int) -> str:
-    """A share that says 100 % only of all, and 0 % only of none."""
-    share = 100.0 * count / total
-    text = f"{share:.1f}"
-    if count < total and text == "100.0":
-        return "> 99.9 %"
-    return "< 0.1 %" if text == "0.0" else f"{text.removesuffix('.0')} %"
 
 
 def _shapes(tree: Any) -> str:

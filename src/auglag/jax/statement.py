@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
 
-from auglag._names import nearest
+from auglag._names import nearest, signature, takes
 from auglag.errors import InputError, OptionError, first_line
 from auglag.jax.evaluation import Functions
 from auglag.jax.structure import Shape
@@ -144,6 +144,9 @@ def _outline(what: str, fun: Any, x: Any, args: Any) -> Any:
     """The shapes that fun returns. Traced values that it does not get as arguments are refused: no derivative by them
     could be right, and the program kept for the next call would hold on to them.
     """
+    if not takes(fun, x, *args):
+        said = "x alone" if not args else f"x and the {len(args)} argument{'s' * (len(args) > 1)} in args"
+        raise InputError(f"{what} must take {said}, {1 + len(args)} in all, but its arguments are {signature(fun)}")
     closed, value = explained(what, lambda: jax.make_jaxpr(lambda *a: fun(*a), return_shape=True)(x, *args))
     for const in closed.consts:
         if isinstance(const, jax.core.Tracer):

@@ -29,6 +29,7 @@ class _Corrected:
         system = linear.part(self.h, model.jacobian, free, active, model.layout)
         while True:
             factor = system.factor(self.shift, 1.0 / model.beta)
+            model.layout.factorisations += 1
             if factor.negative == active.size:
                 return factor
             if not self.correct:

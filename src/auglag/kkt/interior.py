@@ -72,6 +72,7 @@ class _Interior:
         second[self.rows] += inverse
         while True:
             factor = self.system.factor(dv[: model.n] + self.shift, second)
+            model.layout.factorisations += 1
             if factor.negative == model.m:
                 return factor
             if not self.flipped:

@@ -17,7 +17,7 @@ import scipy
 from auglag._names import suggesting
 from auglag._typing import Vector
 from auglag._version import __version__
-from auglag.algorithm.rules import Iteration
+from auglag.algorithm.history import Iteration
 from auglag.errors import InputError
 from auglag.log.schema import FIELDS, FORMAT, VERSION, plain
 from auglag.report import logger

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, final
 
 import jax
@@ -18,16 +18,16 @@ from auglag.certificate import Tolerance
 from auglag.model.device import batch as device_batch
 from auglag.model.device.linear import require_device
 from auglag.model.device.program import Program
-from auglag.model.device.slots import Finished
 from auglag.model.device.solve import Prepared, prepared
 from auglag.model.device.solve import solve as solve_one
 from auglag.model.handles import Handle, Rows, named
 from auglag.model.precision import double
 from auglag.model.problem import ModelProblem
+from auglag.report.spread import counted, spreads
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BatchSolution:
     """Solutions of one model for many parameter sets; the batch is the first axis of every array.
 
@@ -45,7 +45,15 @@ class BatchSolution:
     steps: NDArray[np.intp]
     alone: NDArray[np.bool_]  #: which ones were solved one by one, because they did not end in the batch
     seconds: float
-    handles: Mapping[str, Handle] = field(repr=False)
+    handles: Mapping[str, Handle]
+
+    def __repr__(self) -> str:
+        """How many members ended how, the spread of what matters, and what can be asked for by name."""
+        size, alone = len(self.status), int(np.sum(self.alone))
+        lines = [f"BatchSolution of {size} members in {self.seconds:.3g} s: {counted(self.status)}"]
+        lines += spreads({name: getattr(self, name) for name in ("fun", "residual", "violation", "steps")})
+        names = ", ".join(f"{name} {(size, *handle.shape)}" for name, handle in self.handles.items())
+        return "\n".join([*lines, f"  {'alone':>9}: {alone}", f"  {'names':>9}: {names}"])
 
     @property
     def success(self) -> NDArray[np.bool_]:
@@ -72,20 +80,22 @@ class Batches:
         self._known: tuple[Any, device_batch.Batch] | None = None
 
     def of(
-        self, program: Program, slots: int, options: tuple[Any, ...], linear_solver: str | None
+        self, program: Program, count: int, most: int, options: tuple[Any, ...], linear_solver: str | None
     ) -> device_batch.Batch:
-        """The batch of so many slots; the one of before if it fits."""
+        """A batch for so many problems, at most so many at a time; the one of before where it is at least half full."""
         tol, scaled_tol, deterministic = options
-        key = (id(program), slots, options, linear_solver)
-        if self._known is None or self._known[0] != key:
+        key, wanted = (id(program), options, linear_solver), min(count, most)
+        known = self._known
+        if known is None or known[0] != key or not wanted <= known[1].slots <= min(most, 2 * wanted):
+            slots = min(most, device_batch.shared_size(count))
             solver: device_batch.Solver
             if program.device.platform == "cpu":
                 solver = device_batch.OneByOne(program.pattern, slots, linear_solver)
             else:
                 solver = device_batch.Flat(program, slots, deterministic=deterministic)
             made = device_batch.Batch(program, slots, solver, tol=tol, scaled_tol=scaled_tol)
-            self._known = (key, made)
-        return self._known[1]
+            self._known = known = (key, made)
+        return known[1]
 
 
 def solve(
@@ -112,12 +122,11 @@ def solve(
         ready = prepared(problem, before, place, linear_solver, deterministic=deterministic)
         problem.data = ready.program.elsewhere
         options = (residual, scaled_tol, deterministic)
-        batch = batches.of(ready.program, min(most, len(par)), options, linear_solver)
+        batch = batches.of(ready.program, len(par), most, options, linear_solver)
         data = ready.program.data(problem)
         x, y = (problem.x0, None) if start is None else start
         x = jnp.asarray(np.where(ready.program.fixed, problem.lower, x))
-        done, _ = batch.run(data, jnp.asarray(par), x, None if y is None else jnp.asarray(y))
-        found = Finished(*(np.array(part) for part in done))
+        found, _ = batch.run(data, par, x, None if y is None else jnp.asarray(y))
     lower, upper = problem.lower, problem.upper
     found.x[:] = np.clip(np.where(ready.program.fixed, lower, found.x), lower, upper)
     left = np.flatnonzero(found.status != int(Status.SOLVED))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, final
 
 import numpy as np
@@ -40,6 +40,20 @@ class Variables(Handle):
 @final
 class Rows(Handle):
     """Positions in c(x)."""
+
+
+def first(handle: Handle) -> int:
+    """The lowest of the positions that were handed out together."""
+    return int(handle.flat[0])
+
+
+def entry_name(handles: Sequence[Handle], position: int) -> str:
+    """What a user writes for the entry at this position: `th[3]`, `flow[2, 5]`, or `t` where it is the only one."""
+    handle = next(h for h in handles if first(h) <= position < first(h) + h.size)
+    if handle.size == 1:
+        return str(handle.name)
+    index = np.unravel_index(position - first(handle), handle.shape)
+    return f"{handle.name}[{', '.join(str(int(i)) for i in index)}]"
 
 
 def require_own(what: str, part: Any, owner: int) -> None:

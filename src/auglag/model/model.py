@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from auglag._names import nearest
+from auglag._names import nearest, suggesting
 from auglag._typing import Vector
 from auglag.errors import InputError, OptionError
 from auglag.minimize import minimize
@@ -17,14 +17,13 @@ from auglag.model.batch import Batches, BatchSolution
 from auglag.model.batch import solve as batch_solve
 from auglag.model.device.solve import Prepared
 from auglag.model.device.solve import solve as on_device
+from auglag.model.given import batch_of, by_name, require_ordered, shape_of, spread, values_of
 from auglag.model.handles import Handle, Parameter, Rows, Variables, require_own
 from auglag.model.local import output_shape
 from auglag.model.precision import double, in_double
 from auglag.model.problem import ModelProblem
-from auglag.model.solution import Solution
+from auglag.model.solution import Solution, begun_from
 from auglag.model.structure import Structure
-from auglag.problems.base import Group
-from auglag.result import Result
 
 #: Tells models apart; a copy of a model takes the variables of its original.
 _OWNERS = itertools.count()
@@ -63,17 +62,18 @@ class Model:
 
     # ------------------------------------------------------------------------------------------------ what there is
 
+    @suggesting
     def var(
         self, shape: Any = (), *, name: str | None = None, lb: Any = -np.inf, ub: Any = np.inf, start: Any = 0.0
     ) -> Variables:
         """New variables; `lb`, `ub` (None: no bound) and `start` are numbers or arrays that broadcast to the shape."""
-        sizes = _shape(shape)
+        sizes = shape_of(shape)
         name = self._new_name(name, "x", f"variables of shape {sizes}")
         made = Variables.make(self.n, sizes, name, self._owner)
-        lower = _spread(-np.inf if lb is None else lb, sizes, f"lb of {name!r}")
-        upper = _spread(np.inf if ub is None else ub, sizes, f"ub of {name!r}")
-        _ordered(lower, upper, f"of {name!r}")
-        values = _spread(start, sizes, f"start of {name!r}", finite=True)
+        lower = spread(-np.inf if lb is None else lb, sizes, f"lb of {name!r}")
+        upper = spread(np.inf if ub is None else ub, sizes, f"ub of {name!r}")
+        require_ordered(lower, upper, f"of {name!r}")
+        values = spread(start, sizes, f"start of {name!r}", finite=True)
         for store, value in ((self._lb, lower), (self._ub, upper), (self._start, values)):
             _append(store, value.ravel())
         self.n += made.size
@@ -81,9 +81,10 @@ class Model:
         self._structure = None
         return made
 
+    @suggesting
     def parameter(self, value: Any, *, name: str | None = None) -> Parameter:
         """Numbers that functions take in `par=(...)`, and that may change from solve to solve, or over a batch."""
-        numbers = _spread(value, None, "value of the parameter", finite=True)
+        numbers = spread(value, None, "value of the parameter", finite=True)
         name = self._new_name(name, "p", "parameter")
         index = np.arange(self._numbers, self._numbers + numbers.size, dtype=np.intp).reshape(numbers.shape)
         made = Parameter(name, index, self._owner)
@@ -93,6 +94,7 @@ class Model:
         self._structure = None
         return made
 
+    @suggesting
     def objective(self, fn: Callable[..., Any], *index: Any, par: Any = (), name: str | None = None) -> None:
         """Add the sum of fn over all elements to the objective."""
         what = f"objective {name or len(self._terms)!r}"
@@ -101,6 +103,7 @@ class Model:
             raise InputError(f"the function of {what} must return a number, got shape {output}")
         self._add(what, fn, placed, None, 1)
 
+    @suggesting
     def constraint(
         self,
         fn: Callable[..., Any],
@@ -124,9 +127,9 @@ class Model:
         if lb is None and ub is None:
             lb = ub = 0.0 if eq is None else eq
         wide = shape + output
-        lower = _spread(-np.inf if lb is None else lb, wide, f"lb of {what}")
-        upper = _spread(np.inf if ub is None else ub, wide, f"ub of {what}")
-        _ordered(lower, upper, f"of {what}")
+        lower = spread(-np.inf if lb is None else lb, wide, f"lb of {what}")
+        upper = spread(np.inf if ub is None else ub, wide, f"ub of {what}")
+        require_ordered(lower, upper, f"of {what}")
         made = Rows.make(self.m, wide, name, self._owner)
         outputs = int(np.prod(output))
         rows = np.ascontiguousarray(np.asarray(made).reshape(int(np.prod(shape)), outputs).T)
@@ -137,6 +140,7 @@ class Model:
         self._handles[name] = made
         return made
 
+    @suggesting
     def add(self, rows: Any, fn: Callable[..., Any], *index: Any, par: Any = (), name: str | None = None) -> None:
         """Add fn to rows that exist, element by element; one row may get any number of elements.
 
@@ -148,6 +152,7 @@ class Model:
         places = terms.placed_rows(what, rows, shape, output, self.m)
         self._add(what, fn, placed, places, int(np.prod(output)))
 
+    @suggesting
     def set(self, what: Any, value: Any = None, *, start: Any = None, lb: Any = None, ub: Any = None) -> None:
         """Change a parameter's value, the start or bounds of variables, or the sides of rows, before the next solve.
 
@@ -164,7 +169,7 @@ class Model:
         if isinstance(what, Parameter):
             if value is None or not (start is None and lb is None and ub is None):
                 raise InputError(f"a parameter takes a value and nothing else, for {what.name!r}")
-            values = _values(value, what.shape, f"value of parameter {what.name!r}")
+            values = values_of(value, what.shape, f"value of parameter {what.name!r}")
             self._put(self._par, what.index, values, "value", finite=True)
             return
         rows = isinstance(what, Rows)
@@ -176,9 +181,9 @@ class Model:
         index, label = np.asarray(what), what.name or ("rows" if rows else "variables")
         low, high = (self._cl, self._cu) if rows else (self._lb, self._ub)
         before = _joined(low)[index], _joined(high)[index]
-        lower = before[0] if lb is None else _spread(lb, index.shape, f"lb of {label!r}")
-        upper = before[1] if ub is None else _spread(ub, index.shape, f"ub of {label!r}")
-        _ordered(lower, upper, f"of {label!r}")
+        lower = before[0] if lb is None else spread(lb, index.shape, f"lb of {label!r}")
+        upper = before[1] if ub is None else spread(ub, index.shape, f"ub of {label!r}")
+        require_ordered(lower, upper, f"of {label!r}")
         self._put(low, index, lower, "lb")
         self._put(high, index, upper, "ub")
         if start is not None:
@@ -204,15 +209,10 @@ class Model:
         """The model as it is now, as a problem for `auglag.minimize`, `auglag.certify` and everything else."""
         if not self.n:
             raise InputError("a model needs variables before it can be solved")
-        groups = tuple(
-            Group(name, int(handle.flat[0]), int(handle.flat[0]) + handle.size, handle.shape == ())
-            for name, handle in self._handles.items()
-            if isinstance(handle, Rows) and handle.size
-        )
         bounds = _joined(self._lb).copy(), _joined(self._ub).copy()
         sides = _joined(self._cl).copy(), _joined(self._cu).copy()
         par, start = _joined(self._par).copy(), _joined(self._start)
-        return ModelProblem(self.structure(), par, start, bounds, sides, groups, self.name)
+        return ModelProblem(self.structure(), par, start, bounds, sides, self._handles, self.name)
 
     def solve(
         self, *, device: str | None = None, par: Mapping[str, Any] | None = None, warm_start: Any = None, **options: Any
@@ -238,8 +238,9 @@ class Model:
             return self._solve_on(device, problem, warm_start, options)
         if isinstance(warm_start, Solution):
             warm_start = warm_start.result if warm_start.result is not None else (warm_start.x, warm_start.y)
-        return self._named(minimize(problem, warm_start=warm_start, **options))
+        return Solution.of_result(minimize(problem, warm_start=warm_start, **options), dict(self._handles))
 
+    @suggesting
     def solve_batch(
         self,
         *,
@@ -261,7 +262,7 @@ class Model:
         as in `solve` on a device.
         """
         problem = self.problem()
-        rows = self._batched(par, problem.par)
+        rows = batch_of(par, self._parameters, problem.par)
         found, self._prepared = batch_solve(
             problem,
             rows,
@@ -269,7 +270,7 @@ class Model:
             self._prepared,
             self._batches,
             device=device,
-            start=self._begun_from(warm_start),
+            start=begun_from(warm_start, problem),
             tol=tol,
             scaled_tol=scaled_tol,
             slots=slots,
@@ -278,87 +279,25 @@ class Model:
         )
         return found
 
-    def _batched(self, par: Mapping[str, Any], now: Vector) -> Vector:
-        if not _by_name(par):
-            raise InputError("par must have at least one parameter with the batch as its first axis")
-        sizes: dict[str, int | None] = {}
-        for name, value in par.items():
-            if name not in self._parameters:
-                raise InputError(f"the model has no parameter {name!r}; it has {', '.join(self._parameters)}")
-            sizes[name] = np.shape(value)[0] if np.ndim(value) else None
-        count = next(iter(sizes.values()))
-        if not count or any(size != count for size in sizes.values()):
-            raise InputError(
-                f"parameters of a batch must have the batch as their first axis, all of one length, got lengths {sizes}"
-            )
-        rows = np.tile(now, (count, 1))
-        for name, value in par.items():
-            index = self._parameters[name].index
-            values = _values(value, (count, *index.shape), f"batch of values of parameter {name!r}")
-            rows[:, index.ravel()] = values.reshape(count, -1)
-        return rows
-
     def _solve_on(self, device: str, problem: ModelProblem, warm_start: Any, options: dict[str, Any]) -> Solution:
         known = ("tol", "scaled_tol", "budget", "linear_solver", "deterministic", "watch")
         for name in options:
             if name not in known:
-                raise OptionError(f"solve() on a device has no argument {name!r}{nearest(name, known)}")
-        before = self._begun_from(warm_start)
+                hint = nearest(name, (*known, "device", "par", "warm_start"))
+                raise OptionError(f"solve() on a device has no argument {name!r}{hint}")
+        before = begun_from(warm_start, problem)
         found, self._prepared = on_device(problem, self._prepared, device=device, warm_start=before, **options)
-        check = found.certificate
-        message = f"{found.status.message} {check}"
-        return Solution(
-            x=found.x,
-            y=found.y,
-            z=check.bound_multipliers,
-            fun=check.objective,
-            status=found.status,
-            message=message,
-            certificate=check,
-            iterations=found.steps,
-            seconds=found.seconds,
-            handles=dict(self._handles),
-            details=found.details,
-        )
-
-    def _begun_from(self, warm_start: Any) -> tuple[Vector, Vector] | None:
-        if warm_start is None:
-            return None
-        if not isinstance(warm_start, Solution):
-            raise InputError(
-                f"warm_start on a device or of a batch must be a Solution of this model, got {warm_start!r:.60}"
-            )
-        if (warm_start.x.size, warm_start.y.size) != (self.n, self.m):
-            raise InputError(
-                f"warm_start must be a Solution of this model, which has {self.n} variables and {self.m} rows, "
-                f"got {warm_start.x.size} and {warm_start.y.size}"
-            )
-        return warm_start.x, warm_start.y
+        return Solution.of_device(found, dict(self._handles))
 
     def _problem_for(self, par: Mapping[str, Any] | None) -> ModelProblem:
         """The problem with other values of some parameters; the model keeps its own."""
         kept = _joined(self._par).copy()
         try:
-            for name, value in _by_name(par).items():
+            for name, value in by_name(par).items():
                 self.set(name, value)
             return self.problem()
         finally:
             self._par[:] = [kept]
-
-    def _named(self, result: Result) -> Solution:
-        return Solution(
-            x=result.x,
-            y=result.y,
-            z=result.bound_multipliers,
-            fun=result.fun,
-            status=result.status,
-            message=result.message,
-            certificate=result.certificate,
-            iterations=result.nit,
-            seconds=result.seconds,
-            handles=dict(self._handles),
-            result=result,
-        )
 
     # ----------------------------------------------------------------------------------------------------- details
 
@@ -391,7 +330,7 @@ class Model:
 
     def _put(self, store: list[Vector], index: Any, value: Any, what: str, *, finite: bool = False) -> None:
         whole = _joined(store)
-        whole[index] = _spread(value, index.shape, what, finite=finite)
+        whole[index] = spread(value, index.shape, what, finite=finite)
 
 
 def _joined(store: list[Vector]) -> Vector:
@@ -403,48 +342,3 @@ def _joined(store: list[Vector]) -> Vector:
 
 def _append(store: list[Vector], part: Vector) -> None:
     store.append(part.copy())
-
-
-def _shape(shape: Any) -> tuple[int, ...]:
-    sizes = (shape,) if np.ndim(shape) == 0 else tuple(shape)
-    if not all(isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 0 for size in sizes):
-        raise InputError(f"shape must be a nonnegative integer or a tuple of them, got {shape!r}")
-    return tuple(int(size) for size in sizes)
-
-
-def _by_name(par: Any) -> Mapping[str, Any]:
-    if par is not None and not isinstance(par, Mapping):
-        raise InputError(f"par must be a mapping of names to values, got {type(par).__name__}")
-    return par or {}
-
-
-def _spread(value: Any, shape: tuple[int, ...] | None, what: str, *, finite: bool = False) -> Vector:
-    """Numbers in this shape; None: in their own."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{what} must be numbers, got {value!r:.80}") from None
-    if np.isnan(array).any() or (finite and not np.isfinite(array).all()):
-        raise InputError(f"{what} must {'be finite' if finite else 'not contain NaN'}, got {value!r:.80}")
-    try:
-        return array if shape is None else np.broadcast_to(array, shape)
-    except ValueError:
-        raise InputError(f"{what} must broadcast to the shape {shape}, got {array.shape}") from None
-
-
-def _values(value: Any, shape: tuple[int, ...], what: str) -> Vector:
-    """Numbers of this very shape, or one number for all: what broadcasting makes of other shapes is rarely meant."""
-    array = _spread(value, None, what, finite=True)
-    if array.shape not in ((), shape):
-        raise InputError(f"{what} must have the shape {shape}, got {array.shape}")
-    return array
-
-
-def _ordered(lower: Vector, upper: Vector, what: str) -> None:
-    for side, value, nowhere in (("lb", lower, np.inf), ("ub", upper, -np.inf)):
-        if (value == nowhere).any():
-            raise InputError(f"{side} {what} must leave a finite value, got {nowhere}")
-    wrong = ~(lower <= upper)
-    if wrong.any():
-        k = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise InputError(f"lb {what} must be at most ub, got {lower[k]} and {upper[k]} in entry {k}")

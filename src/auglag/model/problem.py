@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
 
 from auglag._typing import Vector
 from auglag.model.columns import Columns
+from auglag.model.handles import Handle, Rows, Variables, entry_name, first
 from auglag.model.precision import double
 from auglag.model.structure import Structure
 from auglag.problems.base import AbstractProblem, Group, LinearRows, Point
@@ -26,13 +28,26 @@ class ModelProblem(AbstractProblem):
         x0: Vector,
         bounds: tuple[Vector, Vector],
         sides: tuple[Vector, Vector],
-        groups: tuple[Group, ...],
+        handles: Mapping[str, Handle],
         name: str,
     ) -> None:
         lower, upper = bounds
+        self._rows, self._variables = (
+            [handle for handle in handles.values() if handle.size and isinstance(handle, kind)]
+            for kind in (Rows, Variables)
+        )
+        groups = tuple(Group(str(h.name), first(h), first(h) + h.size, h.shape == ()) for h in self._rows)
         super().__init__(np.clip(x0, lower, upper), lower=lower, upper=upper, cl=sides[0], cu=sides[1], groups=groups)
         self.structure, self.par, self.name = structure, par, name
         self.data: Any = None  #: of the structure, on a device where XLA is to evaluate functions
+
+    def row_name(self, i: int) -> str:
+        """As it is written with the constraint's name: `defect[3]`, `flow[2, 5]`."""
+        return entry_name(self._rows, i)
+
+    def variable_name(self, j: int) -> str:
+        """As it is written with the variables' name."""
+        return entry_name(self._variables, j)
 
     def f(self, x: Vector) -> float:
         self.counts.nfev += 1

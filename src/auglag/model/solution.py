@@ -11,7 +11,10 @@ import numpy as np
 from auglag._typing import Vector
 from auglag.algorithm.status import Status
 from auglag.certificate import Certificate
+from auglag.errors import InputError
+from auglag.model.device.solve import Found
 from auglag.model.handles import Handle, Rows, named
+from auglag.problems.base import AbstractProblem
 from auglag.result import Result
 
 
@@ -35,6 +38,41 @@ class Solution:
     handles: Mapping[str, Handle] = field(repr=False)
     result: Result | None = field(default=None, repr=False)  #: of `auglag.minimize`; None after a run on a device
     details: Mapping[str, Any] = field(default_factory=dict, repr=False)  #: of a run on a device: times and counts
+
+    @classmethod
+    def of_result(cls, result: Result, handles: Mapping[str, Handle]) -> Solution:
+        """What `auglag.minimize` found."""
+        return cls(
+            x=result.x,
+            y=result.y,
+            z=result.bound_multipliers,
+            fun=result.fun,
+            status=result.status,
+            message=result.message,
+            certificate=result.certificate,
+            iterations=result.nit,
+            seconds=result.seconds,
+            handles=handles,
+            result=result,
+        )
+
+    @classmethod
+    def of_device(cls, found: Found, handles: Mapping[str, Handle]) -> Solution:
+        """What a run on a device found."""
+        check = found.certificate
+        return cls(
+            x=found.x,
+            y=found.y,
+            z=check.bound_multipliers,
+            fun=check.objective,
+            status=found.status,
+            message=f"{found.status.message} {check}",
+            certificate=check,
+            iterations=found.steps,
+            seconds=found.seconds,
+            handles=handles,
+            details=found.details,
+        )
 
     @property
     def success(self) -> bool:
@@ -98,3 +136,19 @@ class Solution:
         """Name of variables -> multipliers of their bounds."""
         found = {name: handle for name, handle in self.handles.items() if not isinstance(handle, Rows)}
         return {name: self.z[np.asarray(handle)] for name, handle in found.items()}
+
+
+def begun_from(warm_start: Any, problem: AbstractProblem) -> tuple[Vector, Vector] | None:
+    """The start of a run on a device or of a batch that goes on from an earlier solution; None for none."""
+    if warm_start is None:
+        return None
+    if not isinstance(warm_start, Solution):
+        raise InputError(
+            f"warm_start on a device or of a batch must be a Solution of this model, got {warm_start!r:.60}"
+        )
+    if (warm_start.x.size, warm_start.y.size) != (problem.n, problem.m):
+        raise InputError(
+            f"warm_start must be a Solution of this model, which has {problem.n} variables and {problem.m} rows, "
+            f"got {warm_start.x.size} and {warm_start.y.size}"
+        )
+    return warm_start.x, warm_start.y

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from auglag._typing import Vector
 from auglag.errors import InputError, first_line
+from auglag.model.given import numbers_of
 from auglag.model.handles import Indices, Parameter, Rows, Variables
 from auglag.model.local import Mask, caller, hessian_mask, jacobian_mask, kinked
 
@@ -94,10 +95,9 @@ def _numbers(name: str, i: int, part: Any) -> Vector:
     if isinstance(part, Variables | Rows):
         kind = "variables: pass them as an index array" if isinstance(part, Variables) else "rows"
         raise InputError(f"par[{i}] of {name} must be numbers or a parameter, got {kind}")
-    try:
-        array = np.asarray(part, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"par[{i}] of {name} must be numbers or a parameter, got {part!r:.80}") from None
+    array = numbers_of(part)
+    if array is None:
+        raise InputError(f"par[{i}] of {name} must be numbers or a parameter, got {part!r:.80}")
     if not np.isfinite(array).all():
         raise InputError(f"par[{i}] of {name} must be finite, got {array[~np.isfinite(array)].flat[0]}")
     return array

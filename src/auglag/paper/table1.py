@@ -22,24 +22,22 @@ import numpy as np
 from auglag.bench.rendering import Cell, Table
 from auglag.bench.summary import write_tables
 from auglag.paper import complexity, neyman_pearson
-from auglag.paper.complexity import problem_of, start
-from auglag.paper.jobs import Record, Runnable, Watch, complete, load, publish, unfinished
+from auglag.paper.jobs import Record, Watch, complete, load, publish, unfinished
 from auglag.paper.neyman_pearson import CHATS, Config, beyond
 from auglag.paper.neyman_pearson import Job as NeymanPearson
-
-#: The accuracy asked for on the Hock-Schittkowski problems, that of the paper's Table 2.
-HS_EPS = 1e-3
-#: Every so many of them are run, in their order.
-HS_EVERY = 3
-#: R to which work is compared on the other two problems.
-FULL_EPS = (1e-1, 1e-2, 1e-3)
-SAMPLED_EPS = (0.317, 0.1, 0.0317)
-PASSES_EPS = (1e-1, 3e-2, 1e-2)
-#: Trials on the problem of complexity, as many as there.
-TRIALS = complexity.TRIALS
-#: Limits of one run: gradients of augmented Lagrangians on the Hock-Schittkowski problems, in full batch (the slowest
-#: trial of proximal gradient takes 18,572 to R <= 1e-2), and outer iterations.
-HS_GRADIENTS, FULL_GRADIENTS, OUTER = 5_000, 30_000, 20_000
+from auglag.paper.table1_runs import (
+    DETERMINISTIC,
+    FULL_EPS,
+    HS_EPS,
+    HS_EVERY,
+    HS_GRADIENTS,
+    PASSES_EPS,
+    SAMPLED_EPS,
+    FullBatch,
+    Known,
+    StocIALM,
+    all_jobs,
+)
 
 
 @final
@@ -57,16 +55,6 @@ class Printed:
     data: tuple[Config, ...] = ()  #: curves of Neyman-Pearson classification
 
 
-#: How the deterministic methods are called.
-DETERMINISTIC: dict[str, dict[str, Any]] = {
-    "iALM": {"preset": "ialm"},
-    "iPPM": {"preset": "ippm"},
-    "ALGENCAN": {"preset": "algencan"},
-    "proposed, proximal gradient": {"preset": "paper", "inner": "proximal-gradient"},
-    "proposed, L-BFGS-B": {"preset": "paper"},
-    "auglag, default": {},
-    "auglag, no second-order check": {"restarts": 0},
-}
 _SGD, _PSTORM = (Config(method, "adaptive-full", "adaptive") for method in ("sgd", "pstorm"))
 _STOC = tuple(Config("pstorm", "always-short", name) for name in neyman_pearson.RIVALS)
 _D, _S = "deterministic", "stochastic"
@@ -92,116 +80,11 @@ BESIDE = (
 # ----------------------------------------------------------------------------------------------------------- the runs
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A deterministic method on one Hock-Schittkowski problem."""
-
-    way: str
-    problem: str
-
-    @property
-    def key(self) -> str:
-        return f"hs/{self.way}/{self.problem}"
-
-    def run(self) -> Record:
-        from scipy.optimize import Bounds, NonlinearConstraint
-
-        import auglag
-        from auglag.problems.hock_schittkowski import get
-
-        known = get(self.problem)
-        rows = [NonlinearConstraint(row.fun, row.lower, row.upper, jac=row.jac) for row in known.rows]
-        found = auglag.minimize(
-            known.fun, known.x0, jac=known.grad, bounds=Bounds(known.lower, known.upper), constraints=rows, tol=HS_EPS,
-            budget=auglag.Budget(gradients=HS_GRADIENTS, inner=None, outer=OUTER), **DETERMINISTIC[self.way],
-        )  # fmt: skip
-        return {
-            "key": self.key,
-            "gradients": found.njev if found.success else None,
-            "residual": float(f"{found.certificate.residual:.6g}"),
-        }
-
-    def whole(self, record: Record) -> bool:
-        return "residual" in record
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class FullBatch:
-    """A deterministic method on the problem of complexity, with all its rows."""
-
-    way: str
-    trial: int
-    eps: float
-    limit: int
-
-    @property
-    def key(self) -> str:
-        return f"full/{self.way}/{self.trial}/{self.eps:g}/{self.limit}"
-
-    def run(self) -> Record:
-        import auglag
-        from auglag.stochastic import FullBatchProblem
-
-        problem = FullBatchProblem(problem_of(self.trial, noisy_constraint=False), start(self.trial))
-        budget = auglag.Budget(gradients=self.limit, inner=None, outer=OUTER)
-        found = auglag.minimize(problem, tol=self.eps, budget=budget, **DETERMINISTIC[self.way])
-        return {"key": self.key, "gradients": found.njev if found.success else None}
-
-    def whole(self, record: Record) -> bool:
-        return "gradients" in record
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class StocIALM:
-    """Stoc-iALM on the problem of complexity with stochastic constraints."""
-
-    trial: int
-    limit: int
-
-    @property
-    def key(self) -> str:
-        return f"stoc-ialm/{self.trial}/{self.limit}"
-
-    def run(self) -> Record:
-        from dataclasses import replace
-
-        from auglag.stochastic import PRESETS, PStorm, minimize
-
-        method = PRESETS["stoc-ialm"].method
-        assert isinstance(method, PStorm)
-        problem = problem_of(self.trial, noisy_constraint=True)
-        found = minimize(
-            problem, start(self.trial), preset="stoc-ialm", method=replace(method, batch=1), tol=SAMPLED_EPS[-1],
-            seed=self.trial, max_epochs=None, max_gradients=self.limit,
-        )  # fmt: skip
-        rows = [row for row in found.trace if row["k"] > 0 and row["p"] > 0]
-        first = [next((row["gradients"] for row in rows if row["residual"] <= eps), None) for eps in SAMPLED_EPS]
-        return {"key": self.key, "eps": list(SAMPLED_EPS), "gradients": first}
-
-    def whole(self, record: Record) -> bool:
-        return record.get("eps") == list(SAMPLED_EPS)
-
-
-def _jobs(quick: bool) -> list[Runnable]:
-    from auglag.problems.hock_schittkowski import PROBLEMS
-
-    trials, limit, full = (
-        (2, complexity.QUICK_LIMIT, HS_GRADIENTS) if quick else (TRIALS, complexity.LIMIT, FULL_GRADIENTS)
-    )
-    names = list(PROBLEMS)[:: 8 if quick else HS_EVERY]
-    jobs: list[Runnable] = [Known(way, name) for way in DETERMINISTIC for name in names]
-    jobs += [FullBatch(way, t, eps, full) for way in DETERMINISTIC for t in range(trials) for eps in FULL_EPS]
-    return [*jobs, *(StocIALM(trial, limit) for trial in range(trials))]
-
-
 def run(output: Path, *, quick: bool = False, workers: int = 2, watch: Watch | None = None) -> Path:
     """Make the runs that `output`/table1/runs.jsonl does not have and write `table1.md` beside it."""
     folder = Path(output) / "table1"
     folder.mkdir(parents=True, exist_ok=True)
-    records = complete(_jobs(quick), folder / "runs.jsonl", workers, watch)
+    records = complete(all_jobs(quick), folder / "runs.jsonl", workers, watch)
     columns = ("part", "method", "case", "eps", "limit", "gradients", "residual")
     publish(columns, _rows(records, quick), folder / "table1-runs.csv.gz")
     found = tables(records, Path(output), quick=quick)
@@ -211,7 +94,7 @@ def run(output: Path, *, quick: bool = False, workers: int = 2, watch: Watch | N
 
 def _rows(records: Mapping[str, Record], quick: bool) -> Iterator[tuple[Any, ...]]:
     """Every run made here: the gradients until success at `eps`, nothing where there was none; R on the HS problems."""
-    for job in _jobs(quick):
+    for job in all_jobs(quick):
         record = records[job.key]
         match job:
             case Known():
@@ -225,7 +108,7 @@ def _rows(records: Mapping[str, Record], quick: bool) -> Iterator[tuple[Any, ...
 
 def remaining(output: Path, *, quick: bool = False) -> int:
     """How many runs `run` has still to make."""
-    return len(unfinished(_jobs(quick), load(Path(output) / "table1" / "runs.jsonl")))
+    return len(unfinished(all_jobs(quick), load(Path(output) / "table1" / "runs.jsonl")))
 
 
 # --------------------------------------------------------------------------------------------------------- the tables
@@ -297,7 +180,7 @@ def _main(solved: Solved, full: Reached, sampled: Reached, data: Reached) -> Tab
 
 def _known(records: Mapping[str, Record], quick: bool) -> Solved:
     found: dict[str, dict[str, int]] = {way: {} for way in DETERMINISTIC}
-    for job in _jobs(quick):
+    for job in all_jobs(quick):
         if isinstance(job, Known) and records[job.key]["gradients"] is not None:
             found[job.way][job.problem] = records[job.key]["gradients"]
     return found
@@ -305,7 +188,7 @@ def _known(records: Mapping[str, Record], quick: bool) -> Solved:
 
 def _small_residuals(records: Mapping[str, Record], quick: bool) -> Counter[str]:
     """For every method, on how many Hock-Schittkowski problems R <= eps, whatever the rest of the certificate says."""
-    jobs = [job for job in _jobs(quick) if isinstance(job, Known)]
+    jobs = [job for job in all_jobs(quick) if isinstance(job, Known)]
     return Counter(job.way for job in jobs if records[job.key]["residual"] <= HS_EPS)
 
 
@@ -336,7 +219,7 @@ def _hs(solved: Solved, small: Mapping[str, int]) -> Table:
 
 
 def _full(records: Mapping[str, Record], quick: bool) -> Reached:
-    jobs = [job for job in _jobs(quick) if isinstance(job, FullBatch)]
+    jobs = [job for job in all_jobs(quick) if isinstance(job, FullBatch)]
     return {
         way: [_reached([records[j.key]["gradients"] for j in jobs if (j.way, j.eps) == (way, eps)]) for eps in FULL_EPS]
         for way in DETERMINISTIC
@@ -346,7 +229,7 @@ def _full(records: Mapping[str, Record], quick: bool) -> Reached:
 def _full_table(records: Mapping[str, Record], quick: bool) -> Table:
     found = _full(records, quick)
     lines = [(way, *(_one(cell) for cell in cells)) for way, cells in found.items()]
-    limit = max(job.limit for job in _jobs(quick) if isinstance(job, FullBatch))
+    limit = max(job.limit for job in all_jobs(quick) if isinstance(job, FullBatch))
     notes = (
         f"At most {limit:,} gradients of augmented Lagrangians each. A gradient is a pass over all rows, which gives "
         "values and derivatives at once; the certificate's is counted.",
@@ -359,7 +242,7 @@ def _full_table(records: Mapping[str, Record], quick: bool) -> Table:
 
 def _sampled_work(records: Mapping[str, Record], output: Path, quick: bool) -> Reached:
     """Stochastic gradients on the problem of complexity."""
-    mine = [records[job.key]["gradients"] for job in _jobs(quick) if isinstance(job, StocIALM)]
+    mine = [records[job.key]["gradients"] for job in all_jobs(quick) if isinstance(job, StocIALM)]
     found = {"Stoc-iALM": [_reached([row[i] for row in mine]) for i in range(len(SAMPLED_EPS))]}
     try:
         fits = complexity.fits(load(output / "complexity" / "complexity.jsonl"), quick=quick)

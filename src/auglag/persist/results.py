@@ -18,7 +18,7 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from auglag._version import __version__
-from auglag.algorithm.rules import Iteration
+from auglag.algorithm.history import Iteration
 from auglag.algorithm.status import Status
 from auglag.algorithm.trail import Step
 from auglag.certificate import Certificate

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import Bounds
 
+from auglag._arrays import real_array
 from auglag._norms import finite
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.problems.constraints import interval
-from auglag.problems.jacobians import real_array
 from auglag.prox import SeparableTerm, add_bounds
 
 

@@ -19,7 +19,7 @@ from auglag.derivatives.noise import Precision
 from auglag.errors import EvaluationError, note_point
 from auglag.problems.jacobians import product, transposed_product
 from auglag.problems.tuning import TUNING
-from auglag.problems.workspace import WORKSPACES, Counts, Workspace
+from auglag.problems.workspace import WORKSPACES, Counts, Running, Workspace
 from auglag.prox.base import ProxTerm
 
 
@@ -116,13 +116,13 @@ class AbstractProblem(ABC):
         return work.counts
 
     @final
-    def running(self) -> _Running:
+    def running(self) -> Running:
         """A run: until it ends, what this thread does has a workspace of its own.
 
         It begins with what is known of the problem outside of runs, and leaves nothing behind but its counts: so the
         calls that a run makes do not depend on runs before it or beside it.
         """
-        return _Running(self)
+        return Running(self)
 
     @abstractmethod
     def f(self, x: Vector) -> float:
@@ -269,6 +269,10 @@ class AbstractProblem(ABC):
                 return group.name if group.stop - group.start == 1 else f"{group.name}[{i - group.start}]"
         return f"c[{i}]"
 
+    def variable_name(self, j: int) -> str:
+        """The name of variable j, for messages."""
+        return f"x[{j}]"
+
     @final
     def seen_at(self, x: Vector) -> Point | None:
         """The point x if its f and c are known; looking at it changes nothing."""
@@ -321,61 +325,6 @@ class AbstractProblem(ABC):
     def remember(self, point: Point) -> None:
         """Put a point of this problem, with what is known there, back into the cache."""
         self.workspace.points[point.x.tobytes()] = point
-
-
-@final
-class _Running:
-    """See `AbstractProblem.running`. A class: `contextmanager` writes to exceptions that pass through it."""
-
-    def __init__(self, problem: AbstractProblem) -> None:
-        self._problem = problem
-
-    def __enter__(self) -> None:
-        self._outer = outer = self._problem.workspace
-        self._before = outer.counts.copy()  # what the run itself counts is the difference
-        points = {key: point.copy() for key, point in list(outer.points.items())}
-        self._own = Workspace(self._before.copy(), None, points, outer.level)
-        self._token = WORKSPACES.set({**WORKSPACES.get(), id(self._problem): self._own})
-
-    def __exit__(self, *_: object) -> None:
-        WORKSPACES.reset(self._token)
-        self._outer.ended.append(self._own.counts.since(self._before))
-
-
-class PointwiseProblem(AbstractProblem):
-    """A problem that says how the values of a point are filled in, several at once where they come together."""
-
-    @final
-    def f(self, x: Vector) -> float:
-        return self.at(x).f
-
-    @final
-    def grad(self, x: Vector) -> Vector:
-        return self.at(x).grad
-
-    @final
-    def c(self, x: Vector) -> Vector:
-        return self.at(x).c
-
-    @final
-    def jac(self, x: Vector) -> Jacobian:
-        return self.at(x).jac
-
-    @abstractmethod
-    def fill_f(self, point: Point) -> None:
-        """Set `point._f`."""
-
-    @abstractmethod
-    def fill_grad(self, point: Point) -> None:
-        """Set `point._grad`."""
-
-    @abstractmethod
-    def fill_c(self, point: Point) -> None:
-        """Set `point._c`."""
-
-    @abstractmethod
-    def fill_jac(self, point: Point) -> None:
-        """Set `point._jac`."""
 
 
 @final

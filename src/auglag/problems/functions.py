@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
+from auglag._arrays import real_array
 from auglag._names import suggesting
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives import checking, differences
@@ -18,19 +19,12 @@ from auglag.derivatives.noise import Noise, dtype_error
 from auglag.errors import EvaluationError, InputError, note_point
 from auglag.problems import trust
 from auglag.problems.arguments import check_term, check_x0, pair, parse_bounds, scalar
-from auglag.problems.base import Group, LinearRows, Point, PointwiseProblem
-from auglag.problems.constraints import (
-    Block,
-    by_differences,
-    first_value,
-    interval,
-    nearby,
-    parse_constraints,
-    parse_hess,
-    with_args,
-)
-from auglag.problems.jacobians import as_csr, as_jacobian, dense, real_array, stack
+from auglag.problems.base import Group, LinearRows, Point
+from auglag.problems.block import Block, by_differences
+from auglag.problems.constraints import first_value, interval, nearby, parse_constraints, parse_hess, with_args
+from auglag.problems.jacobians import as_csr, as_jacobian, dense, stack
 from auglag.problems.patterns import Combined, Pattern
+from auglag.problems.pointwise import PointwiseProblem
 from auglag.problems.thinning import Thinned, thin
 from auglag.problems.tuning import TUNING
 from auglag.problems.workspace import Workspace

@@ -9,33 +9,12 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
+from auglag._arrays import real_array
 from auglag._typing import Jacobian, Vector
 from auglag.errors import InputError
 from auglag.problems.tuning import TUNING
 
 _Matrix: Any = sparse.csr_array
-
-
-def real_array(value: Any, what: str) -> Vector:
-    """`value` as a float64 array, or an error that says what is wrong with it."""
-    if type(value) is np.ndarray and value.dtype == np.float64:
-        return value
-    if type(value) is float:
-        return np.array(value)
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError, RuntimeError) as error:  # the ways in which torch refuses tensors
-        raise InputError(f"{what} must be an array of numbers, got {type(value).__name__} ({error})") from None
-    if np.iscomplexobj(array):
-        raise InputError(f"{what} must be real, got complex values")
-    if array.dtype == np.bool_ and "(x)" in what:
-        raise InputError(f"{what} must be a number or numbers, got booleans: return a difference, not a comparison")
-    if array.dtype == object and any(entry is None for entry in array.ravel()):
-        raise InputError(f"{what} must be an array of numbers, got {value!r:.80}")  # NumPy would make it NaN
-    try:
-        return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{what} must be an array of numbers, got {value!r:.80}") from None
 
 
 def vector(x: Vector, size: int, what: str) -> Vector:

@@ -144,7 +144,7 @@ class _Search:
             violation = self.bounds.narrow(j, *sides, i, entry)
             self.dropped[i] = violation == 0.0
             if violation > self.certain:
-                self.conflict = self._clash(i, self.bounds, j, sides, f"x[{j}]")
+                self.conflict = self._clash(i, self.bounds, j, sides, self.problem.variable_name(j))
                 return
 
     def multiples(self) -> None:

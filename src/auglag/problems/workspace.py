@@ -79,3 +79,25 @@ class Workspace:
 
 #: id of a problem -> the workspace of the innermost run on it. Every thread has a value of its own.
 WORKSPACES: ContextVar[Mapping[int, Workspace]] = ContextVar("workspaces", default=MappingProxyType({}))
+
+
+@final
+class Running:
+    """A run on a problem, with a workspace of its own (`AbstractProblem.running`).
+
+    A class: `contextmanager` writes to exceptions that pass through it.
+    """
+
+    def __init__(self, problem: Any) -> None:
+        self._problem = problem
+
+    def __enter__(self) -> None:
+        self._outer = outer = self._problem.workspace
+        self._before = outer.counts.copy()  # what the run itself counts is the difference
+        points = {key: point.copy() for key, point in list(outer.points.items())}
+        self._own = Workspace(self._before.copy(), None, points, outer.level)
+        self._token = WORKSPACES.set({**WORKSPACES.get(), id(self._problem): self._own})
+
+    def __exit__(self, *_: object) -> None:
+        WORKSPACES.reset(self._token)
+        self._outer.ended.append(self._own.counts.since(self._before))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from auglag._arrays import real_array
 from auglag._typing import Vector
 from auglag.errors import InputError
 from auglag.prox.base import Weights
@@ -49,10 +50,7 @@ def show(number: float | np.float64) -> str:
 
 def real(name: str, value: ArrayLike, *, ndim: int = 1) -> Vector:
     """A read-only float64 copy of a number (always allowed for ndim=1) or an array of `ndim` dimensions."""
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be made of real numbers, got {value!r}") from error
+    array = np.array(real_array(value, name))
     if array.ndim != ndim and not (ndim == 1 and array.ndim == 0):
         raise InputError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
     array.flags.writeable = False

@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Matrix, Vector
-from auglag.errors import InputError
+from auglag.errors import InputError, require_integer
 from auglag.prox._tv import tv_prox
 from auglag.prox._validate import EPS, scalar, store
 from auglag.prox.base import ProxTerm
@@ -27,9 +27,9 @@ class NuclearNorm(ProxTerm):
 
     def __post_init__(self) -> None:
         shape = tuple(self.shape)
-        if len(shape) != 2 or not all(isinstance(k, int | np.integer) and k >= 1 for k in shape):
+        if len(shape) != 2:
             raise InputError(f"NuclearNorm.shape must be two positive integers, got {self.shape!r}")
-        store(self, shape=(int(shape[0]), int(shape[1])))
+        store(self, shape=tuple(require_integer(k, "NuclearNorm.shape") for k in shape))
         store(self, weight=scalar("NuclearNorm.weight", self.weight, positive=False))
 
     def value(self, x: Vector) -> float:

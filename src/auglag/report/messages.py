@@ -11,7 +11,7 @@ import numpy as np
 
 from auglag._norms import highest
 from auglag._typing import Vector
-from auglag.algorithm.rules import Iteration
+from auglag.algorithm.history import Iteration
 from auglag.algorithm.status import Status
 from auglag.algorithm.trail import OUTER, Step
 from auglag.certificate import Certificate

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, TextIO, final
 
-from auglag.algorithm.rules import History
+from auglag.algorithm.history import History
 
 HEADER = (
     f"{'k':>4} {'f + g':>16} {'residual':>10} {'violation':>10} {'stationary':>10} {'penalty':>9} {'|y|':>9} "

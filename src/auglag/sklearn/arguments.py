@@ -26,13 +26,6 @@ def require_nonnegative(value: Any, what: str, most: float = math.inf) -> float:
     return float(value)
 
 
-def require_count(value: Any, what: str) -> int:
-    """A positive integer."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-        raise InputError(f"{what} must be a positive integer, got {value!r:.80}")
-    return int(value)
-
-
 def share_or_count(value: Any, total: int, what: str) -> int:
     """How many of `total` a share in (0, 1), or a number of them, asks for; one has to be left."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):

@@ -10,9 +10,9 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.algorithm.rules import Adaptive
-from auglag.errors import InputError, require_positive
+from auglag.errors import InputError, require_integer, require_positive
 from auglag.prox import L1
-from auglag.sklearn.arguments import require_count, require_nonnegative
+from auglag.sklearn.arguments import require_nonnegative
 from auglag.stochastic import SVRG, FullBatchSolver, GaussNewton, LinearBlock, Squared, StochasticProblem
 from auglag.stochastic.minimize import choose, minimize
 from auglag.stochastic.result import StochasticResult
@@ -55,7 +55,7 @@ class Training:
             require_nonnegative(getattr(self, name), name)
         if self.tol is not None:
             require_positive(self.tol, "tol")
-        require_count(self.max_iter, "max_iter")
+        require_integer(self.max_iter, "max_iter")
 
     def problem(
         self, blocks: Sequence[LinearBlock], features: int, lower: Any, upper: Any, names: Sequence[str]

@@ -13,8 +13,9 @@ from typing import Any, final
 
 import numpy as np
 
+from auglag._arrays import real_array
 from auglag._typing import Matrix, Vector
-from auglag.errors import InputError, note_point
+from auglag.errors import InputError, note_point, require_integer
 from auglag.stochastic.data import Index, batch_rows, chunks, count_rows, take
 
 Function = Callable[..., Any]
@@ -124,7 +125,8 @@ class FunctionBlock(Block):
                 "a block with constraints must be told how many there are: lower and upper (in a FunctionBlock m) must "
                 "have an entry for each, got none"
             )
-        self.n, self.m, self.weight, self.exact = n, m, weight, exact
+        self.n, self.m = require_integer(n, "n"), require_integer(m, "m", 0)
+        self.weight, self.exact = weight, exact
         self.data, self.sampler, self.batches = data, sampler, batches
         self.rows = count_rows(data, "data") if data is not None else 0 if exact else None
         self.in_objective, self.in_constraints = objective is not None, constraints is not None
@@ -222,7 +224,7 @@ class FunctionBlock(Block):
         total = np.zeros((1 + self.m, self.n, self.n))
         parts = [(1.0, None)] if self.exact else self._shares()
         for share, batch in parts:
-            found = np.asarray(_called(self._curvature, x, batch), dtype=np.float64)
+            found = real_array(_called(self._curvature, x, batch), "curvature(x, batch)")
             if found.shape != total.shape:
                 raise InputError(f"curvature(x, batch) must have shape {total.shape}, got {found.shape}")
             total += self.weight * share * found
@@ -237,24 +239,21 @@ class FunctionBlock(Block):
     def jacobian(self, x: Vector, batch: Any) -> Matrix:
         """J over the batch, by the user's `jacobian`."""
         assert self._jac is not None
-        jac = np.asarray(_called(self._jac, x, batch), dtype=np.float64)
+        jac = real_array(_called(self._jac, x, batch), "jacobian(x, batch)")
         if jac.shape != (self.m, self.n):
             raise InputError(f"jacobian(x, batch) must have shape {(self.m, self.n)}, got {jac.shape}")
         return self.weight * jac
 
     @staticmethod
     def _number(value: Any) -> float:
-        try:
-            number = np.asarray(value, dtype=np.float64) if value is not None else np.zeros(0)
-        except (TypeError, ValueError):
-            raise InputError(f"objective(x, batch) must return a number, got {value!r:.80}") from None
+        number = real_array(value, "objective(x, batch)")
         if number.size != 1:
             raise InputError(f"objective(x, batch) must return a number, got shape {number.shape}")
         return float(number.reshape(()))
 
     @staticmethod
     def _vector(value: Any, length: int, what: str, why: str) -> Vector:
-        vector = np.atleast_1d(np.asarray(value, dtype=np.float64))
+        vector = np.atleast_1d(real_array(value, what))
         if vector.shape != (length,):
             raise InputError(f"{what} must return {length} numbers, {why}, got shape {vector.shape}")
         return vector

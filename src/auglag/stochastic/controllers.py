@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from auglag.errors import InputError
+from auglag._names import suggesting
+from auglag.errors import InputError, require_integer
 
 
 class Controller(ABC):
@@ -37,6 +38,7 @@ class Controller(ABC):
         """T_{k,p+1} after T_{k,p} = steps did not suffice."""
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class AdaptiveEpochs(Controller):
@@ -56,7 +58,7 @@ class AdaptiveEpochs(Controller):
     unit: str = "iterations"
 
     def __post_init__(self) -> None:
-        _whole("AdaptiveEpochs.initial", self.initial)
+        require_integer(self.initial, "AdaptiveEpochs.initial")
         _unit("AdaptiveEpochs", self.unit)
         if not 1.0 < self.r < math.inf:
             raise InputError(f"AdaptiveEpochs.r must be finite and greater than 1, got {self.r}")
@@ -70,6 +72,7 @@ class AdaptiveEpochs(Controller):
         return math.ceil(self.r * steps)
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class FixedEpochs(Controller):
@@ -85,7 +88,7 @@ class FixedEpochs(Controller):
     exact_slacks: bool = False
 
     def __post_init__(self) -> None:
-        _whole("FixedEpochs.n", self.n)
+        require_integer(self.n, "FixedEpochs.n")
         _unit("FixedEpochs", self.unit)
 
     def first(self, carried: int | None, epoch: int) -> int:
@@ -93,11 +96,6 @@ class FixedEpochs(Controller):
 
     def next(self, steps: int) -> int:
         return steps
-
-
-def _whole(what: str, value: object) -> None:
-    if not (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
-        raise InputError(f"{what} must be a positive integer, got {value!r}")
 
 
 def _unit(what: str, unit: str) -> None:

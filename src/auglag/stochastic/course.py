@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, final
 
 from auglag._typing import Vector
+from auglag.algorithm.history import History, Iteration
 from auglag.algorithm.outer import Algorithm1, augmented_lagrangian
-from auglag.algorithm.rules import History, Iteration
 from auglag.algorithm.status import Status
 from auglag.algorithm.stopping import Stopping
 from auglag.budget import Budget

@@ -13,6 +13,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from auglag._names import suggesting
 from auglag._typing import Matrix, Vector
 from auglag.errors import InputError, require_positive
 from auglag.inner.base import InnerSolver
@@ -23,6 +24,7 @@ from auglag.stochastic.problem import Evaluation, StochasticProblem
 from auglag.stochastic.tuning import TUNING
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class GaussNewton:
@@ -60,6 +62,7 @@ class GaussNewton:
         return TUNING.curvature_rows_first + TUNING.curvature_rows_decade * decades
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class FullBatchSolver:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+import numbers
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,11 @@ def take_rows(array: Any, index: Index | slice) -> Any:
 def count_rows(data: Any, what: str) -> int:
     """The common length of the arrays; raises `InputError` if there is none, or if it is 0."""
     for leaf in leaves(data):
+        if isinstance(leaf, numbers.Number | str | bytes | None):
+            raise InputError(
+                f"{what} must be an array, or a tuple or dictionary of arrays that share their first axis, got "
+                f"{data!r:.60}: np.asarray makes an array of a list"
+            )
         if hasattr(leaf, "to_numpy"):  # pandas and the like: data[rows] means something else there
             raise InputError(f"{what} must be arrays, got a {type(leaf).__name__}: pass its to_numpy()")
     lengths = {len(leaf) for leaf in leaves(data) if hasattr(leaf, "__len__")}
@@ -86,3 +92,28 @@ def release(array: Any) -> None:
     handle = getattr(array, "_mmap", None) if isinstance(array, np.memmap) else None
     if isinstance(handle, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         handle.madvise(mmap.MADV_DONTNEED)
+
+
+def note_rows(error: Exception, rows: int, good: Callable[[slice], NDArray[np.bool_]], step: int) -> None:
+    """Note in an error about values that are not finite which row of the data is not; `good(part)` says it of each."""
+    if not isinstance(error, InputError) or "must be finite" not in str(error):
+        return
+    first, count = -1, 0
+    for start in range(0, rows, step):
+        bad = np.flatnonzero(~good(slice(start, min(start + step, rows))))
+        if bad.size and first < 0:
+            first = start + int(bad[0])
+        count += bad.size
+    if count:
+        others = "" if count == 1 else f" (the first of {count} such rows)"
+        error.add_note(f"row {first} of the data has NaN or infinite entries{others}")
+
+
+def finite_rows(data: Any, part: slice) -> NDArray[np.bool_]:
+    """Of every row in a part of the data whether its numbers are finite."""
+    good = np.ones(part.stop - part.start, dtype=bool)
+    for leaf in leaves(take(data, part)):
+        numbers = np.asarray(leaf)
+        if numbers.dtype.kind == "f":
+            good &= np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
+    return good

@@ -16,6 +16,7 @@ from typing import Any, final
 
 import numpy as np
 
+from auglag._arrays import real_array
 from auglag._typing import Matrix, Vector
 from auglag.errors import InputError
 from auglag.stochastic.blocks import Block, FunctionBlock, Part
@@ -191,7 +192,7 @@ def jax_problem(
     >>> minimize(problem).x.round(2).tolist()
     [1.0]
     """
-    m = np.atleast_1d(np.asarray(lower, dtype=np.float64)).size
+    m = np.atleast_1d(real_array(lower, "lower")).size
 
     def build(rows: Any, **more: Any) -> StochasticProblem:
         block = JaxBlock(

@@ -6,6 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
+from auglag._arrays import real_array
 from auglag._typing import Matrix, Vector
 from auglag.errors import InputError
 from auglag.stochastic.blocks import Block, Part
@@ -35,16 +36,16 @@ class LinearBlock(Block):
         check: bool = True,
     ) -> None:
         if not isinstance(A, np.ndarray) or A.dtype not in (np.float64, np.float32):
-            A = np.asarray(A, dtype=np.float64)
+            A = real_array(A, "A")
         if A.ndim != 2 or A.shape[0] == 0 or A.shape[1] == 0:
             raise InputError(f"A must be a matrix with at least one row and one column, got shape {A.shape}")
         self.A: Any = A
         self.rows, self.n = A.shape
-        self.t = np.broadcast_to(np.asarray(target, dtype=np.float64), (self.rows,))
+        self.t = np.broadcast_to(real_array(target, "target"), (self.rows,))
         self.loss = as_loss(loss)
         self.loss.check(self.t[:1] if self.t.strides == (0,) else self.t)
         self.factor = float(objective)
-        self.factors = np.atleast_1d(np.asarray(constraints, dtype=np.float64))
+        self.factors = np.atleast_1d(real_array(constraints, "constraints"))
         self.m = self.factors.size
         self.in_objective, self.in_constraints = self.factor != 0.0, bool((self.factors != 0.0).any())
         self._squares = np.zeros(0)  #: ||a_i||^2 of every row; empty before the first evaluation

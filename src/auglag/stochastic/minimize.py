@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import inspect
-import numbers
 import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from auglag._arrays import real_array
 from auglag._names import nearest
 from auglag._typing import Vector
 from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
-from auglag.errors import InputError, OptionError, require_positive
+from auglag.errors import InputError, OptionError, require_integer, require_positive
 from auglag.log import JsonLog
 from auglag.persist.checkpoint import usable_path
-from auglag.problems.jacobians import real_array
 from auglag.prox import SquaredL2, Zero
 from auglag.report import logger
 from auglag.stochastic.context import Context, structured
@@ -24,6 +23,7 @@ from auglag.stochastic.curvature import FullBatchSolver, GaussNewton
 from auglag.stochastic.derivatives import check_derivatives as compare
 from auglag.stochastic.fused import Backend
 from auglag.stochastic.limits import Limits
+from auglag.stochastic.means import check_means as compare_means
 from auglag.stochastic.methods import Method
 from auglag.stochastic.nested import Start, worthwhile
 from auglag.stochastic.problem import StochasticProblem
@@ -59,6 +59,7 @@ def minimize(
     callback: Callable[[dict[str, Any]], Any] | JsonLog | None = None,
     progress: bool = False,
     check_derivatives: bool | str = "first",
+    check_means: bool = True,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
     **unknown: Any,
@@ -126,6 +127,10 @@ def minimize(
         Compare the `gradient`, `vjp` and `jacobian` given with differences of `objective` and `constraints`, on 256
         rows along one random direction at x0; a wrong one raises `DerivativeError` and names the entry. The rows are
         counted. Linear blocks and JAX functions need no check.
+    check_means : bool
+        Compare `objective` and `constraints` on some rows near x0 with the mean of their values on two parts of these
+        rows. Sums, and constraints that are ratios of means, raise `InputError`, because the chunks and samples of a
+        test would make another problem of them; an objective that depends on the batch otherwise is a warning.
     checkpoint : path
         A file to which the state is saved after every test.
     resume : path
@@ -154,10 +159,8 @@ def minimize(
     if not isinstance(problem, StochasticProblem):
         raise InputError(f"problem must be a StochasticProblem, got {type(problem).__name__}")
     require_positive(tol, "tol")
-    if not _whole(seed, 0):
-        raise InputError(f"seed must be a nonnegative integer, got {seed!r}")
-    if not _whole(test_rows, 100):
-        raise InputError(f"test_rows must be an integer of at least 100, got {test_rows!r}")
+    require_integer(seed, "seed", 0)
+    require_integer(test_rows, "test_rows", 100)
     if check_derivatives not in ("first", True, False):
         raise InputError(f"check_derivatives must be 'first' or False, got {check_derivatives!r}")
     limits = Limits.of(max_epochs=max_epochs, max_gradients=max_gradients, max_seconds=max_seconds, max_outer=max_outer)
@@ -194,6 +197,9 @@ def minimize(
         run = Run(context)
         if check_derivatives and resume is None:
             run.state.ledger.rows += compare(problem, context.start.x, context.rng("derivatives"))
+        if check_means and resume is None:
+            steps = sampled or isinstance(settings.method, SingleLoop)
+            run.state.ledger.rows += compare_means(problem, context.start.x, context.rng("means"), sampled=steps)
         return run.solve()
 
     return solve() if log is None else log.around(solve, context.header())
@@ -263,11 +269,7 @@ def _start(problem: StochasticProblem, x0: Any) -> Vector:
 
 
 def _multipliers(problem: StochasticProblem, y0: Any) -> Vector:
-    y = np.zeros(problem.m) if y0 is None else np.atleast_1d(np.array(y0, dtype=np.float64))
+    y = np.zeros(problem.m) if y0 is None else np.atleast_1d(real_array(y0, "y0")).copy()
     if y.shape != (problem.m,) or not np.isfinite(y).all():
         raise InputError(f"y0 must be {problem.m} finite numbers, one per constraint, got shape {y.shape}")
     return y
-
-
-def _whole(value: Any, least: int) -> bool:
-    return not isinstance(value, bool) and isinstance(value, numbers.Integral) and int(value) >= least

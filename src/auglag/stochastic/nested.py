@@ -15,8 +15,9 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm.history import History
 from auglag.algorithm.outer import Algorithm1, iteration
-from auglag.algorithm.rules import Adaptive, Always, History, PenaltyRule, ToleranceRule
+from auglag.algorithm.rules import Adaptive, Always, PenaltyRule, ToleranceRule
 from auglag.inner.base import InnerStatus
 from auglag.stochastic.course import NO_LIMIT
 from auglag.stochastic.full_batch import FullBatch

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from auglag._arrays import real_array
 from auglag._typing import Matrix, Vector
 from auglag.errors import InputError, require_positive
 from auglag.stochastic.linear import LinearBlock
@@ -138,7 +139,7 @@ def require_attainable(problem: StochasticProblem, chat: float) -> None:
 
 
 def _checked(X: Any, y: Any) -> tuple[Matrix, np.ndarray[Any, np.dtype[np.bool_]]]:
-    features = np.asarray(X, dtype=np.float64)
+    features = real_array(X, "X")
     labels = np.asarray(y)
     if features.ndim != 2:
         raise InputError(f"X must be a matrix, got shape {features.shape}")

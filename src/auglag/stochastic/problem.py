@@ -9,9 +9,9 @@ from typing import Any, final
 
 import numpy as np
 
+from auglag._arrays import real_array
 from auglag._typing import Matrix, Vector
 from auglag.errors import InputError
-from auglag.problems.jacobians import real_array
 from auglag.prox import Zero, as_term
 from auglag.prox.base import ProxTerm
 from auglag.stochastic.blocks import Block, Function, FunctionBlock, Part
@@ -88,7 +88,7 @@ class StochasticProblem:
         self.names = tuple(names) if names is not None else tuple(f"c[{i}]" for i in range(self.m))
         if len(self.names) != self.m:
             raise InputError(f"names must have one entry per constraint, {self.m}, got {len(self.names)}")
-        self.x0 = None if x0 is None else np.asarray(x0, dtype=np.float64)
+        self.x0 = None if x0 is None else real_array(x0, "x0")
         self.holdout, self.report = holdout, report
         if holdout is not None and (holdout.n, holdout.m) != (self.n, self.m):
             raise InputError(

@@ -9,6 +9,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from auglag._names import suggesting
 from auglag._typing import Vector
 from auglag.errors import InputError, require_positive
 from auglag.stochastic.fused import Backend
@@ -17,6 +18,7 @@ from auglag.stochastic.sampling import SampledLagrangian
 from auglag.stochastic.steps import Call, DistanceOverGradients, InverseSqrt, StepRule
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class PStorm(Method):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from auglag.algorithm.rules import History
+from auglag.algorithm.history import History
 from auglag.algorithm.status import Status
 from auglag.certificate import Certificate
 from auglag.stochastic.estimate import EstimatedCertificate

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+from functools import partial
 from typing import final
 
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm.history import History
 from auglag.algorithm.outer import Algorithm1
-from auglag.algorithm.rules import History
 from auglag.algorithm.status import Status
 from auglag.certificate import Certificate, certificate
 from auglag.errors import CheckpointError, InputError
@@ -23,6 +24,7 @@ from auglag.single_loop.steps import ScaledState
 from auglag.stochastic.algorithm2 import InnerState
 from auglag.stochastic.context import Context, State
 from auglag.stochastic.course import Best, Driver
+from auglag.stochastic.data import chunk_rows, finite_rows, note_rows
 from auglag.stochastic.estimate import EstimatedCertificate, estimate_certificate
 from auglag.stochastic.full_batch import FullBatch, FullBatchProblem
 from auglag.stochastic.gauss_newton import GaussNewtonInner, Memory
@@ -98,6 +100,9 @@ class Run(Driver[StochasticLagrangian, FullTest]):
             return result_of_run(self._course, self._finish)
         except Exception as error:
             give_best(error, self._so_far)
+            for block in self.context.problem.blocks:
+                if (data := getattr(block, "data", None)) is not None:
+                    note_rows(error, block.rows or 0, partial(finite_rows, data), chunk_rows(data))
             raise
 
     def _course(self) -> Status:

@@ -16,7 +16,7 @@ from typing import Any, final
 import numpy as np
 
 from auglag._typing import Vector
-from auglag.errors import InputError
+from auglag.errors import InputError, require_integer
 from auglag.stochastic.blocks import Block
 from auglag.stochastic.data import Index
 from auglag.stochastic.lagrangian import FullTest, StochasticLagrangian
@@ -52,8 +52,7 @@ class Sampling:
         if len(sizes) != len(blocks):
             raise InputError(f"batch must be one number or one per block, {len(blocks)}, got {len(sizes)}")
         for block, size in zip(blocks, sizes, strict=True):
-            if isinstance(size, bool) or not (isinstance(size, int | np.integer) and size >= 1):
-                raise InputError(f"batch must be a positive integer, got {size!r}")
+            require_integer(size, "batch")
             if not replacement and block.rows is not None and not block.exact and size > block.rows:
                 raise InputError(
                     f"batch must not exceed the rows of a block when replacement is off: got {size} of {block.rows}"

@@ -7,17 +7,8 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, final
 
-from auglag.algorithm.rules import (
-    Adaptive,
-    Always,
-    DualRule,
-    Full,
-    History,
-    PenaltyRule,
-    PowerLaw,
-    Short,
-    ToleranceRule,
-)
+from auglag.algorithm.history import History
+from auglag.algorithm.rules import Adaptive, Always, DualRule, Full, PenaltyRule, PowerLaw, Short, ToleranceRule
 from auglag.errors import InputError, OptionError, require_positive
 from auglag.stochastic.controllers import AdaptiveEpochs, Controller, FixedEpochs
 from auglag.stochastic.curvature import FullBatchSolver, GaussNewton

@@ -9,6 +9,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from auglag._names import suggesting
 from auglag._typing import Vector
 from auglag.stochastic.fused import Backend
 from auglag.stochastic.method import Collector, Method, check_method, describe_call, kernel_calls
@@ -16,6 +17,7 @@ from auglag.stochastic.sampling import SampledLagrangian
 from auglag.stochastic.steps import DistanceOverGradients, InverseSqrt, StepRule
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class SGD(Method):

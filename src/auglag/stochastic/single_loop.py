@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
+from auglag._names import suggesting
 from auglag.algorithm.rules import PenaltyRule
-from auglag.errors import InputError, require_positive
+from auglag.errors import integer_or_none, require_positive
 from auglag.single_loop.steps import RATE
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class SingleLoop:
@@ -31,7 +33,4 @@ class SingleLoop:
 
     def __post_init__(self) -> None:
         require_positive(self.rate, "SingleLoop.rate")
-        if self.batch is not None and (
-            isinstance(self.batch, bool) or not (isinstance(self.batch, int) and self.batch >= 1)
-        ):
-            raise InputError(f"SingleLoop.batch must be a positive integer or None, got {self.batch!r}")
+        integer_or_none(self.batch, "SingleLoop.batch")

@@ -9,8 +9,8 @@ from typing import Any, Generic, Protocol, TypeVar, final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm.history import Iteration
 from auglag.algorithm.outer import Ask, Inner, OuterSubproblem
-from auglag.algorithm.rules import Iteration
 from auglag.inner.base import InnerResult
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import final
 
+from auglag._names import suggesting
 from auglag.errors import InputError, require_positive
 from auglag.theory import Constants, StochasticConstants, alpha, c_big, lipschitz, sigma
 
@@ -40,6 +41,7 @@ class PositiveStep(StepRule):
             require_positive(getattr(self, field.name), f"{type(self).__name__}.{field.name}")
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class InverseSqrt(PositiveStep):
@@ -51,6 +53,7 @@ class InverseSqrt(PositiveStep):
         return self.scale / math.sqrt(call.steps)
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class ConstantStep(PositiveStep):
@@ -62,6 +65,7 @@ class ConstantStep(PositiveStep):
         return self.value
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class LocalLipschitz(PositiveStep):
@@ -114,6 +118,7 @@ class LemmaStep(StepRule):
         return alpha(L, max(call.value - self.lowest, 1e-16), deviation, call.steps)
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class DistanceOverGradients(PositiveStep):

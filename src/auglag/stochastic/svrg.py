@@ -8,8 +8,9 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from auglag._names import suggesting
 from auglag._typing import Vector
-from auglag.errors import InputError
+from auglag.errors import InputError, integer_or_none
 from auglag.stochastic.fused import Backend, Fused
 from auglag.stochastic.linear import LinearBlock
 from auglag.stochastic.method import Collector, Method, check_method, describe_call, kernel_calls
@@ -19,6 +20,7 @@ from auglag.stochastic.steps import DistanceOverGradients, LocalLipschitz, StepR
 from auglag.stochastic.tuning import TUNING
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class SVRG(Method):
@@ -41,8 +43,7 @@ class SVRG(Method):
 
     def __post_init__(self) -> None:
         check_method(self)
-        if self.period is not None and not self.period >= 1:
-            raise InputError(f"SVRG.period must be a positive integer or None, got {self.period!r}")
+        integer_or_none(self.period, "SVRG.period")
         if isinstance(self.step, DistanceOverGradients):
             raise InputError("SVRG.step must be one size per call, got DistanceOverGradients, which changes inside")
 

@@ -43,12 +43,16 @@ def trials(
     test_rows: int = 20_000,
     callback: Callable[[dict[str, Any]], Any] | None = None,
     check_derivatives: bool | str = "first",
+    check_means: bool = True,
 ) -> list[StochasticResult]:
     """Run `minimize` once for every seed; the results are the same as one by one, up to rounding.
 
     Sampled methods ("sgd", "pstorm", "svrg") on JAX functions with data run together: the inner loops of all trials
     are one compiled `vmap` of the scan. Everything else (other blocks, other methods, `backend="numpy"`, functions that
     cannot be vmapped) runs one after another.
+
+    The parameters that are not listed are those of `auglag.stochastic.minimize`; `progress`, `checkpoint`, `resume` and
+    a `JsonLog` are for single runs.
 
     Parameters
     ----------
@@ -60,9 +64,6 @@ def trials(
         As in `minimize`; the row also has the "seed". Returning True stops that trial alone.
     max_seconds : float
         For each trial; trials that run together share the clock.
-
-    The other parameters are those of `auglag.stochastic.minimize`; `progress`, `checkpoint`, `resume` and a `JsonLog`
-    are for single runs.
 
     Returns
     -------
@@ -101,7 +102,7 @@ def trials(
                 problem, x0, method=method, variant=variant, preset=preset, epochs=epochs, tol=tol, seed=seed,
                 max_epochs=max_epochs, max_gradients=max_gradients, max_seconds=max_seconds, max_outer=max_outer, y0=y0,
                 penalty=penalty, dual=dual, tolerance=tolerance, slacks=slacks, backend=engine, test_rows=test_rows,
-                callback=watched, check_derivatives=check_derivatives,
+                callback=watched, check_derivatives=check_derivatives, check_means=check_means,
             )  # fmt: skip
         except Exception as error:
             error.add_note(f"in the trial with seed {seed}")

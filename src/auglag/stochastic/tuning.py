@@ -151,6 +151,23 @@ class Tuning(Constants):
     padded_bytes: int = 2**28
     #: Rows on which derivatives are compared with differences before a run.
     derivative_rows: int = 256
+    #: Rows on which objective and constraints are compared with the mean over two parts of them: this share of a pass,
+    #: between these numbers. A sum or a ratio shows on any rows; a count of a rare class needs some hundred.
+    mean_rows: int = 256
+    mean_least_rows: int = 16
+    mean_share: float = 1 / 16
+    #: The point lies so far from x0, relative to 1 + |x|: where all parameters are 0, a ratio may be that of all rows.
+    mean_move: float = 0.01
+    #: Two values are one value up to this part of the largest term they can be a mean of, about sqrt(rows) times the
+    #: difference of the parts: some hundred rounding units of single precision, in which models are often evaluated.
+    mean_rounding: float = 1e-5
+    #: And up to so many rounding units of the parameters' own precision, for half precision.
+    mean_roundings: float = 4.0
+    #: Values that disagree are evaluated so many times more. It is a mistake, not noise, where the mean of all gaps
+    #: exceeds so many of their standard deviations: a Student's t of 24 with six
+    #: degrees of freedom, less than one in a million.
+    mean_repeats: int = 6
+    mean_deviations: float = 10.0
     #: Rows of every block by which a checkpoint knows its data again.
     digest_rows: int = 64
 

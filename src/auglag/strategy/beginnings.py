@@ -9,12 +9,12 @@ import numpy as np
 from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.algorithm import formulas
-from auglag.algorithm.rules import History
+from auglag.algorithm.history import History
 from auglag.algorithm.status import Status
 from auglag.inner import InnerStatus
 from auglag.inner import tuning as inner_tuning
 from auglag.kkt import Memory
-from auglag.strategy import plan, restarts
+from auglag.strategy import further, restarts
 from auglag.strategy.context import Context
 from auglag.strategy.scales import scale, scaling_at
 from auglag.strategy.state import Between, Newtons, State
@@ -58,20 +58,20 @@ def note_end(context: Context, state: State, status: Status) -> None:
     violated = bool(formulas.clearly_violated(violation, context.goal(state)))
     endless = sum(row.inner_status == InnerStatus.UNBOUNDED.name for row in rows)
     x = context.form.user_x(state.x).copy()
-    state.ends.append(plan.End(x, violation, violated, 2 * endless > len(rows), status is Status.INFEASIBLE))
+    state.ends.append(further.End(x, violation, violated, 2 * endless > len(rows), status is Status.INFEASIBLE))
     start = context.task.tuning.start_of(state.attempt, context.restarts) if state.attempt else None
     if start is not None and not start.near:  # one that goes on from the best point ends there
-        state.repeats += plan.repeated(state.ends, context.task.tuning)
+        state.repeats += further.repeated(state.ends, context.task.tuning)
 
 
-def aftermath(context: Context, state: State, status: Status) -> plan.Aftermath:
+def aftermath(context: Context, state: State, status: Status) -> further.Aftermath:
     """How things stand when an attempt has ended."""
     problem, tol = context.task.problem, context.goal(state)
     c = problem.at(state.start_x).c
     feasible = bool(np.all(np.abs(c - np.clip(c, problem.cl, problem.cu)) <= tol))
     usual, other = (scaling_at(context.task, state.start_x, closely=closely) for closely in (False, True))
     unusual = context.task.settings.scaling and not other.same_as(usual)
-    return plan.Aftermath(
+    return further.Aftermath(
         status,
         state.best.residual,
         feasible,
@@ -80,6 +80,7 @@ def aftermath(context: Context, state: State, status: Status) -> plan.Aftermath:
         constrained=problem.m > 0,
         repeats=state.repeats,
         widened=state.doubts.widened,
+        proved=bool(state.doubts.proof),
         unusual=unusual,
     )
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.algorithm import algencan, formulas
+from auglag.algorithm.history import Iteration
 from auglag.algorithm.outer import Algorithm1
-from auglag.algorithm.rules import Constant, Geometric, Iteration, ToleranceRule
+from auglag.algorithm.rules import Constant, Geometric, ToleranceRule
 from auglag.algorithm.stopping import Stopping
 from auglag.certificate import Certificate
 from auglag.inner import LBFGSB, InnerSolver, QPModel, accelerated, choose
@@ -21,7 +22,8 @@ from auglag.interior import Barrier
 from auglag.kkt import Curvature
 from auglag.problems.jacobians import kind
 from auglag.problems.presolved import Presolved
-from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.problems.scaling import Scaling
+from auglag.problems.standard_form import StandardForm
 from auglag.strategy.plan import DOUBTFUL, Standing, suspicion
 from auglag.strategy.restarts import penalty_of
 from auglag.strategy.sqp import SQP
@@ -139,6 +141,8 @@ class Context:
         last = history.last if history.iterations else None
         constrained, steps = task.problem.m > 0, steps_of(history.iterations)
         departed = state.second.steps + (steps if state.second.kept is not None else 0)
+        arrival = between.arrival
+        lost = arrival is not None and arrival.slow and arrival.error > task.tuning.interior_error
         violated = constrained and last is not None and not task.meter.guard.fired and self._violated(state, last)
         return Standing(
             constrained=constrained,
@@ -170,9 +174,11 @@ class Context:
             tried_at=newtons.tried_at,
             tried=between.tried,
             inside=newtons.inside,
-            arrived=between.arrival is not None,
-            nearer=between.arrival is not None and between.error is not None and between.arrival.error < between.error,
-            blocked=between.arrival is not None and between.arrival.blocked is not None,
+            arrived=arrival is not None,
+            nearer=arrival is not None and between.error is not None and arrival.error < between.error,
+            blocked=arrival is not None and arrival.blocked is not None,
+            falls=arrival is not None and arrival.ray is not None,
+            lost=lost,
         )
 
     def _violated(self, state: State, last: Iteration) -> bool:

@@ -15,9 +15,10 @@ from auglag.certificate.incumbent import objective
 from auglag.persist import checkpoint
 from auglag.problems.jacobians import kind
 from auglag.problems.presolved import Presolved
-from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.problems.scaling import Scaling
+from auglag.problems.standard_form import StandardForm
 from auglag.result import Result
-from auglag.strategy import finish, plan, restarts
+from auglag.strategy import finish, further, plan, restarts
 from auglag.strategy.attempt import attempt, feasible_point
 from auglag.strategy.beginnings import aftermath, begin, begin_again, meets_tolerance, note_end
 from auglag.strategy.context import Context
@@ -150,7 +151,7 @@ class Run:
                 if judge.solves(state.best):
                     return status
             note_end(context, state, status)
-            following = plan.next_attempt(state.attempt, context.restarts, aftermath(context, state, status), tuning)
+            following = further.next_attempt(state.attempt, context.restarts, aftermath(context, state, status), tuning)
             if following is None or context.rows_left(state) <= 0:
                 # How the attempt from x0 ended says most, unless it merely ran out of iterations.
                 return state.first_end if state.first_end is not Status.ITERATION_LIMIT else status

@@ -15,7 +15,7 @@ from scipy.optimize import OptimizeResult
 
 from auglag._norms import norm
 from auglag._typing import Vector
-from auglag.algorithm.rules import Iteration
+from auglag.algorithm.history import Iteration
 from auglag.algorithm.trail import INNER, OUTER
 from auglag.certificate.incumbent import Best
 from auglag.errors import StoppedByCallback

@@ -13,17 +13,13 @@ to do, and does it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-import numpy as np
-
-from auglag._typing import Vector
 from auglag.algorithm.formulas import UNBOUNDED_PENALTY
 from auglag.algorithm.status import Status
 from auglag.inner.base import InnerStatus
-from auglag.strategy.tuning import Start, Tuning
+from auglag.strategy.tuning import Tuning
 
 #: What `Result.second_order` may say.
 MINIMUM, PROBABLE, LEFT = "minimum", "probable minimum", "saddle left"
@@ -82,6 +78,8 @@ class Standing:
     arrived: bool = False  #: interior points were tried since the last subproblem
     nearer: bool = False  #: and ended at a smaller error
     blocked: bool = False  #: and ended where the violation is stationary
+    falls: bool = False  #: and found a ray along which the objective seems to fall without end
+    lost: bool = False  #: and ended far from a solution for want of progress, other than in their safe mode
 
 
 class Phase:
@@ -117,6 +115,7 @@ class Interior(Phase):
 
     afresh: bool  #: begin where the attempt began, with multipliers 0, instead of at the current point
     most: int | None = None  #: most steps; None: as many as the settings say
+    safe: bool = False  #: one barrier problem after another
 
 
 @final
@@ -162,6 +161,8 @@ def next_phase(s: Standing, t: Tuning) -> Phase:
             return AttemptOver(verdict)
     elif verdict is not None:
         return AttemptOver(verdict)
+    if s.falls and s.settled in ("", "unbounded"):
+        return AttemptOver(Status.UNBOUNDED) if s.settled else CheckUnbounded()
     # Interior points that are blocked raise the same doubt, once in a run; sooner than subproblems would.
     if s.blocked and s.restoration and s.departed is None:
         if s.settled == "infeasible":
@@ -175,6 +176,8 @@ def next_phase(s: Standing, t: Tuning) -> Phase:
         if s.interior and not s.arrived and newton_pays(s, s.error, t) and interior_pays(s, s.error, t):
             cheap = s.sparse and not s.models
             return Interior(afresh=not s.sparse, most=t.interior_first_steps if cheap else None)
+        if s.lost and s.sparse and s.models:
+            return Interior(afresh=True, safe=True)
         # Without rows the inner solver's steps already are Newton's. It stalls where rounding hides the differences of
         # values; steps that look at the KKT error may still help there.
         useful = s.constrained or s.nearer or s.ended == InnerStatus.STALLED.name
@@ -285,82 +288,3 @@ def better(objective: float, before: float, t: Tuning) -> bool:
 def level(objective: float, before: float, t: Tuning) -> bool:
     """Whether it is the same, up to what tolerances explain."""
     return abs(objective - before) <= t.better * max(abs(objective), abs(before))
-
-
-# ------------------------------------------------------------------------------------------------------ other attempts
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Aftermath:
-    """How things stand when an attempt has ended."""
-
-    status: Status  #: how it ended
-    residual: float  #: of the best point so far
-    feasible: bool  #: whether x0 satisfies the constraints
-    nearly: bool = False  #: whether the tolerance is nearly met
-    limited: bool = False  #: whether it is met as far as rounding allows
-    constrained: bool = True  #: whether there are any
-    repeats: int = 0  #: starts elsewhere that ended where an earlier attempt did
-    widened: bool = False  #: whether feasible points were looked for far away
-    unusual: bool = False  #: whether variables, f or rows have sizes that the first attempt did not care for
-
-
-def next_attempt(attempt: int, restarts: int, a: Aftermath, t: Tuning) -> int | None:
-    """The number of the attempt to make next; None if there is none."""
-    last = min(restarts, t.most_restarts)
-    if a.limited:
-        return None
-    if a.repeats >= (t.repeated_infeasible if a.status is Status.INFEASIBLE and a.widened else t.repeated_ends):
-        return None
-    return next((k for k in range(attempt + 1, last + 1) if _calls_for(a, t.start_of(k, last), t)), None)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class End:
-    """Where an attempt without a solution ended."""
-
-    x: Vector  #: in the user's variables
-    violation: float  #: there, in the user's units
-    violated: bool  #: by much more than tol
-    endless: bool  #: most of its subproblems had no lower bound
-    infeasible: bool = False  #: restoration found no feasible point, from several starts
-
-    def same_as(self, other: End, t: Tuning) -> bool:
-        """Whether two attempts ended alike, so that a third one is likely to."""
-        if self.infeasible and other.infeasible:
-            return True
-        if self.endless or other.endless:
-            return self.endless and other.endless
-        if self.violated and other.violated:
-            larger = max(self.violation, other.violation)
-            if abs(self.violation - other.violation) <= t.same_violation * larger:
-                return True
-        size = np.maximum(1.0, np.maximum(np.abs(self.x), np.abs(other.x)))
-        return bool((np.abs(self.x - other.x) <= t.same_end * size).all())
-
-
-def repeated(ends: Sequence[End], t: Tuning) -> bool:
-    """Whether the last attempt ended where an earlier one did."""
-    return any(ends[-1].same_as(end, t) for end in ends[:-1])
-
-
-def _calls_for(a: Aftermath, start: Start | None, t: Tuning) -> bool:
-    """Whether a start may lead to a solution.
-
-    After INFEASIBLE only a start at another place may: the violation is stationary here. The best point may if it is
-    near a solution. Where the tolerance is nearly met, or without constraints, nothing else may, and once is enough:
-    other starts lead to other minima. The least violated point near a feasible x0 is x0 itself, which was tried. Other
-    units help only where those of the user are unusual, and not with the last digits.
-    """
-    if start is not None and start.units:
-        return a.unusual and not a.nearly
-    if a.status is Status.INFEASIBLE:
-        return start is not None and start.spread > 0.0
-    near = a.residual <= t.near_residual
-    if start is not None and start.near:
-        return near
-    if a.nearly or not a.constrained:
-        return False
-    return near if start is None else bool(start.spread) or not (a.feasible and start.feasible)

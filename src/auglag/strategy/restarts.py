@@ -14,8 +14,9 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm.history import History
 from auglag.algorithm.lagrangian import AugmentedLagrangian
-from auglag.algorithm.rules import Adaptive, Always, History, PenaltyRule, first_penalty
+from auglag.algorithm.rules import Adaptive, Always, PenaltyRule, first_penalty
 from auglag.errors import attempted
 from auglag.inner import InnerSolver
 from auglag.problems.base import AbstractProblem

@@ -9,9 +9,9 @@ from typing import final
 from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.algorithm import algencan
+from auglag.algorithm.history import Iteration
 from auglag.algorithm.lagrangian import AugmentedLagrangian
 from auglag.algorithm.outer import Ask
-from auglag.algorithm.rules import Iteration
 from auglag.algorithm.status import Status
 from auglag.algorithm.trail import INNER
 from auglag.certificate.incumbent import objective

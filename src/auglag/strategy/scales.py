@@ -8,7 +8,7 @@ import numpy as np
 
 from auglag._typing import Vector
 from auglag.problems import units
-from auglag.problems.standard_form import Scaling
+from auglag.problems.scaling import Scaling
 from auglag.strategy.state import State
 from auglag.strategy.task import Task
 

@@ -11,7 +11,7 @@ from auglag._names import nearest
 from auglag.algorithm.algencan import AlgencanPenalty, AlgencanTolerance
 from auglag.algorithm.formulas import LARGEST_GRADIENT, LARGEST_PENALTY
 from auglag.algorithm.rules import Adaptive, Always, DualRule, Full, PenaltyRule, PowerLaw, Short, ToleranceRule
-from auglag.errors import InputError, OptionError
+from auglag.errors import InputError, OptionError, require_integer
 from auglag.inner import LBFGSB, SOLVERS, FirstOf, InnerSolver, NewtonCG, Panoc
 from auglag.problems.standard_form import require_slacks
 from auglag.strategy.sqp import SQP
@@ -169,8 +169,7 @@ def resolve(
                 raise InputError(f"{name} must be True or False, got {flag!r}")
             changes[name] = flag
     if restarts is not None:
-        if not isinstance(restarts, int) or isinstance(restarts, bool) or restarts < 0:
-            raise InputError(f"restarts must be a whole number, 0 for none, got {restarts!r:.80}")
+        require_integer(restarts, "restarts", 0)
         changes["restarts"] = restarts
     if acceleration is not None:
         if not isinstance(acceleration, SQP | bool):

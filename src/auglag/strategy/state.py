@@ -10,17 +10,18 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.algorithm.history import History, Iteration, SupNorms
 from auglag.algorithm.outer import Ask
-from auglag.algorithm.rules import History, Iteration, SupNorms
 from auglag.algorithm.status import Status
 from auglag.certificate.incumbent import Best
 from auglag.derivatives.noise import Precision
 from auglag.inner import tuning as inner_tuning
 from auglag.interior import Arrival
 from auglag.kkt import Memory, Sets
-from auglag.problems.standard_form import Scaling
+from auglag.problems.scaling import Scaling
 from auglag.problems.workspace import Counts
-from auglag.strategy.plan import UNCHECKED, End
+from auglag.strategy.further import End
+from auglag.strategy.plan import UNCHECKED
 from auglag.strategy.restoration import LeastViolation, Restoration
 from auglag.strategy.task import Task
 
@@ -54,6 +55,7 @@ class Doubts:
     restorations: int = 0  #: made in this attempt
     least: Restoration | None = None  #: the least violated point, where infeasibility was shown
     widened: bool = False  #: feasible points were looked for far away, which is done once in a run
+    proof: str = ""  #: why no point satisfies all rows, where that was proved
     feasible: Vector | None = None  #: a feasible point that restoration found, in the user's variables
     #: Where minimising the violation leads from x_1 and from beside it, as far as restoration has asked.
     from_start: list[LeastViolation] = field(default_factory=list)

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import torch
 
-from auglag.errors import CheckpointError, InputError
+from auglag.errors import CheckpointError, InputError, require_integer
 from auglag.torch.data import as_source
 from auglag.torch.distributed import Team
 from auglag.torch.sampled import seed_for
@@ -22,8 +22,7 @@ class Batches:
     """
 
     def __init__(self, data: Any, batch: int, *, seed: int = 0) -> None:
-        if isinstance(batch, bool) or not (isinstance(batch, int) and batch >= 1):
-            raise InputError(f"batch must be a positive integer, got {batch!r}")
+        require_integer(batch, "batch")
         self.source = as_source(data, Team(torch.device("cpu")), None)
         if not self.source.resumable:
             raise InputError("Batches needs tensors or a map-style dataset, got a stream")

@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 import torch
 
+from auglag._arrays import real_array
 from auglag._typing import Vector
 from auglag.errors import InputError
 
@@ -136,10 +137,7 @@ def without_derivatives(what: str) -> InputError:
 
 
 def _sides(what: str, value: Any) -> Vector:
-    try:
-        array = np.asarray(value.tolist() if isinstance(value, torch.Tensor) else value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{what} must be a number or a vector of numbers, got {value!r:.80}") from None
+    array = real_array(value.tolist() if isinstance(value, torch.Tensor) else value, what)
     if array.ndim > 1:
         raise InputError(f"{what} must be a number or a vector, got shape {array.shape}")
     if np.isnan(array).any():
@@ -250,8 +248,8 @@ class Layout:
         if isinstance(y0, dict):
             if y0.keys() != self.constraints.keys():
                 raise InputError(f"y0 must name all constraints, {sorted(self.constraints)}, got {sorted(y0)}")
-            y0 = np.concatenate([np.atleast_1d(np.asarray(y0[name], dtype=np.float64)) for name in self.constraints])
-        y = np.atleast_1d(np.array(y0, dtype=np.float64))
+            y0 = np.concatenate([np.atleast_1d(real_array(y0[name], f"y0[{name!r}]")) for name in self.constraints])
+        y = np.atleast_1d(real_array(y0, "y0")).copy()
         if y.shape != (self.m,) or not np.isfinite(y).all():
             raise InputError(f"y0 must be {self.m} finite numbers, one per constraint value, got shape {y.shape}")
         return y

@@ -36,6 +36,7 @@ class Context:
     limits: Limits
     hooks: Hooks  #: on all processes but the first without table, log and checkpoint
     y0: Any
+    check_means: bool
 
     def header(self, data_rows: int | None) -> dict[str, Any]:
         """The first line of a log, once the lengths of constraints are known."""

@@ -88,6 +88,10 @@ class Source(ABC):
     def shuffled(self, seed: int, batch: int) -> Iterator[Any]:
         """One pass in random order, `batch` rows in all at a time, this process's share of each; a rest is left out."""
 
+    def at(self, index: Any) -> Any:
+        """The batch of the rows with these numbers, the same in every process; only where rows are numbered."""
+        raise NotImplementedError(f"the rows of a {type(self).__name__} have no numbers")
+
 
 @final
 class TensorSource(Source):
@@ -110,6 +114,9 @@ class TensorSource(Source):
     def _take(self, index: Any) -> Any:
         return mapped(lambda tensor: tensor[index], self.data)
 
+    def at(self, index: Any) -> Any:
+        return self._take(torch.as_tensor(index, device=self.device))
+
     def chunks(self) -> Iterator[Any]:
         start, stop = self.team.share(self.rows)
         for begin in range(start, stop, self.chunk):
@@ -124,6 +131,14 @@ class TensorSource(Source):
     def shuffled(self, seed: int, batch: int) -> Iterator[Any]:
         for index in _order(self.rows, seed, batch, self.team).to(self.device):
             yield self._take(index)
+
+    def finite_rows(self, part: slice) -> Any:
+        """Of every row in a part of the data whether its numbers are finite."""
+        floats = [t[part] for t in tensors_of(self.data) if t.is_floating_point()]
+        good = torch.ones(part.stop - part.start, dtype=torch.bool)
+        for t in floats:
+            good &= t.isfinite().reshape(len(t), -1).all(1).cpu()
+        return good.numpy()
 
 
 def _order(rows: int, seed: int, batch: int, team: Team) -> Tensor:
@@ -172,6 +187,9 @@ class DatasetSource(Source):
                 "multiprocessing_context": self.loader.multiprocessing_context,
             }
         return DataLoader(self.dataset, batch_sampler=batches, generator=torch.Generator(), **options)
+
+    def at(self, index: Any) -> Any:
+        return next(iter(self._loader([[int(i) for i in index]])))
 
     def chunks(self) -> Iterator[Any]:
         start, stop = self.team.share(self.rows)

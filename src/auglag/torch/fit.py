@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +11,7 @@ import torch
 
 from auglag._names import suggesting
 from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
-from auglag.errors import InputError, require_positive
+from auglag.errors import InputError, integer_or_none, require_integer, require_positive
 from auglag.log import JsonLog
 from auglag.persist.checkpoint import saved, usable_path
 from auglag.report import logger
@@ -59,6 +58,7 @@ def fit(
     tolerance: ToleranceRule | None = None,
     chunk: int | None = None,
     autocast: Any = None,
+    check_means: bool = True,
     callback: Callable[[dict[str, Any]], Any] | JsonLog | None = None,
     progress: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -101,8 +101,8 @@ def fit(
     seed : int
         All randomness of the run follows from it, dropout's included.
     max_epochs : float
-        The most passes over the data; every row evaluation counts, tests too. At a limit the best point is returned,
-        certified.
+        The most passes over the data; every row evaluation counts, those of tests and of the certificate too. The best
+        point is returned, certified. (The single loop makes at least two thirds of a small budget steps: 3 end at 4.)
     max_gradients : int
         The most stochastic gradients.
     max_seconds : float
@@ -121,6 +121,10 @@ def fit(
         Rows per chunk of a full-batch pass; by default the loader's batch size, or 8 MB of rows.
     autocast : torch.dtype
         torch.bfloat16: sampled steps run under autocast. Tests never do.
+    check_means : bool
+        Compare `objective` and `constraints` on some rows near the start with the mean of their values on two parts of
+        these rows. Sums, and constraints that are ratios of means, raise `InputError` unless a chunk holds all rows,
+        for tests would measure another problem; what else depends on the batch is a warning.
     callback : callable
         Called on rank 0 with the row of the trace after every full-batch test; return True or raise StopIteration to
         stop. `auglag.torch.TensorBoard(writer)` is one, and so is `auglag.JsonLog(path)`, for `auglag watch`.
@@ -150,9 +154,9 @@ def fit(
     (True, 1.0)
     """
     require_positive(tol, "tol")
-    _whole("seed", seed, 0)
-    _whole("batch", batch, 1)
-    _whole("chunk", chunk, 1)
+    require_integer(seed, "seed", 0)
+    integer_or_none(batch, "batch")
+    integer_or_none(chunk, "chunk")
     if autocast not in (None, torch.bfloat16):
         raise InputError(f"autocast must be None or torch.bfloat16, got {autocast!r}; float16 needs a GradScaler and "
                          "your own loop")  # fmt: skip
@@ -196,6 +200,7 @@ def fit(
         limits=limits,
         hooks=hooks,
         y0=y0,
+        check_means=bool(check_means),
     )
     return train(context) if log is None else log.around(lambda: train(context), None)
 
@@ -212,10 +217,3 @@ def unwrapped(model: Any) -> Any:
     if not isinstance(model, torch.nn.Module):
         raise InputError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     return model.module if isinstance(model, torch.nn.parallel.DistributedDataParallel) else model
-
-
-def _whole(name: str, value: Any, least: int) -> None:
-    if value is not None and (
-        isinstance(value, bool) or not (isinstance(value, numbers.Integral) and int(value) >= least)
-    ):
-        raise InputError(f"{name} must be an integer of at least {least}, got {value!r}")

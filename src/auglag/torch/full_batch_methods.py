@@ -12,7 +12,8 @@ from typing import Any, final
 
 import torch
 
-from auglag.errors import InputError
+from auglag._names import suggesting
+from auglag.errors import require_integer
 from auglag.inner import tuning
 from auglag.inner.base import InnerResult, InnerStatus
 from auglag.torch.lagrangian import Subproblem, Test
@@ -21,6 +22,7 @@ from auglag.torch.tuning import TUNING
 Tensor = Any
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class LBFGS:
@@ -35,8 +37,7 @@ class LBFGS:
     warm_up: bool = False  #: begin with a few passes of sampled Adam on the first subproblem (method="auto" does)
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.memory, int) and self.memory >= 1):
-            raise InputError(f"LBFGS.memory must be a positive integer, got {self.memory!r}")
+        require_integer(self.memory, "LBFGS.memory")
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ import torch
 
 from auglag.errors import InputError, note_place
 from auglag.torch.constraints import Constraint, Layout
-from auglag.torch.data import move, rows_of
+from auglag.torch.data import move, rows_of, tensors_of
 from auglag.torch.variables import Variables
 
 Tensor = Any
@@ -78,6 +78,10 @@ class Functions:
         except Exception as error:
             rows, part = rows_of(batch), "a sampled step" if self.in_steps else "a full-batch test"
             note_place(error, f"of the model on a batch of {rows} rows, in {part}")
+            kinds = {t.dtype for t in tensors_of(batch) if t.is_floating_point()} - {self.variables.params[0].dtype}
+            if isinstance(error, RuntimeError) and "dtype" in str(error) and kinds:
+                own = self.variables.params[0].dtype
+                error.add_note(f"the parameters are {own}, the rows {kinds.pop()}: give them .to({own})")
             raise
 
     def _pair(self, found: Any) -> tuple[Any, Any]:

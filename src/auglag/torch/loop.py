@@ -20,9 +20,11 @@ from typing import Any, final
 import numpy as np
 import torch
 
+from auglag._names import suggesting
 from auglag._typing import Vector
+from auglag.algorithm.history import History, Iteration
 from auglag.algorithm.outer import Algorithm1, Ask
-from auglag.algorithm.rules import Adaptive, DualRule, Full, History, Iteration, PenaltyRule, PowerLaw, ToleranceRule
+from auglag.algorithm.rules import Adaptive, DualRule, Full, PenaltyRule, PowerLaw, ToleranceRule
 from auglag.certificate import Certificate
 from auglag.errors import CheckpointError, InputError, require_positive
 from auglag.inner.base import InnerResult, InnerStatus
@@ -88,6 +90,7 @@ class LoopState:
         return LoopState(**{**saved, **changed})
 
 
+@suggesting
 @final
 class AugmentedLagrangian:
     """Multipliers, penalty and Algorithm 2's bookkeeping beside a loop that belongs to the user.
@@ -226,6 +229,8 @@ class AugmentedLagrangian:
             apply_terms(self.optimizer)
         if self.constraints and self._seen.count and not self.waiting:
             raise self._seen.no_loss()
+        if self.waiting:
+            self._seen.check_made(self._ready().variables.params)
         state, self._seen.count = self._state, 0
         state.steps += 1
         state.since += 1

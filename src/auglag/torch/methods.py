@@ -16,7 +16,8 @@ from typing import Any, ClassVar, final
 
 import torch
 
-from auglag.errors import InputError
+from auglag._names import suggesting
+from auglag.errors import InputError, integer_or_none, require_integer
 from auglag.stochastic.pstorm import momentum
 from auglag.stochastic.steps import Call, DistanceOverGradients, LocalLipschitz, PositiveStep, StepRule
 from auglag.torch.lagrangian import Test
@@ -60,12 +61,12 @@ def along_gradient(optimizer: Any) -> bool:
 
 def _check(method: Any) -> None:
     name = type(method).__name__
-    if not (isinstance(method.batch, int) and not isinstance(method.batch, bool) and method.batch >= 1):
-        raise InputError(f"{name}.batch must be a positive integer, got {method.batch!r}")
+    require_integer(method.batch, f"{name}.batch")
     if not isinstance(method.step, StepRule) or isinstance(method.step, DistanceOverGradients):
         raise InputError(f"{name}.step must be a StepRule with one size per call, got {method.step!r:.80}")
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class SGD(Method):
@@ -91,6 +92,7 @@ class SGD(Method):
         tail.end()
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class PStorm(Method):
@@ -145,6 +147,7 @@ class PStorm(Method):
         return found
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class SVRG(Method):
@@ -165,8 +168,7 @@ class SVRG(Method):
 
     def __post_init__(self) -> None:
         _check(self)
-        if self.period is not None and not self.period >= 1:
-            raise InputError(f"SVRG.period must be a positive integer or None, got {self.period!r}")
+        integer_or_none(self.period, "SVRG.period")
 
     def run(self, oracle: Oracle, start: Test, steps: int) -> None:
         alpha = oracle.step_size(self.step, start, steps)
@@ -202,6 +204,7 @@ class SVRG(Method):
         oracle.step_(d, w, alpha)
 
 
+@suggesting
 @final
 @dataclass(frozen=True, slots=True)
 class Optimizer(Method):
@@ -221,8 +224,7 @@ class Optimizer(Method):
     def __post_init__(self) -> None:
         if not callable(self.factory):
             raise InputError(f"Optimizer.factory must be a function of the parameters, got {self.factory!r:.60}")
-        if not (isinstance(self.batch, int) and not isinstance(self.batch, bool) and self.batch >= 1):
-            raise InputError(f"Optimizer.batch must be a positive integer, got {self.batch!r}")
+        require_integer(self.batch, "Optimizer.batch")
 
     @property
     def name(self) -> str:

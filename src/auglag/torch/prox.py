@@ -7,6 +7,7 @@ What ties the methods of a term together is the same as in `auglag.prox`: p = pr
 from __future__ import annotations
 
 import fnmatch
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any, final
 
 import torch
 
+from auglag._arrays import real_array
 from auglag.errors import InputError, require_positive
 from auglag.torch.variables import Variables
 
@@ -147,6 +149,9 @@ class Box(Term):
     scale_free = True
 
     def __post_init__(self) -> None:
+        for name, side in (("lower", self.lower), ("upper", self.upper)):
+            if real_array(side, f"Box.{name}").ndim:
+                raise InputError(f"Box.{name} must be a number, got {side!r:.80}")
         if not self.lower <= self.upper:
             raise InputError(f"Box.lower must not exceed upper, got {self.lower} and {self.upper}")
 
@@ -207,6 +212,18 @@ class ProxMap:
         """The prox of step * g at the vector x."""
         found = x.clone()
         self.apply_(self.variables.split(found), step)
+        return found
+
+    def into_domain(self, x: Tensor) -> Tensor:
+        """x, moved into boxes where it lies outside; norms leave it alone."""
+        if math.isfinite(self.value(x)):
+            return x
+        found = x.clone()
+        for t, term in zip(self.variables.split(found), self.terms, strict=True):
+            if term is not None and term.scale_free:
+                t.copy_(term.prox(t, 1.0))
+        if not math.isfinite(self.value(found)):
+            raise InputError("prox terms must be finite at the start, got inf")
         return found
 
     def value(self, x: Tensor) -> float:

@@ -22,10 +22,12 @@ import torch
 from torch.utils.data import DataLoader
 from torch.utils.data.sampler import SequentialSampler
 
+from auglag._names import suggesting
 from auglag._typing import Vector
-from auglag.algorithm.rules import History, Iteration, PenaltyRule
+from auglag.algorithm.history import History, Iteration
+from auglag.algorithm.rules import PenaltyRule
 from auglag.certificate import Certificate
-from auglag.errors import CheckpointError, InputError
+from auglag.errors import CheckpointError, InputError, integer_or_none
 from auglag.single_loop.engine import EngineState
 from auglag.single_loop.steps import least_fall
 from auglag.stochastic.limits import Ledger
@@ -48,6 +50,7 @@ Tensor = Any
 FORMAT = 6
 
 
+@suggesting
 @final
 class SingleLoop:
     """Multipliers and penalties that move with every step of a loop that belongs to the user.
@@ -75,7 +78,7 @@ class SingleLoop:
     ) -> None:
         self.model, self.optimizer = unwrapped(model), optimizer
         self.constraints, self.rule, self._y0 = Layout(constraints).constraints, rule, y0
-        self.per_pass, self.horizon = _per_pass(data, per_pass), _positive("steps", steps)
+        self.per_pass, self.horizon = _per_pass(data, per_pass), integer_or_none(steps, "steps")
         self._given = metric
         if metric is None:
             OptimizerMetric(optimizer, Variables(self.model.named_parameters()))  # an unknown one is named now
@@ -179,6 +182,8 @@ class SingleLoop:
 
     def step(self) -> None:
         """After every step of the optimiser: values, penalties and multipliers follow."""
+        if self.waiting:
+            self._seen.check_made(self._ready().variables.params)
         self._seen.count = 0
         apply_terms(self.optimizer)
         if self.constraints and not self.waiting:
@@ -191,7 +196,7 @@ class SingleLoop:
         if self.steps % (1 if here.device.type == "cpu" else TUNING.look_every) == 0:
             self._check_model(core, c, here)
         found = None if self._found is None else mean_over_processes(self._found / n)
-        core.stepped(metric, c, found, self._rows, here)
+        core.stepped(metric, c, found, self._rows, here=here)
         if core.engine is not None and core.engine.state.steps == core.engine.pass_steps:
             core.check()
         self._clear()
@@ -329,15 +334,9 @@ def _copied(nest: Any, device: Any) -> Any:
     return [_copied(value, device) for value in nest] if isinstance(nest, list) else nest
 
 
-def _positive(name: str, value: int | None) -> int | None:
-    if value is not None and (isinstance(value, bool) or not (isinstance(value, int) and value >= 1)):
-        raise InputError(f"{name} must be a positive integer or None, got {value!r}")
-    return value
-
-
 def _per_pass(data: Any, per_pass: int | None) -> int | None:
     """Steps of a pass; a loader in fixed order is refused."""
-    per_pass = _positive("per_pass", per_pass)
+    per_pass = integer_or_none(per_pass, "per_pass")
     if torch.is_tensor(data) or (isinstance(data, tuple) and all(map(torch.is_tensor, data))):
         raise InputError(
             "data must be the DataLoader that the training goes through, whose length is the number of steps of a pass "

@@ -17,7 +17,8 @@ from auglag import Budget, Status
 from auglag.budget import Meter
 from auglag.certificate.incumbent import Best, Judge
 from auglag.errors import OutOfBudget, StoppedByCallback
-from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.problems.scaling import Scaling
+from auglag.problems.standard_form import StandardForm
 from auglag.problems.workspace import Counts
 from auglag.report.messages import Ending, advice, message
 from auglag.strategy import attempt, beginnings, plan

@@ -9,17 +9,8 @@ from typing import Any, final
 from auglag._typing import Vector
 from auglag._version import __version__
 from auglag.algorithm.algencan import AlgencanPenalty
-from auglag.algorithm.rules import (
-    Adaptive,
-    Always,
-    DualRule,
-    Geometric,
-    History,
-    PenaltyRule,
-    PowerLaw,
-    Short,
-    ToleranceRule,
-)
+from auglag.algorithm.history import History
+from auglag.algorithm.rules import Adaptive, Always, DualRule, Geometric, PenaltyRule, PowerLaw, Short, ToleranceRule
 from auglag.algorithm.status import Status
 from auglag.bench.baselines.base import Answer, Baseline
 from auglag.bench.counted import CountedProblem

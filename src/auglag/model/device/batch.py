@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from auglag.algorithm.status import Status
-from auglag.errors import InputError
+from auglag.errors import integer_or_none
 from auglag.model.device.condensed import Condensation
 from auglag.model.device.linear import Sparse, chosen
 from auglag.model.device.program import Program
@@ -26,7 +26,7 @@ from auglag.model.structure import Pattern
 class Solver(Protocol):
     """Factorises and solves a whole batch."""
 
-    def factor(self, values: Any) -> Any: ...
+    def factor(self, values: Any, running: Any) -> Any: ...
     def solve(self, right: Any) -> Any: ...
 
 
@@ -38,8 +38,9 @@ class OneByOne:
         self._solvers: list[Sparse] = [chosen(pattern, "cpu", name) for _ in range(size)]
         self._known = [False] * size
 
-    def factor(self, values: Any) -> None:
-        self._known = [s.factor(v) is not None for s, v in zip(self._solvers, np.asarray(values), strict=True)]
+    def factor(self, values: Any, running: Any) -> None:
+        each = zip(self._solvers, np.asarray(values), running, strict=True)
+        self._known = [runs and s.factor(v) is not None for s, v, runs in each]
 
     def solve(self, right: Any) -> Any:
         right = np.asarray(right)
@@ -64,7 +65,8 @@ class Flat:
         self._right = program.jit(jax.vmap(several, in_axes=(None, 0, 0)))
         self._whole = program.jit(jax.vmap(many, in_axes=(None, 0, 0, 0)))
 
-    def factor(self, values: Any) -> None:
+    def factor(self, values: Any, running: Any) -> None:
+        del running  # all members are factorised by one call
         self._values = values
         self._known = self._solver.factor(self._smaller(self._maps, values).reshape(-1)) is not None
 
@@ -78,9 +80,14 @@ class Flat:
 
 def slots_for(device: Any, wanted: int | None) -> int:
     """How many problems a batch on this device solves at a time."""
-    if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1):
-        raise InputError(f"slots must be a positive integer, got {wanted!r}")
+    wanted = integer_or_none(wanted, "slots")
     return wanted or (TUNING.batch_slots_cpu if device.platform == "cpu" else TUNING.batch_slots)
+
+
+def shared_size(count: int) -> int:
+    """The next of two sizes in every octave: numbers that are near each other share what is compiled for them."""
+    step = 1 << max(0, count.bit_length() - 2)
+    return -(-count // step) * step
 
 
 @final
@@ -106,22 +113,25 @@ class Batch:
         begun = time.perf_counter()
         d = {**d, "units": self.program.ones(self.program.m)}  # all rows are regularised alike, as far from solutions
         total, warm = par.shape[0], y is not None
+        room = shared_size(total)  # what is compiled for arrays over all problems depends on it
+        par = jnp.asarray(np.pad(par, ((0, room - total), (0, 0)), mode="edge"))
         y = jnp.zeros(self.program.m) if y is None else y
         place = np.minimum(np.arange(self.slots), total - 1)
         waiting = min(self.slots, total)
         here = par[place]
         state = self._fresh(d, here, x, y, warm)
         if total < self.slots:  # copies of the last problem, which nobody asks for
-            idle = jnp.arange(self.slots) >= total
+            idle = np.arange(self.slots) >= total
             state = state._replace(status=jnp.where(idle, int(Status.STOPPED), state.status))
-            place = np.where(np.arange(self.slots) < total, place, total)
-        done = self._empty(total)
+            place = np.where(idle, total, place)
+        done = self._empty(room)
         while True:
             state, at, values, right, facts = self._first(d, here, state)
-            new = (np.asarray(state.status) != RUNNING) & (place < total)
+            running = np.asarray(state.status) == RUNNING
+            new = ~running & (place < total)
             taken = np.zeros(self.slots, dtype=bool)
             if new.any():
-                done = self._put(done, jnp.asarray(np.where(new, place, total)), self._store(d, state, facts))
+                done = self._put(done, jnp.asarray(np.where(new, place, room)), self._store(d, state, facts))
                 place = np.where(new, total, place)
                 count = min(int(new.sum()), total - waiting)
                 slots = np.flatnonzero(new)[:count]
@@ -130,13 +140,13 @@ class Batch:
                 taken[slots] = True
             if (place >= total).all():
                 break
-            self.solver.factor(values)
-            solution = self._refined(d, values, right.both, np.asarray(state.status) == RUNNING)
+            self.solver.factor(values, running)
+            solution = self._refined(d, values, right.both, running)
             state = self._second(d, here, state, at, values, right, facts, solution)
             if taken.any():  # they begin with the next round: evaluating all slots again would cost more
                 here = par[np.minimum(place, total - 1)]
                 state = self._refill(jnp.asarray(taken), self._fresh(d, here, x, y, warm), state)
-        return done, time.perf_counter() - begun
+        return Finished(*(np.array(part)[:total] for part in done)), time.perf_counter() - begun
 
     def _refined(self, d: dict[str, Any], values: Any, right: Any, running: Any) -> Any:
         """The solutions of all slots, refined once where too many of them are not accurate."""

@@ -46,7 +46,6 @@ class Condensation:
         column = np.concatenate([pattern.column[stays], np.maximum(a, b)])
         left = size - int(out.sum())
         self.pattern = Pattern(place[row], place[column], (left, left))
-        self.count = size - left
         gone, number = np.flatnonzero(out), np.cumsum(out) - 1
         touching = np.flatnonzero(out[pattern.column] & ~diagonal)
         own = np.zeros(size, dtype=np.int64)

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, final
 
+import jax
 import jax.numpy as jnp
 
 from auglag.errors import AuglagError, MissingExtra
@@ -215,12 +216,12 @@ class CuDSS:
         right = right.block_until_ready()
         solution = self._spare.pop(right.shape, None)
         if solution is None:
-            solution = jnp.zeros_like(right, device=right.sharding)
+            solution = _new(right)
         solution.block_until_ready()
         for matrix, values in zip(self._columns_of(columns), (solution, right), strict=True):
             self._library.call("cudssMatrixSetValues", matrix, _pointer(values))
         self._execute(SOLVE, columns)
-        self._spare[right.shape] = jnp.zeros_like(right, device=right.sharding)  # for the next call, made meanwhile
+        self._spare[right.shape] = _new(right)  # for the next call, made meanwhile
         return solution
 
     def close(self) -> None:
@@ -235,6 +236,10 @@ class CuDSS:
             self.close()
         except Exception:  # the interpreter may be going down
             self._objects = []
+
+
+#: An array of the same shape and place. Compiled: one is made at every call, and JAX takes 1 ms for it otherwise.
+_new: Any = jax.jit(jnp.zeros_like)
 
 
 def _pointer(array: Any) -> ctypes.c_void_p:

@@ -84,6 +84,8 @@ def _steps(run: Run, it: Iterate) -> Status:
         it, at, values, right, facts = run.advance(it, step, lengths)
         run.now = (it, facts)
         near = facts.theta <= run.filter.small_theta < math.inf
+        if near:
+            run.origin = None
         step, lengths = run.zero, (0.0, 0.0)
         status = _verdict(run, facts)
         if status is not None:
@@ -107,10 +109,10 @@ def _steps(run: Run, it: Iterate) -> Status:
             other = _begun_again(run) or repaired(run, it, facts)
         if other is None and found is not None:
             step, lengths = found
-            run.previous = it
+            run.trail.leave(it, facts.mean)
             run.d = run.near if near else run.far
             continue
-        run.previous = None
+        run.trail.clear()
         other = other or _otherwise(run, it, at, facts)
         if other is None:
             return Status.INFEASIBLE if infeasible(run, facts) else Status.STUCK

@@ -23,7 +23,7 @@ def newton_step(run: Run, it: Iterate, at: Local, values: Any, right: Right, fac
         if inertia == (p.n, p.m):
             system = System(it, at, values, right, shift, soft)
             found = _refined(run, system, facts)
-            run.soft_factor = _next_softness(factor, found)
+            run.soft_factor = _next_softness(factor, _error(found, _asked(facts)))
             if _usable(found):
                 run.firmness.worked(part, run.left if found.facts.accuracy <= t.very_accurate else 0.0)
                 run.last_shift = shift or run.last_shift
@@ -57,10 +57,10 @@ def newton_step(run: Run, it: Iterate, at: Local, values: Any, right: Right, fac
         right = p.right(run.d, it, at, rows, run.mu, shift, run.elastic)
 
 
-def _next_softness(factor: float, found: Solved) -> float:
+def _next_softness(factor: float, error: float) -> float:
     """More regularisation where a system was solved badly, less again where it was not."""
     t = TUNING
-    if not _error(found) <= 1.0:
+    if not error <= 1.0:
         return min(t.soft_factor_most, factor * t.soft_growth)
     return max(1.0, factor / t.soft_fall)
 
@@ -73,12 +73,13 @@ def _refined(run: Run, system: System, facts: Facts) -> Solved:
         found, system = _predicted(run, system, facts)
     else:
         found = post(run, run.solve(system.right.both[0]), system)
-    least, best = _error(found), found
+    asked = _asked(facts)
+    least, best = _error(found, asked), found
     for _ in range(t.refinements):
         if least <= 1.0 or not math.isfinite(least):
             break
         found = post(run, found.solution + run.solve(found.error), system)
-        before, now = least, _error(found)
+        before, now = least, _error(found, asked)
         if now < least:
             least, best = now, found
         if not now <= t.refinement_leaves * before:
@@ -137,9 +138,14 @@ def post(run: Run, solution: Any, system: System) -> Solved:
     return Solved(solution, error, step, rows, Step(*np.asarray(facts).tolist()))
 
 
-def _error(found: Solved) -> float:
+def _asked(facts: Facts) -> float:
+    """How accurate a solution is to be at an iterate."""
+    return TUNING.accurate_far if facts.error > TUNING.far else TUNING.accurate
+
+
+def _error(found: Solved, asked: float = TUNING.accurate) -> float:
     """The error of a solution, relative to what is asked for."""
-    return max(found.facts.accuracy / TUNING.accurate, found.facts.row_error / TUNING.rows_accurate)
+    return max(found.facts.accuracy / asked, found.facts.row_error / TUNING.rows_accurate)
 
 
 def _usable(found: Solved) -> bool:

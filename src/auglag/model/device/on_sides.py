@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from auglag.model.device.program import Program
 from auglag.model.device.records import Elastic, Iterate, Local, Right
-from auglag.model.device.sides import gaps
+from auglag.model.device.sides import gaps, largest
 from auglag.model.device.tuning import TUNING
 
 
@@ -68,21 +68,27 @@ class OnSides:
         rows = (at.c + change[n:]).at[d["rows"]].add(-first[n:])
         return values, springs, e.right(d, it, springs, rows, 0.0, 0.0, plain)
 
-    def _error(self, d: Any, values: Any, right: Right, solution: Any) -> Any:
-        """What a solution leaves."""
-        return right.both[0] - self.program.equations.product(d, values, solution)
+    def _error(self, d: Any, values: Any, right: Right, solution: Any) -> tuple[Any, Any]:
+        """What a solution leaves, and its size."""
+        error = right.both[0] - self.program.equations.product(d, values, solution)
+        return error, largest(error)
 
     def _landed(
         self, d: Any, it: Iterate, springs: Local, active: Active, right: Right, solution: Any
-    ) -> tuple[Iterate, Local, Any]:
-        """The iterate after the step, with multipliers of sides that fit it, its derivatives and its facts."""
+    ) -> tuple[Iterate, Local, Active, Any, Any]:
+        """The iterate after the step, with multipliers of sides that fit it, its derivatives, the sides that seem
+        active there, its facts, and how many sides are not what they were.
+
+        An active side whose multiplier has the wrong sign is left, one that the step would cross becomes active: the
+        primal-dual active set method (Hintermueller, Ito and Kunisch 2002, SIAM J. Optim. 13).
+        """
         e, n = self.program.equations, self.program.n
         plain = Elastic.inelastic(e.m)
         step = e.completed(d, solution, right, it, springs, plain, 0.0, 0.0)
         stiff = active.low | active.high
-        w = self._placed(d, it.w + jnp.where(stiff, 0.0, step.w), active)
-        y = it.y + step.y
-        own = y[d["rows"]]
+        free = it.w + jnp.where(stiff, 0.0, step.w)
+        w, y = self._placed(d, free, active), it.y + step.y
+        any_sign, own = y, y[d["rows"]]
         own = jnp.where(active.low[n:], jnp.minimum(own, 0.0), 0.0) + jnp.where(
             active.high[n:], jnp.maximum(own, 0.0), 0.0
         )
@@ -93,4 +99,9 @@ class OnSides:
         z = jnp.where(active.low, jnp.maximum(dual, 0.0), 0.0)
         u = jnp.where(active.high, jnp.maximum(-dual, 0.0), 0.0)
         found = Iterate(w, y, z, u, jnp.zeros(e.m))
-        return found, at, e.facts(d, found, at, f, TUNING.least_mu, TUNING.least_mu, plain)[0]
+        pull = jnp.concatenate([e.transposed(d, at.jac, any_sign), -any_sign[d["rows"]]]) + at.gradient
+        low = jnp.where(active.low, pull > 0.0, jnp.isfinite(d["low"]) & ~active.high & (free < d["low"]))
+        high = jnp.where(active.high, pull < 0.0, jnp.isfinite(d["high"]) & ~active.low & (free > d["high"]))
+        changed = jnp.sum(low != active.low) + jnp.sum(high != active.high)
+        facts, _ = e.facts(d, found, at, f, TUNING.least_mu, TUNING.least_mu, plain)
+        return found, at, Active(low, high), facts, changed

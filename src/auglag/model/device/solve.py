@@ -15,7 +15,7 @@ from auglag._typing import Vector
 from auglag.algorithm.status import Status
 from auglag.budget import Budget
 from auglag.certificate import Certificate, Tolerance, certificate
-from auglag.certificate.tuning import TUNING as CERTIFICATE
+from auglag.certificate.multipliers import cheap_fit
 from auglag.errors import InputError
 from auglag.model.device import loop
 from auglag.model.device.linear import Sparse, chosen, require_device
@@ -26,7 +26,8 @@ from auglag.model.device.state import Run, Watch
 from auglag.model.device.tuning import TUNING
 from auglag.model.precision import double
 from auglag.model.problem import ModelProblem
-from auglag.problems.standard_form import Scaling, StandardForm
+from auglag.problems.scaling import Scaling
+from auglag.problems.standard_form import StandardForm
 from auglag.strategy import tuning as strategy
 from auglag.strategy.unboundedness import look
 
@@ -160,10 +161,9 @@ def _certificate(problem: ModelProblem, x: Vector, y: Vector) -> Certificate:
 def _fitted(problem: ModelProblem, x: Vector, check: Certificate, tolerance: Tolerance) -> Certificate:
     """The certificate with other multipliers, where that meets the tolerance: fitted ones, or none.
 
-    Without an objective, say, those of a run are rounding errors. A fit of a large problem takes longer than its run.
+    Without an objective, say, those of a run are rounding errors.
     """
-    large = problem.n * problem.m > CERTIFICATE.largest_fit
-    other = certificate(problem, x, np.zeros(problem.m) if large else None, enough=tolerance.residual)
+    other = certificate(problem, x, None if cheap_fit(problem) else np.zeros(problem.m), enough=tolerance.residual)
     return other if other.meets(tolerance) else check
 
 

@@ -17,6 +17,7 @@ from auglag.model.device.linear import Sparse
 from auglag.model.device.on_sides import OnSides
 from auglag.model.device.program import Program
 from auglag.model.device.records import Elastic, Facts, Iterate, Local, Right, Step
+from auglag.model.device.trail import Trail
 from auglag.model.device.tuning import TUNING
 
 Watch = Callable[[int, Facts], bool]
@@ -119,7 +120,7 @@ class Run:
         self.now: tuple[Iterate, Any] = (self.zero, None)
         self.best: tuple[Iterate, Any] | None = None  #: of least residual among those that meet the scaled tolerance
         self.origin: Any = None  #: the start, while it may be gone back to
-        self.previous: Iterate | None = None  #: the iterate before the last step
+        self.trail = Trail()  #: the iterates before
         self.next_landing = math.inf  #: the residual with which steps on sides are tried next
 
     def elapsed(self) -> float:

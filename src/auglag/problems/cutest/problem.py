@@ -76,6 +76,9 @@ class S2mpjProblem(AbstractProblem):
     def row_name(self, i: int) -> str:
         return self.row_names[i]
 
+    def variable_name(self, j: int) -> str:
+        return self.variable_names[j]
+
     def evaluate(self, x: Vector) -> Evaluation:
         """f, gradient, c and J at once, which costs as much as one of them; not counted."""
         f, grad, c, data = self._values(x)

@@ -1,20 +1,4 @@
-"""The paper's bounds as functions of the constants in its assumptions, to be checked against measured runs.
-
-Assumption 1 gives, on dom g, the Lipschitz constants L_f of grad f, L_J of J, L_c of c and the bounds lambda_f' of
-||grad f||, lambda_J' of ||J||; Assumption 2 the regularity constant nu of
-
-    nu ||c(x_{k+1})|| <= dist(-J(x_{k+1})'c(x_{k+1}), dg(x_{k+1}) / beta_k);
-
-ybar_max bounds ||y_k|| (2-norm) over all iterations: sqrt(m) * y_max for the box projection.
-
-The stochastic half adds what Assumptions 4 and 5 say of the samples (`StochasticConstants`). Its estimator of
-grad L_beta(x, y) takes two independent samples zeta = (xi1, xi2),
-
-    Delta_beta(x, y, zeta) = grad f(x, xi1) + J(x, xi1)'y + beta J(x, xi1)'c(x, xi2).
-
-Where a statement of the paper does not hold as printed, the function gives the printed number and says so; the list is
-under "Theory" in docs/algorithm.md.
-"""
+"""Algorithm 2: sizes of steps, probabilities of failure and evaluations from Assumptions 4 and 5."""
 
 from __future__ import annotations
 
@@ -23,31 +7,21 @@ from dataclasses import dataclass, fields
 from typing import final
 
 from auglag.errors import InputError, require_positive
+from auglag.theory.arguments import require_above_one, require_at_least_one, require_nonnegative, require_probability
+from auglag.theory.deterministic import (
+    Constants,
+    beta_upper,
+    c_big,
+    consecutive_bound,
+    lipschitz,
+    merit_growth,
+    outer_bound,
+    subproblem_lower_bound,
+)
 
-
-@final
-@dataclass(frozen=True, slots=True)
-class Constants:
-    """The constants of Assumptions 1 and 2 for one problem."""
-
-    gradient: float  #: lambda_f', bounds ||grad f||
-    jacobian: float  #: lambda_J', bounds ||J||
-    nu: float  #: regularity
-    ybar_max: float  #: bounds ||y_k||
-    lipschitz_f: float = 0.0  #: L_f, of grad f
-    lipschitz_jacobian: float = 0.0  #: L_J, of J
-    lipschitz_c: float = 0.0  #: L_c, of c
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            _nonnegative(f"Constants.{field.name}", getattr(self, field.name))
-        if not self.nu > 0.0:
-            raise InputError(f"Constants.nu must be positive, got {self.nu}")
-
-    @property
-    def pull(self) -> float:
-        """lambda_f' + lambda_J' ybar_max: how hard objective and multipliers can pull away from c = 0."""
-        return self.gradient + self.jacobian * self.ybar_max
+#: 72 (1 + 1/sqrt 2)^2: four times the constant of E ||G||^2, by Markov's inequality with ||G|| <= eta / 2.
+_MARKOV = 72.0 * (1.0 + 1.0 / math.sqrt(2.0)) ** 2
+_EXPONENTS = {"pg": (0.0, 3.0), "spg": (2.0, 6.0), "pstorm": (1.5, 4.0)}
 
 
 @final
@@ -67,7 +41,7 @@ class StochasticConstants:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            _nonnegative(f"StochasticConstants.{field.name}", getattr(self, field.name))
+            require_nonnegative(f"StochasticConstants.{field.name}", getattr(self, field.name))
 
 
 @final
@@ -82,116 +56,6 @@ class Evaluations:
     stochastic: int  #: stochastic oracle evaluations
     full: int  #: full oracle evaluations: one for each call of the method, p* + 1 in all
     paper_full: int  #: the same as printed: p*, one less than there are calls unless a single one suffices
-
-
-def violation_bound(constants: Constants, beta: float) -> float:
-    """Lemma "grad_upperbound" (i): ||c(x_{k+1})|| <= (lambda_f' + lambda_J' ybar_max + 1/beta_k) / (nu beta_k)."""
-    require_positive(beta, "beta")
-    return (constants.pull + 1.0 / beta) / (constants.nu * beta)
-
-
-def c_big(constants: Constants, beta_1: float, violation_1: float) -> float:
-    """Lemma "grad_upperbound" (ii): a bound of ||c(x_k)|| over all k, with violation_1 = ||c(x_1)||."""
-    return max(violation_1, violation_bound(constants, beta_1))
-
-
-def beta_upper(constants: Constants, eps: float) -> float:
-    """Lemma "beta_upperbound": a beta_k at least this large ends Algorithm 1 in iteration k.
-
-    The positive root of eps nu beta^2 - (nu + pull) beta - 1 = 0.
-    """
-    require_positive(eps, "eps")
-    b = constants.nu + constants.pull
-    return (b + math.sqrt(4.0 * eps * constants.nu + b * b)) / (2.0 * eps * constants.nu)
-
-
-def consecutive_bound(eps: float, n_eps: int, big: float, tau: float) -> int:
-    """Theorem "Outer-loop Complexity" (i): so many successes of the penalty test in a row end the run.
-
-    ceil(max(N(eps), log(2 c_big / eps) / |log tau|)), N(eps) the first k from which eta_k <= eps / 2.
-    """
-    require_positive(eps, "eps")
-    if not 0.0 < tau < 1.0:
-        raise InputError(f"tau must lie in (0, 1), got {tau}")
-    return math.ceil(max(float(n_eps), math.log(max(2.0 * big / eps, 1.0)) / abs(math.log(tau))))
-
-
-def outer_bound(constants: Constants, *, eps: float, beta_1: float, violation_1: float, gamma: float, tau: float,
-                n_eps: int) -> int:  # fmt: skip
-    """Theorem "Outer-loop Complexity": iterations until R <= eps.
-
-    The proof's count: at most ceil(log(beta_upper / beta_1) / log gamma) increases of beta, before, between and after
-    which at most `consecutive_bound` - 1 successes of the test can stand; one more iteration ends the run. (The paper's
-    product counts the successes only; the increases themselves are added here, so that the number is a bound.)
-    """
-    require_positive(beta_1, "beta_1")
-    _above_one("gamma", gamma)
-    run = consecutive_bound(eps, n_eps, c_big(constants, beta_1, violation_1), tau)
-    raises = max(0, math.ceil(math.log(beta_upper(constants, eps) / beta_1) / math.log(gamma)))
-    return (raises + 1) * run
-
-
-def paper_outer_bound(constants: Constants, *, eps: float, beta_1: float, violation_1: float, gamma: float, tau: float,
-                      n_eps: int) -> int:  # fmt: skip
-    """Theorem "Outer-loop Complexity" (ii) as printed: successes in a row, less one, times increases of beta."""
-    _above_one("gamma", gamma)
-    run = consecutive_bound(eps, n_eps, c_big(constants, beta_1, violation_1), tau) - 1
-    return run * max(0, math.ceil(math.log(beta_upper(constants, eps) / beta_1) / math.log(gamma)))
-
-
-def lipschitz(constants: Constants, beta: float, big: float) -> float:
-    """Lemma "Lipschitz": L_k = L_f + ybar_max L_J + beta_k L_J c_big + beta_k lambda_J' L_c, of grad L_beta(., y)."""
-    require_positive(beta, "beta")
-    return (
-        constants.lipschitz_f
-        + constants.ybar_max * constants.lipschitz_jacobian
-        + beta * constants.lipschitz_jacobian * big
-        + beta * constants.jacobian * constants.lipschitz_c
-    )
-
-
-def gradient_mapping_bound(mapping_norm: float, step: float, lipschitz_constant: float) -> float:
-    """Lemma "proximal_grad" (iii): dist(-grad phi(psi), dg(psi)) <= (1 + L step) ||G_step(x)||, psi the prox step.
-
-    2 ||G|| for step = 1/L.
-    """
-    return (1.0 + lipschitz_constant * step) * mapping_norm
-
-
-def subproblem_lower_bound(f_min: float, g_min: float, constants: Constants, beta_1: float) -> float:
-    """Lemma "Llowerbound": inf L_beta_k(x, y_k) + g(x) >= f_min + g_min - ybar_max^2 / (2 beta_1)."""
-    require_positive(beta_1, "beta_1")
-    return f_min + g_min - constants.ybar_max**2 / (2.0 * beta_1)
-
-
-def merit_growth(constants: Constants, beta_1: float, gamma: float) -> float:
-    """Lemma "Lupperbound": the constant C_L in L_beta_k(x_k, y_k) + g <= L_beta_1(x_1, y_1) + g + C_L N.
-
-    N is how long beta can stay the same, `consecutive_bound` (the lemma prints one less, but beta_k itself counts too).
-    """
-    require_positive(beta_1, "beta_1")
-    _above_one("gamma", gamma)
-    pull = constants.pull + 1.0 / beta_1
-    top = (4.0 * constants.nu * constants.ybar_max + gamma * pull) * pull
-    return top / (2.0 * beta_1 * constants.nu**2 * (1.0 - 1.0 / gamma))
-
-
-def inner_bound(lipschitz_constant: float, gap: float, eta: float) -> int:
-    """Proof of Theorem "Overall Complexity": proximal gradient steps of length 1/L until dist <= eta.
-
-    T >= 8 L gap / eta^2, with gap >= phi(start) - inf phi.
-    """
-    require_positive(eta, "eta")
-    return math.ceil(8.0 * lipschitz_constant * gap / eta**2)
-
-
-def n_of_eps(eta: list[float], eps: float) -> int:
-    """N(eps) of a measured sequence eta_1, eta_2, ...: the first k from which eta_k <= eps / 2 throughout."""
-    late = [k for k, value in enumerate(eta, start=1) if value > eps / 2.0]
-    return (late[-1] if late else 0) + 1
-
-
-# ------------------------------------------------------------ the stochastic half
 
 
 def sigma(constants: Constants, oracle: StochasticConstants, beta: float) -> float:
@@ -234,7 +98,7 @@ def alpha(lipschitz_constant: float, omega: float, sigma: float, steps: float) -
     The stepsize of all T_p = `steps` iterations x_{t+1} = prox_{alpha g}(x_t - alpha Delta(x_t)), x_1 = x_k.
     """
     _subproblem(lipschitz_constant, omega, sigma)
-    _at_least_one("steps", steps)
+    require_at_least_one("steps", steps)
     longest = 0.5 / lipschitz_constant
     if sigma == 0.0:
         return longest
@@ -257,7 +121,7 @@ def failure_probability(lipschitz_constant: float, omega: float, sigma: float, *
     """
     _subproblem(lipschitz_constant, omega, sigma)
     require_positive(eta, "eta")
-    _at_least_one("steps", steps)
+    require_at_least_one("steps", steps)
     rate = 2.0 * lipschitz_constant * omega / steps
     return _MARKOV / eta**2 * max(rate, sigma * math.sqrt(rate))
 
@@ -288,7 +152,7 @@ def spg_evaluations(c_k: float, *, eta: float, delta: float, r: float, T_1: int)
 
 def a_k(omega: float) -> float:
     """Lemma "pstorm_inner_stochastic": A_k = 1920^(3/2) 3^(3/2) (24^2/10)^(1/2) max{Omega_k, 1}, at least 3.3e6."""
-    _nonnegative("omega", omega)
+    require_nonnegative("omega", omega)
     return math.sqrt(1920.0**3 * 3.0**3 * 24.0**2 / 10.0) * max(omega, 1.0)
 
 
@@ -304,7 +168,7 @@ def pstorm_failure_probability(a_k: float, sigma: float, lipschitz_constant: flo
     """
     _pstorm(a_k, sigma, lipschitz_constant)
     require_positive(eta, "eta")
-    _at_least_one("steps", steps)
+    require_at_least_one("steps", steps)
     return float((a_k * sigma * lipschitz_constant / (eta**3 * steps)) ** (2.0 / 3.0))
 
 
@@ -344,10 +208,10 @@ class Run:
     def __post_init__(self) -> None:
         for name in ("eps", "beta_1", "eta_min"):
             require_positive(getattr(self, name), f"Run.{name}")
-        _nonnegative("Run.violation_1", self.violation_1)
-        _above_one("Run.gamma", self.gamma)
-        _above_one("Run.r", self.r)
-        _at_least_one("Run.T_1", self.T_1)
+        require_nonnegative("Run.violation_1", self.violation_1)
+        require_above_one("Run.gamma", self.gamma)
+        require_above_one("Run.r", self.r)
+        require_at_least_one("Run.T_1", self.T_1)
 
     def calls(self, constants: Constants) -> int:
         """j_max: how often Algorithm 1 calls the inner solver, `outer_bound`.
@@ -383,7 +247,7 @@ def spg_complexity(constants: Constants, oracle: StochasticConstants, run: Run, 
     not, and must be cut off there. Of full evaluations the theorem prints O(log(1/eps) log(1/(delta eps))); with the
     j_max of `Run.calls` it is one logarithm more.
     """
-    _probability("delta", delta)
+    require_probability("delta", delta)
     calls, beta = run.calls(constants), run.beta_max(constants)
     L = lipschitz(constants, beta, c_big(constants, run.beta_1, run.violation_1))
     constant = c_k(L, run.omega(constants), sigma(constants, oracle, beta))
@@ -398,7 +262,7 @@ def pstorm_complexity(constants: Constants, oracle: StochasticConstants, run: Ru
     corollary has no proof of its own). Up to logarithms delta^(-3/2) eps^-4 if c is deterministic, delta^(-3/2) eps^-5
     if not; the remarks at `spg_complexity` apply.
     """
-    _probability("delta", delta)
+    require_probability("delta", delta)
     calls, beta = run.calls(constants), run.beta_max(constants)
     one = pstorm_evaluations(a_k(run.omega(constants)), sigma(constants, oracle, beta),
                              mean_square_lipschitz(constants, oracle, beta), eta=run.eta(constants),
@@ -420,11 +284,6 @@ def exponents(method: str, *, stochastic_constraints: bool) -> tuple[float, floa
     return of_delta, of_eps + float(stochastic_constraints)
 
 
-#: 72 (1 + 1/sqrt 2)^2: four times the constant of E ||G||^2, by Markov's inequality with ||G|| <= eta / 2.
-_MARKOV = 72.0 * (1.0 + 1.0 / math.sqrt(2.0)) ** 2
-_EXPONENTS = {"pg": (0.0, 3.0), "spg": (2.0, 6.0), "pstorm": (1.5, 4.0)}
-
-
 def _evaluations(enough: float, r: float, T_1: int) -> Evaluations:
     """A call of `enough` iterations fails with at most the probability asked for; the calls have T_1, r T_1, ..."""
     last = math.ceil(math.log(enough / T_1) / math.log(r))
@@ -439,7 +298,7 @@ def _times(calls: int, one: Evaluations) -> Evaluations:
 def _subproblem(lipschitz_constant: float, omega: float, sigma: float) -> None:
     require_positive(lipschitz_constant, "lipschitz_constant")
     require_positive(omega, "omega")
-    _nonnegative("sigma", sigma)
+    require_nonnegative("sigma", sigma)
 
 
 def _pstorm(a_k: float, sigma: float, lipschitz_constant: float) -> None:
@@ -450,26 +309,6 @@ def _pstorm(a_k: float, sigma: float, lipschitz_constant: float) -> None:
 
 def _inner_arguments(eta: float, delta: float, r: float, T_1: int) -> None:
     require_positive(eta, "eta")
-    _probability("delta", delta)
-    _above_one("r", r)
-    _at_least_one("T_1", T_1)
-
-
-def _nonnegative(name: str, value: float) -> None:
-    if not 0.0 <= value < math.inf:
-        raise InputError(f"{name} must be nonnegative and finite, got {value}")
-
-
-def _at_least_one(name: str, value: float) -> None:
-    if not 1.0 <= value < math.inf:
-        raise InputError(f"{name} must be finite and at least 1, got {value}")
-
-
-def _probability(name: str, value: float) -> None:
-    if not 0.0 < value < 1.0:
-        raise InputError(f"{name} must lie in (0, 1), got {value}")
-
-
-def _above_one(name: str, value: float) -> None:
-    if not 1.0 < value < math.inf:
-        raise InputError(f"{name} must be finite and greater than 1, got {value}")
+    require_probability("delta", delta)
+    require_above_one("r", r)
+    require_at_least_one("T_1", T_1)
