@@ -86,7 +86,7 @@ def written(records: list[Record], every: int, limit: float, solvers: list[str])
         f"these {sample}, as far as all solvers here were run: {len(whole)}. Solved: violation and relative",
         f"stationarity at most {TOL:g} for one judge. CPU seconds of the solver, {limit:g} at most; means are",
         "shifted geometric (0.1 s), failures count as the limit.",
-        *_left_out(late, 12.0 * limit),
+        *_left_out(late, WALL * limit),
         "",
         "| solver | solved | CPU s in all | mean s |",
         "|---|---|---|---|",
