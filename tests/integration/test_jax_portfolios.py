@@ -69,3 +69,18 @@ def test_linear_programs_with_one_nonlinear_row_and_tied_vertices():
     found = solve_batch(lambda x, p: p["cost"] @ x, start, (p,), constraints=rows, bounds=(0.0, 1.0), in_axes=(None, 0))
     assert (np.asarray(found.status) == int(Status.SOLVED)).all()
     assert (np.asarray(found.steps) <= 50).all()
+
+
+def test_a_cap_on_the_risk_may_leave_little_or_nothing():
+    """The least risk of uncorrelated assets is known: caps a little above it and below it."""
+    rng, n = np.random.default_rng(5), 12
+    margin = np.tile([3e-3, -3e-3, 0.03, -0.03, 0.3, -0.3], 20)
+    variance = rng.uniform(0.01, 0.05, (len(margin), n))
+    p = {"gain": rng.normal(0.1, 0.05, variance.shape), "v": variance, "cap": (1.0 + margin) / (1.0 / variance).sum(1)}
+    rows = [(lambda x, p: p["v"] @ x**2 - p["cap"], -np.inf, 0.0), (lambda x, p: jnp.sum(x) - 1.0, 0.0, 0.0)]
+    found = solve_batch(
+        lambda x, p: -p["gain"] @ x, np.full(n, 1.0 / n), (p,), constraints=rows, bounds=(0.0, 1.0), in_axes=(None, 0)
+    )
+    expected = np.where(margin > 0.0, int(Status.SOLVED), int(Status.INFEASIBLE))
+    np.testing.assert_array_equal(np.asarray(found.status), expected)
+    assert (np.asarray(found.steps) <= 30).all()

@@ -263,7 +263,7 @@ def test_infeasible_rows_are_not_called_solved():
     assert not s.success
     assert s.status in (auglag.Status.INFEASIBLE, auglag.Status.STUCK)
     worst = next(iter(s.certificate.row_violations))
-    for part in (s.status.message, f"Most violated: {worst} by", "Try: "):
+    for part in (s.message, f"Most violated: {worst} by", "Try: "):
         assert part in s.explain()
 
 
@@ -556,3 +556,15 @@ def test_the_loop_runs_on_cudss(monkeypatch):
     assert s.fun == pytest.approx(17.0140172892, rel=1e-6)
     assert fake.calls[0] == "analysis"
     assert fake.calls.count("analysis") == 1
+
+
+def test_linear_rows_that_exclude_each_other_are_named_after_a_few_steps():
+    m = Model()
+    charge, u = m.var(41, lb=0.0, ub=10.0, name="charge"), m.var(40, lb=-1.0, ub=1.0, name="u")
+    m.constraint(lambda x: x[1] - x[0] - x[2], charge[:-1], charge[1:], u, name="step")
+    m.constraint(lambda x: x[0], charge[0], eq=20.0, name="begin")
+    m.objective(lambda x: x[0] ** 2, u)
+    found = m.solve(device="cpu")
+    assert found.status is auglag.Status.INFEASIBLE
+    assert found.message.endswith("begin and the bounds exclude each other: charge[0] >= 20 and <= 10.")
+    assert found.iterations <= 15

@@ -122,11 +122,14 @@ def solved(model: Model) -> tuple[Array, Array, Array]:
     start = _start(model, has_low, has_high, scale)
     at, _, _ = jax.lax.while_loop(unfinished, step, (start, jnp.ones_like(scale, bool), jnp.asarray(0)))
     d, lam, exact = _settled(model, at, has_low, has_high, TUNING.model_settling * scale)
-    return jnp.where(exact, d, at.v[:n]), jnp.where(exact, lam, at.lam), exact | small(at, TUNING.model_usable)
+    return d, lam, exact | small(at, TUNING.model_usable)
 
 
 def _settled(model: Model, at: Inside, has_low: Array, has_high: Array, prox: Array) -> tuple[Array, Array, Array]:
     """(d, lam, whether they are exact): on the sides that the iterate is near, d is there and every other lam is 0.
+
+    Where no set of sides confirms itself, as where several do in a degenerate program, d is the iterate, moved onto the
+    sides that it is near, and lam that of the iterate.
 
     The primal-dual active set method (Hintermueller, Ito, Kunisch 2002, SIAM J. Optim. 13, 865-888), which from a
     good guess ends in a step or two. Where nothing determines d, the term prox |d - d of the iterate|^2 / 2 does.
@@ -159,9 +162,12 @@ def _settled(model: Model, at: Inside, has_low: Array, has_high: Array, prox: Ar
         return ~jnp.all(carry[4]) & (carry[5] < TUNING.model_settlings)
 
     p, q = at.v - model.low, model.high - at.v
-    start = (has_low & (at.z > p), has_high & (at.u > q), at.v[:n], at.lam, jnp.zeros_like(prox, bool), jnp.asarray(0))
+    on_low, on_high = has_low & (at.z > p), has_high & (at.u > q)
+    start = (on_low, on_high, at.v[:n], at.lam, jnp.zeros_like(prox, bool), jnp.asarray(0))
     _, _, d, lam, exact, _ = jax.lax.while_loop(unfinished, again, start)
-    return d, lam, exact & jnp.isfinite(jnp.sum(d, axis=0) + jnp.sum(lam, axis=0))
+    exact = exact & jnp.isfinite(jnp.sum(d, axis=0) + jnp.sum(lam, axis=0))
+    near = jnp.where(on_low, model.low, jnp.where(on_high, model.high, at.v))[:n]
+    return jnp.where(exact, d, near), jnp.where(exact, lam, at.lam), exact
 
 
 def is_convex(q: Array) -> Array:

@@ -34,8 +34,10 @@ class Steps:
         modelled = self.options.accelerate and self.sub.m and not isinstance(s.x, Rows)
         sf, weights = _user_weights(s, w)
         if modelled:
-            restoring = self._lags(s) & (2 * s.vain >= formulas.VAIN_INCREASES)
-            excess = _user_weights(s, self.sub.excess(s, p.c) * TUNING.model_penalty)[1]
+            outside = self.sub.excess(s, p.c)
+            violated = self.sub.user_norm(s, outside) > self.options.tol
+            restoring = self._lags(s) & violated & (2 * s.vain >= formulas.VAIN_INCREASES)
+            excess = _user_weights(s, outside * TUNING.model_penalty)[1]
             sf, weights = where(restoring, 0.0, sf), where(restoring, excess, weights)
         curvature = staged(always, self.sub.evaluation.hessian, s.x, sf, weights)
         hessian = curvature
@@ -50,7 +52,7 @@ class Steps:
         if not modelled:
             return self._searched(s, p, first, full, stiff)
         full, y, used, convex = self._modelled(s, p, curvature, full, stiff, restoring)
-        s = self._hopeless(s, p, full, used)
+        s = self._judged(s, p, full, used)
         restores = restoring & used
         y = where(restores, s.y, y)
         # The step of a convex model descends in the subproblem of its multipliers, also a part of it.
@@ -89,17 +91,26 @@ class Steps:
         found = jax.lax.cond(jnp.any(lags), solve, lambda: (full, y, jnp.zeros_like(lags), jnp.zeros_like(lags)))
         return found
 
-    def _hopeless(self, s: State, p: Point, d: Vector, used: Array) -> State:
-        """INFEASIBLE after some steps of the model in a row that leave the linear rows as violated as they are."""
+    def _judged(self, s: State, p: Point, d: Vector, used: Array) -> State:
+        """What steps of the model say of the rows: `vain` counts those in a row that leave most of the violation of the
+        linear rows, so that the next one is firmer, and those after it leave the objective out. INFEASIBLE after some
+        that change nothing where the violation is stationary; without the model where it is within the tolerance.
+        """
         zero = 0.0 * s.beta
         excess = self.sub.excess(s, p.c)
         ahead = self.sub.excess(s, p.c + self.sub.evaluation.product(p.jac, d))
         # The model holds its rows as far as they can be held: no multiple of tol has to stand for doubt.
         violated = self.sub.user_norm(s, excess) > self.options.tol
-        vain = used & violated & formulas.hardly_less(norm(ahead, zero), norm(excess, zero))
-        count = where(used, where(vain, s.vain + 1, 0), s.vain)
+        before, left = norm(excess, zero), norm(ahead, zero)
+        little = self.sub.user_norm(s, ahead) <= TUNING.model_poor * self.options.tol
+        poor = used & ~little & (left > TUNING.model_poor * before)
+        # Rows that once needed a firmer model go on to need it.
+        count = where(used, where(poor, s.vain + 1, minimum(s.vain, 1)), s.vain)
+        vain = poor & violated & formulas.hardly_less(left, before)
         lost = vain & (count >= formulas.VAIN_INCREASES) & self.sub.stationary(s, p)
-        return s._replace(vain=count, status=where(lost, int(Status.INFEASIBLE), s.status))
+        enough = poor & ~violated & (s.vain > 0)
+        lag = where(enough, TUNING.lagging + TUNING.model_patience, s.lag)
+        return s._replace(vain=count, lag=lag, status=where(lost, int(Status.INFEASIBLE), s.status))
 
     def _capped(self, step: Vector, x: Vector) -> Vector:
         """The step, shortened to what is allowed for the size of x."""
@@ -260,7 +271,7 @@ class Steps:
             length=where(better, 1.0, new.length),
             k=where(better, s.k, new.k),
             idle=where(better, 0, new.idle),
-            lag=where(progress, where(s.lag < TUNING.lagging, 0 * s.lag, TUNING.lagging - 1), s.lag + 1),
+            lag=where(progress, where(s.lag < TUNING.lagging, 0 * s.lag, TUNING.lagging), s.lag + 1),
             status=where(done, int(Status.SOLVED), where(better, s.status, new.status)),
         )
         return accepted if s.record is None else accepted._replace(record=select(better, s.record, new.record))

@@ -66,8 +66,9 @@ class Tuning(Constants):
     # The quadratic model with all bounds and rows (`quadratic`)
     lagging: int = 3  #: steps in a row that were not accelerated after which it is solved: most problems never lag
     model_penalty: float = 1e6  #: its penalty: so large that the rows hold as in a quadratic program
-    model_firmer: float = 1e3  #: its factor after a step that left the linear rows violated: multipliers were too small
-    model_patience: int = 16  #: steps by it in a row that may be taken without an accelerated one among them
+    model_firmer: float = 1e3  #: its factor after a step that left most of the violation: multipliers were too small
+    model_poor: float = 0.5  #: part of the linear rows' violation, or of tol, that a step may leave: as in bisection
+    model_patience: int = 20  #: steps by it in a row that may be taken without an accelerated one among them
     model_steps: int = 30  #: most steps of interior points; 8 to 15 are usual
     model_accuracy: float = 1e-9  #: largest residuals and mean of gaps times multipliers, relative to the gradient
     model_convex: float = 1e-8  #: most negative eigenvalue of a convex one, in units of the largest entry: rounding

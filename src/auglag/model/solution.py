@@ -66,7 +66,7 @@ class Solution:
             z=check.bound_multipliers,
             fun=check.objective,
             status=found.status,
-            message=f"{found.status.message} {check}",
+            message=_message(found),
             certificate=check,
             iterations=found.steps,
             seconds=found.seconds,
@@ -136,6 +136,17 @@ class Solution:
         """Name of variables -> multipliers of their bounds."""
         found = {name: handle for name, handle in self.handles.items() if not isinstance(handle, Rows)}
         return {name: self.z[np.asarray(handle)] for name, handle in found.items()}
+
+
+def _message(found: Found) -> str:
+    check = found.certificate
+    if found.details["conflict"]:
+        return f"Infeasible: no x satisfies all constraints. {found.details['conflict']}"
+    if found.status is Status.INFEASIBLE:
+        worst = ", ".join(f"{name} by {size:.3g}" for name, size in list(check.row_violations.items())[:3])
+        text = "Locally infeasible: the violation is stationary and not small, from this start."
+        return f"{text} Most violated: {worst}."
+    return f"{found.status.message} {check}"
 
 
 def begun_from(warm_start: Any, problem: AbstractProblem) -> tuple[Vector, Vector] | None:

@@ -106,6 +106,8 @@ def _steps(run: Run, it: Iterate) -> Status:
         found = found or softly(run, it, facts)
         other = None
         if found is None or _jammed(run, found[1][0], facts):
+            if run.conflict:
+                return Status.INFEASIBLE
             other = _begun_again(run) or repaired(run, it, facts)
         if other is None and found is not None:
             step, lengths = found

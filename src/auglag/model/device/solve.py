@@ -26,6 +26,7 @@ from auglag.model.device.state import Run, Watch
 from auglag.model.device.tuning import TUNING
 from auglag.model.precision import double
 from auglag.model.problem import ModelProblem
+from auglag.problems.presolve import reduction
 from auglag.problems.scaling import Scaling
 from auglag.problems.standard_form import StandardForm
 from auglag.strategy import tuning as strategy
@@ -114,6 +115,7 @@ def solve(
             seconds=math.inf if budget is None or budget.seconds is None else budget.seconds,
             watch=watch,
             endless=partial(_endless, problem, tolerance.residual),
+            conflicts=lambda: _conflict(problem, tolerance.residual),
             certifies=lambda it: _certificate(problem, *_point(ready.program, data, problem, it)).meets(tolerance),
         )
         x, y = (problem.x0, None) if warm_start is None else warm_start
@@ -142,6 +144,7 @@ def solve(
         "elastic": times.elastic,
         "error": ended.facts.error,
         "size": ready.program.pattern.shape[0],
+        "conflict": run.conflict if status is Status.INFEASIBLE else "",
         "log": tuple(times.log),
     }
     return Found(x, y, check, status, ended.steps, time.perf_counter() - begun, details), ready
@@ -165,6 +168,11 @@ def _fitted(problem: ModelProblem, x: Vector, check: Certificate, tolerance: Tol
     """
     other = certificate(problem, x, None if cheap_fit(problem) else np.zeros(problem.m), enough=tolerance.residual)
     return other if other.meets(tolerance) else check
+
+
+def _conflict(problem: ModelProblem, tol: float) -> str:
+    found = reduction(problem, tol)
+    return "" if found is None else found.conflict
 
 
 def _endless(problem: ModelProblem, tol: float, x: Vector, depth: float) -> bool:

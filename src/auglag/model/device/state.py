@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -25,6 +26,8 @@ Watch = Callable[[int, Facts], bool]
 Endless = Callable[[Vector, float], bool]
 #: Whether the certificate of an iterate meets the tolerance.
 Certifies = Callable[[Iterate], bool]
+#: Why nothing satisfies all linear rows and bounds; empty where nothing is known against it.
+Conflicts = Callable[[], str]
 
 
 @final
@@ -89,9 +92,11 @@ class Run:
         watch: Watch | None = None,
         endless: Endless | None = None,
         certifies: Certifies | None = None,
+        conflicts: Conflicts | None = None,
     ) -> None:
         self.program, self.on_sides, self.linear, self.watch = program, on_sides, linear, watch
         self.endless, self.depth, self.certifies = endless, TUNING.depth, certifies
+        self._conflicts = conflicts
         self.near = data  #: the data for iterates near the rows
         self.far = {**data, "units": program.ones(program.m)}  #: and for others: all rows are regularised alike
         self.d = self.far
@@ -182,6 +187,11 @@ class Run:
         found = self.endless(np.asarray(it.w[: self.program.n]), self.depth)
         self.depth *= TUNING.deeper
         return found
+
+    @cached_property
+    def conflict(self) -> str:
+        """Which linear rows and bounds exclude each other: presolve, asked where a run meets difficulties."""
+        return "" if self._conflicts is None else self._conflicts()
 
     def solved(self, it: Iterate, facts: Facts) -> bool:
         """Whether an iterate that meets the scaled tolerance is a solution in the user's units, too.
