@@ -28,6 +28,7 @@ RESULTS = Path(__file__).parent / "results"
 LEAST = 1_000  #: n + m
 TOL = 1e-6
 SECONDS = 10.0  #: of CPU for a run, unless --seconds says otherwise
+WALL = 40.0  #: times that by the clock, after which a process is ended: S2MPJ may take long, and machines are busy
 SOLVERS: dict[str, tuple[str, dict[str, Any]]] = {
     "auglag": ("auglag", {"tol": TOL, "derivatives": 2}),
     "IPOPT": ("ipopt", {"tol": 1e-8}),
@@ -50,7 +51,7 @@ def problems() -> Iterator[tuple[str, list[float] | None]]:
 
 def runs(every: int, limit: float) -> list[Run]:
     """Every solver on every problem of the sample."""
-    limits = Limits(gradients=20_000, seconds=limit, wall=12.0 * limit, memory=4096.0)
+    limits = Limits(gradients=20_000, seconds=limit, wall=WALL * limit, memory=4096.0)
     return [
         Run(name, solver, options, limits, label=label, params=params)
         for label, (solver, options) in SOLVERS.items()
@@ -85,7 +86,7 @@ def written(records: list[Record], every: int, limit: float, solvers: list[str])
         f"these {sample}, as far as all solvers here were run: {len(whole)}. Solved: violation and relative",
         f"stationarity at most {TOL:g} for one judge. CPU seconds of the solver, {limit:g} at most; means are",
         "shifted geometric (0.1 s), failures count as the limit.",
-        *_left_out(late, 12.0 * limit),
+        *_left_out(late, WALL * limit),
         "",
         "| solver | solved | CPU s in all | mean s |",
         "|---|---|---|---|",

@@ -36,7 +36,7 @@ def with_hessians(**kwargs):
     }
 
 
-def errors_of(hessians):
+def errors_of(hessians, most=None):
     arguments = with_hessians()
     if not hessians:
         del arguments["hess"]
@@ -48,7 +48,7 @@ def errors_of(hessians):
         errors.append(error)
         return True
 
-    SQP().run(form, Memory(), problem.x0, np.zeros(1), target=1e-13, patience=2, seen=seen)
+    SQP().run(form, Memory(), problem.x0, np.zeros(1), target=1e-13, patience=2, most=most, seen=seen)
     return errors
 
 
@@ -57,6 +57,12 @@ def test_newton_steps_converge_quadratically():
     assert errors[-1] < 1e-12
     for before, now in itertools.pairwise(errors):
         assert now <= 10 * before**2 + 1e-14, errors
+
+
+def test_newton_steps_end_where_their_work_is_spent():
+    whole = errors_of(hessians=True)
+    assert errors_of(hessians=True, most=10**6) == whole
+    assert errors_of(hessians=True, most=0) == whole[:2]
 
 
 def test_steps_without_hessians_converge_superlinearly():

@@ -14,6 +14,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'auglag[torch]'")
 
+from torch.utils.data import DataLoader, TensorDataset
+
 import auglag.torch as at
 from auglag import CheckpointError, InputError, JsonLog
 from auglag.torch import SingleLoop, SingleLoopMethod, at_most, between, equal, fit
@@ -127,12 +129,15 @@ def test_constraints_on_rare_rows_are_not_called_constant() -> None:
     def objective(model: Any, batch: Any) -> Any:
         return projection(model, batch[0])
 
-    options: dict[str, Any] = {"method": SingleLoopMethod(batch=4), "max_epochs": 1.2}
+    options: dict[str, Any] = {"method": SingleLoopMethod(batch=4), "max_epochs": 1.8}
     fit(Vector([0.1, 0.1]), objective, {"c": at_most(1.0, shares)}, (POINTS[:400], group), **options)
     # 200 groups of two rows: the last batches, over which values are averaged, lack many of them.
     group = torch.arange(400) % 200
     rare = {"c": at_most(1.0, lambda m, b: m.x.sum() * torch.nn.functional.one_hot(b[1], 200).double().mean(0))}
     fit(Vector([0.1, 0.1]), objective, rare, (POINTS[:400], group), **options)
+    # A limit of less than a pass: many groups have not been seen.
+    few = options | {"max_epochs": 0.5}
+    fit(Vector([0.1, 0.1]), objective, rare, (POINTS[:400], group), **few)
     frozen = {"c": at_most(1.0, lambda m, b: torch.cat([m.x, 0.0 * m.x[:1] + 0.5]))}
     with pytest.raises(InputError, match=r"'c\[2\]' must change with the parameters"):
         fit(Vector([0.1, 0.1]), objective, frozen, (POINTS[:400], group), **options)
@@ -206,7 +211,7 @@ def test_loaders_datasets_and_tensors_walk_alike() -> None:
     options: dict[str, Any] = {"method": "single-loop", "max_epochs": 2.0, "seed": 3}
     runs = [
         fit(linear(), NP.objective, ALARMS, given, **options)
-        for given in ((X, T), data, torch.utils.data.DataLoader(data, batch_size=128))
+        for given in ((X, T), data, torch.utils.data.DataLoader(data, batch_size=100))
     ]
     assert torch.allclose(runs[0].x, runs[1].x, atol=1e-12)
     assert torch.allclose(runs[0].x, runs[2].x, atol=1e-12)
@@ -461,6 +466,50 @@ def test_bad_loops_are_named() -> None:
             SingleLoop(model, {"c": at_most(0.6)}, optimizer=optimizer, per_pass=3, steps=steps)
     with pytest.raises(InputError, match="got the rows themselves, a tuple"):
         SingleLoop(model, {"c": at_most(0.6)}, optimizer=optimizer, data=(torch.ones(5, 2), torch.ones(5)))
+
+
+@pytest.mark.parametrize("loader", [False, True])
+@pytest.mark.parametrize(("asked", "most"), [(1, 3.0), (3, 4.3), (5, 5.7), (10, 10.3), (20, 22.3)])
+def test_a_short_budget_has_the_last_test_and_the_certificate_in_it(asked: int, most: float, loader: bool) -> None:
+    data: Any = DataLoader(TensorDataset(X, T), batch_size=64, shuffle=True) if loader else (X, T)
+    result = fit(linear(), NP.objective, ALARMS, data, method="single-loop", max_epochs=asked, tol=1e-12)
+    assert min(asked, most - 2.3) <= result.epochs <= most
+    assert result.certificate.residual == pytest.approx(min(row["residual"] for row in result.trace), rel=1e-3)
+
+
+def test_multipliers_at_the_end_of_a_round_fit_the_jacobian_over_all_rows() -> None:
+    model = linear()
+    result = fit(model, NP.objective, ALARMS, (X, T), method=SingleLoopMethod(full=False), max_epochs=6)
+    f, c = NP.objective(model, (X, T)), NP.false_alarms(model, (X, T))
+    g, J = (torch.cat([t.reshape(-1) for t in torch.autograd.grad(v, list(model.parameters()))]) for v in (f, c))
+    best = min(float((g + y * J).norm()) for y in torch.linspace(0.0, 4.0, 4001))
+    assert result.certificate.stationarity <= 1.01 * best + 1e-3
+
+
+def test_a_step_of_the_optimiser_that_was_forgotten_is_named() -> None:
+    for kind in (SingleLoop, at.AugmentedLagrangian):
+        model = linear()
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        al = kind(model, {"false alarms": at_most(0.6)}, optimizer=optimizer)
+
+        def batch(al: Any = al, model: Any = model) -> None:
+            al.loss(NP.objective(model, (X, T)), NP.false_alarms(model, (X, T))).backward()
+
+        batch()
+        optimizer.step()
+        al.step()
+        batch()
+        with pytest.raises(InputError, match=r"optimizer\.step\(\) must come before every al\.step\(\)"):
+            al.step()
+        for p in model.parameters():  # what a GradScaler skips
+            p.grad.fill_(math.inf)
+        al.step()
+        optimizer.zero_grad()
+        batch()
+        with torch.no_grad():  # a step by hand
+            for p in model.parameters():
+                p -= 0.1 * p.grad
+        al.step()
 
 
 def test_steps_that_leave_the_domain_are_taken_back_with_a_smaller_rate() -> None:

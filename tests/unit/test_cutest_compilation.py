@@ -227,8 +227,8 @@ def test_an_entry_that_others_may_write_to_is_not_loaded(cache: Path, monkeypatc
     (entry,) = entries(cache)
     assert cache.stat().st_mode & 0o777 == 0o700
     entry.chmod(0o777)
-    assert not compilation._private(entry)
+    assert not compilation.private(entry)
     entry.chmod(0o700)
-    assert compilation._private(entry)
+    assert compilation.private(entry)
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    assert not compilation._private(entry)
+    assert not compilation.private(entry)

@@ -14,6 +14,7 @@ from auglag.interior.large.iterate import Iterate
 from auglag.interior.large.limited_memory import LimitedMemory
 from auglag.interior.large.onto_sides import OntoSides
 from auglag.interior.large.sides import Sides, reach
+from auglag.interior.large.softness import Softness
 from auglag.interior.tuning import TUNING
 from auglag.kkt import Hessian
 from auglag.kkt.linear import Analyses
@@ -349,6 +350,30 @@ def test_steps_that_line_searches_keep_shortening_get_a_proximal_term() -> None:
     assert found.success
     assert abs(found.fun - 1.0) <= 1e-6
     assert found.nit_inner <= 25  # 37 without it
+
+
+def test_the_safe_mode_damps_the_multipliers_where_line_searches_shorten_steps_to_violated_rows():
+    damping = Damping(safe=True)
+    damping.after(1.0, 1.0, violated=True)
+    assert damping.rows == 0.0
+    damping.after(0.01, 0.01, violated=True)
+    damping.after(0.01, 0.01, violated=True)
+    assert damping.rows == pytest.approx(TUNING.shift_growth * TUNING.soft_largest)
+    for _ in range(20):
+        damping.after(1.0, 1.0, violated=True)
+    assert damping.rows == damping.weight == 0.0
+    free = Damping()
+    free.after(0.01, 0.01, violated=True)
+    assert free.rows == 0.0
+
+
+def test_after_many_shifted_systems_scaled_rows_have_the_largest_diagonal_beside_a_shift():
+    softness, larger, largest = Softness(), np.array([1e-11]), np.array([1e-8])
+    for k in range(2 * TUNING.often_shifted):
+        assert softness.beside(larger, largest) is (largest if k >= TUNING.often_shifted else larger)
+        softness.worked(larger, 1.0, larger, 0.0, shifted=True)
+    softness.worked(larger, 1.0, larger, 0.0, shifted=False)
+    assert softness.beside(larger, largest) is larger
 
 
 def test_steps_that_a_limit_cuts_short_are_counted():

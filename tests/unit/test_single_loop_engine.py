@@ -421,13 +421,18 @@ def test_of_very_many_constraints_those_with_a_multiplier_are_fitted() -> None:
     assert np.array_equal(fitted_to(J, np.ones(1), everywhere, c, np.full(m, -math.inf), np.zeros(m)), everywhere)
 
 
-def boosts(errors: list[float], *, noise: float = 0.0, power: float | None = None) -> list[float]:
-    """What penalties were raised by, with these errors of c at one calibration after the other."""
+def boosts(
+    errors: list[float], *, noise: float = 0.0, power: float | None = None, fall: float = 1.0, swing: float = 1.0
+) -> list[float]:
+    """What penalties were raised by, with these errors of c at one calibration after the other.
+
+    `fall` is the rate of the steps in between; errors are multiplied by `swing` from each of them to the next.
+    """
     rng, e, found = np.random.default_rng(0), engine(1, 10_000), []
     for error in errors:
-        for _ in range(TUNING.every):
-            e.moved(error - e.state.drift, 0.0)
-            e.track(error + noise * rng.standard_normal(1))
+        for k in range(TUNING.every):
+            e.moved(error * swing ** (TUNING.every - 1 - k) - e.state.drift, fall)
+            e.track(e.state.drift + noise * rng.standard_normal(1))
         calibrate(e, np.eye(1))
         if power is not None:
             e.limit(np.float64(power), lambda w: w @ w)
@@ -440,6 +445,18 @@ def test_penalties_grow_while_an_error_stays_and_come_down_where_it_turns_round(
     gamma = TUNING.growth_between
     assert found[1:] == pytest.approx([1.0, gamma, gamma**2, gamma**3, gamma**4, gamma**5, gamma**4, gamma**3])
     assert max(boosts([1.0] * 40)) == TUNING.most_boost
+
+
+def test_penalties_do_not_grow_where_steps_are_too_short_to_change_an_error() -> None:
+    least = -math.log(TUNING.tau) / (TUNING.every * TUNING.kappa)
+    assert set(boosts([1.0] * 9, fall=0.99 * least)) == {1.0}
+    assert max(boosts([1.0] * 9, fall=1.01 * least)) > 1.0
+
+
+def test_penalties_come_down_where_errors_swing_from_step_to_step_though_they_look_the_same_in_between() -> None:
+    assert max(boosts([1.0] * 9, swing=-1.0)) == 1.0
+    high = boosts([1.0] * 9 + [1.0, -1.0] * 9, swing=-1.0)
+    assert high[-1] == 1.0
 
 
 def test_penalties_do_not_grow_where_errors_fall_or_may_be_noise() -> None:
@@ -461,5 +478,5 @@ def test_only_certain_errors_count_beyond_the_limit_of_weights(certain: bool) ->
     share = raising.followed(np, held, raising.certain(now, noise))
     assert share == pytest.approx(0.8 if certain else held)
     for left, grows in ((1.0, noise < now), (1.1 * TUNING.least_held, certain), (held, False)):
-        found = raising.boosted(np, now, now, now, now, noise, left * now)
+        found = raising.boosted(np, now, now > 0.0, now < 0.0, now, noise, left * now)
         assert found == pytest.approx(TUNING.growth_between if grows else 1.0)

@@ -110,9 +110,9 @@ def test_it_goes_on_from_a_fit_and_fit_begins_anew():
 def test_a_promised_rate_needs_fit():
     model = NeymanPearsonClassifier(max_fpr=0.1)
     assert not hasattr(model, "partial_fit")
-    with pytest.raises(AttributeError) as caught:
+    with pytest.raises(AttributeError, match=r"partial_fit needs max_fpr=None, got 0\.1.*take fit"):
         model.partial_fit([[0.0]], [0])
-    assert "needs max_fpr=None, got 0.1" in str(caught.value.__cause__)
+    assert callable(NeymanPearsonClassifier.partial_fit)
 
 
 def spoilt(X, y, s, how):

@@ -1,6 +1,7 @@
 """The model of one step and its solvers: against brute force, optimality conditions and each other."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from auglag.kkt import Hessian, Memory, Model, Sets, solve
+from auglag.kkt import Hessian, Memory, Model, Sets, again, solve
+from auglag.kkt import active_set as active_set_module
 from auglag.kkt.active_set import active_set
 from auglag.kkt.convexity import flipped
 from auglag.kkt.curvature import structured_sr1
@@ -150,6 +152,25 @@ def test_interior_points_come_first_where_sets_kept_cycling():
         memory.keep(step, step.sets)
     memory.keep(step, step.sets)
     assert memory.cycles == 2
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_corrected_model_is_solved_with_the_hessian_of_the_step(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    qp = random_model(rng, 8, 5, convex=False)
+    step = solve(qp, Sets.none(8, 5))
+    qp = replace(qp, t=qp.t + 1e-4 * rng.standard_normal(5))
+    monkeypatch.setattr(active_set_module, "flipped", None)  # it is corrected once
+    found = again(qp, step)
+    assert found is not None
+    assert max(residual(replace(qp, hessian=step.hessian), found)) < 1e-8
+    assert not np.array_equal(found.d, step.d)
+
+
+def test_a_corrected_model_with_other_sets_has_no_step():
+    qp = random_model(np.random.default_rng(0), 30, 40)
+    step = solve(qp, Sets.none(30, 40))
+    assert again(replace(qp, t=qp.t + 10.0 * np.random.default_rng(1).standard_normal(40)), step) is None
 
 
 def test_a_very_large_penalty_costs_no_accuracy():

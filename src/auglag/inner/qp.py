@@ -15,7 +15,7 @@ from auglag.errors import InputError
 from auglag.inner import tuning
 from auglag.inner.base import InnerSolver, InnerStatus, Oracle, Traits
 from auglag.inner.modelled import ModelledSubproblem
-from auglag.kkt import Curvature, Hessian, Model, Sets, Step, solve
+from auglag.kkt import Curvature, Hessian, Model, Sets, Step, again, solve
 
 
 def curvature_for(traits: Traits) -> Curvature:
@@ -168,7 +168,7 @@ class _Solve:
     def _correction(self, model: Model, step: Step, trial: Vector, slope: float) -> tuple[Vector, Vector, float] | None:
         """A second-order correction of the full step, if it helps."""
         model = self.subproblem.corrected(model, trial, trial - self.x)
-        step2 = solve(model, step.sets)
+        step2 = again(model, step)
         if step2 is None:
             return None
         trial = landing(self.x, 1.0, model, step2, self.lower, self.upper)

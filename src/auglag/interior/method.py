@@ -18,6 +18,7 @@ from auglag.inner.qp import curvature_for
 from auglag.interior import tuning
 from auglag.interior.filter import Filter
 from auglag.interior.large import Large
+from auglag.interior.large.rays import Ray
 from auglag.interior.newton import Systems
 from auglag.interior.restoration import restore
 from auglag.interior.search import Search
@@ -41,6 +42,10 @@ class Arrival:
     steps: int
     #: A stationary point of the violation at which the run ended: it is in doubt whether there is a feasible point.
     blocked: Vector | None = None
+    work: int = 0  #: factorisations, on large problems
+    proved: bool = False  #: and multipliers of rows with constant derivatives prove that there is none
+    ray: Ray | None = None  #: along which the objective falls without end, if derivatives are as constant as they seem
+    slow: bool = False  #: there was hardly any progress, with a free mu: a run in which it is not may do better
 
 
 @final
@@ -57,21 +62,26 @@ class Barrier:
     def __post_init__(self) -> None:
         require_positive(self.steps, "Barrier.steps")
 
-    def run(self, form: StandardForm, memory: Memory, x: Vector, y: Vector, *, target: float, seen: Seen) -> Arrival:
+    def run(
+        self, form: StandardForm, memory: Memory, x: Vector, y: Vector, *, target: float, seen: Seen, safe: bool = False
+    ) -> Arrival:
         """Steps from (x, y) until the error is at most `target` and `seen` agrees, or there is no step.
 
         `seen(x, y, error)` is called with every iterate, and says whether it is good enough in the caller's eyes.
+        `safe`: one barrier problem is solved after another.
         """
         curvature = curvature_for(form.traits)
         if not curvature.dense and (curvature.exact or form.n > tuning.TUNING.largest_rank_one):
-            large = Large(form, memory, x, y, target, seen)
+            begun = memory.layout.factorisations
+            large = Large(form, memory, x, y, target, seen, safe=safe)
             try:
                 while large.count < self.steps and large.step():
                     pass
             except BaseException:  # a limit, or Ctrl-C: the last iterate may be the best point of the run
                 large.show()
                 raise
-            return Arrival(*large.arrival(), large.count, large.blocked)
+            work = memory.layout.factorisations - begun
+            return Arrival(*large.arrival(), large.count, large.blocked, work, large.proved, large.ray, large.ends.slow)
         run = _Run(form, memory, x, y, target, seen)
         while run.count < self.steps and run.step():
             pass

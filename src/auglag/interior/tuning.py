@@ -147,8 +147,6 @@ class Tuning(Constants):
     # Large sparse problems (`large`, `directions`). "On grids" means: chosen by trial on AC power flow of 57 to 3,022
     # buses (benchmarks/power_flow_cpu.py), and checked on others.
 
-    #: Only the fixed mode: one barrier problem after another. For comparisons.
-    fixed_only: bool = False
     #: With an error below `close` the free mode ends where it makes the error larger by this factor. On grids.
     much_worse: float = 10.0
     #: Added to the diagonal of the variables at all times, times the largest entry of the Hessian, which counts as at
@@ -195,6 +193,9 @@ class Tuning(Constants):
     firmer: float = 1e-2
     firmest: float = 1e-8
     firmer_rest: int = 5
+    #: After so many systems in a row that needed a shift, rows have `soft_largest` beside one, those that were scaled
+    #: down, too. By trial on grids.
+    often_shifted: int = 20
     #: Solutions are refined until their residual, relative to the right side, is `enough_refined`: it is what Newton's
     #: method leaves of the residuals. One above `poorly_refined`, relative to right side and solution, means that the
     #: factors are not those of the matrix. On grids.
@@ -248,6 +249,10 @@ class Tuning(Constants):
     #: goes on. Ill-posed programmes (LISWET, YAO of CUTEst) take 20 to 120 steps, CVXQP1 9.
     quadratic_steps: int = 150
     quadratic_idle: int = 40
+    #: Programmes begin at this distance from their sides, in units of their own and relative to the width, where errors
+    #: are that many times the mean product of gap and multiplier (or 1). By trial on programmes in other units.
+    quadratic_push: float = 0.5
+    quadratic_off_centre: float = 1e2
     #: Sweeps that bring the largest entries of rows and columns near 1 (OSQP and PIQP take 10).
     equilibrations: int = 10
     #: The diagonal of the rows. A step leaves this multiple of the change of the multipliers as a violation; those of
@@ -269,6 +274,19 @@ class Tuning(Constants):
     corrector_high: float = 10.0
     corrector_longer: float = 0.1
     corrector_gain: float = 0.01
+
+    # Programmes without a solution (`rays`)
+
+    #: The programmes that tell so are solved until `worth_a_look` times this bounds their errors in units of their own;
+    #: `ray_error` is enough.
+    ray_target: float = 1e-16
+    ray_error: float = 1e-9
+    #: That no point satisfies the rows is proved for all points no further than this, relative to max(1, |x_i|); the
+    #: residuals of the proof, rounding errors, hide what is beyond.
+    ray_reach: float = 1e6
+    #: A direction is one if its largest entry is more than this part of the largest of the gradient: of a programme
+    #: that has a solution it is an error of the projection. Nor is one looked for where errors fell below that.
+    ray_least: float = 1e-6
 
     # Curvature from first derivatives, for large problems (`limited_memory`)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from auglag.kkt.curvature import Curvature, Memory
 from auglag.kkt.hessian import Hessian
 from auglag.kkt.model import Model, Sets, Step
-from auglag.kkt.solver import solve
+from auglag.kkt.solver import again, solve
 from auglag.kkt.tangent import Tangent
 
-__all__ = ["Curvature", "Hessian", "Memory", "Model", "Sets", "Step", "Tangent", "solve"]
+__all__ = ["Curvature", "Hessian", "Memory", "Model", "Sets", "Step", "Tangent", "again", "solve"]

@@ -29,6 +29,7 @@ class _Corrected:
         system = linear.part(self.h, model.jacobian, free, active, model.layout)
         while True:
             factor = system.factor(self.shift, 1.0 / model.beta)
+            model.layout.factorisations += 1
             if factor.negative == active.size:
                 return factor
             if not self.correct:
@@ -78,7 +79,7 @@ def active_set(
         last, key = key, new_rows.tobytes() + new_variables.tobytes()
         if key == last:
             d = np.minimum(np.maximum(d, model.lower), model.upper)
-            return Step(d, w, Sets(rows, variables), system.shift, plain=not system.overdone)
+            return Step(d, w, Sets(rows, variables), system.shift, system.h, plain=not system.overdone)
         rows, variables = new_rows, new_variables
     return None
 

@@ -72,6 +72,7 @@ class _Interior:
         second[self.rows] += inverse
         while True:
             factor = self.system.factor(dv[: model.n] + self.shift, second)
+            model.layout.factorisations += 1
             if factor.negative == model.m:
                 return factor
             if not self.flipped:
@@ -110,7 +111,7 @@ def interior_point(model: Model, shift: float, *, hint: float = 0.0) -> tuple[St
     p, q = it.gaps()
     sets = active_sets(it.has_low & (it.z > p), it.has_high & (it.u > q), it.rows, model.m)
     d = np.clip(it.v[: model.n], model.lower, model.upper)
-    return Step(d, it.w, sets, it.shift, cycled=True), replace(model, hessian=it.h)
+    return Step(d, it.w, sets, it.shift, it.h, cycled=True), replace(model, hessian=it.h)
 
 
 def _advance(it: _Interior, p: Vector, q: Vector, mu: float, dual: Vector, primal: Vector) -> bool:

@@ -84,6 +84,7 @@ class Step:
     w: Vector
     sets: Sets
     shift: float  #: the multiple of the identity that was added to H
+    hessian: Hessian  #: to which it was added: H, corrected where that is not convex on the sets
     #: With the smallest shift, and the Hessian as it is or corrected once, for the sets of the step alone.
     plain: bool = True
     cycled: bool = False  #: found by interior points, since active sets cycled

@@ -32,6 +32,13 @@ def solve(model: Model, sets: Sets, *, prox: float | None = None, last: float = 
         return step if step is not None else _solve(model, sets, prox, hint, cycles)
 
 
+def again(model: Model, step: Step) -> Step | None:
+    """The step of a model that differs in t alone from the one this step belongs to, if its sets are about the same."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        convex = replace(model, hessian=step.hessian)
+        return active_set(convex, step.sets, step.shift, sweeps=tuning.TUNING.sweeps_polish, correct=False)
+
+
 def _solve(model: Model, sets: Sets, prox: float, hint: float, cycles: int) -> Step | None:
     t = tuning.TUNING
     shift = prox * min(t.prox_largest_size, max(t.prox_least_size, diagonal_size(model.hessian)))
@@ -45,7 +52,8 @@ def _solve(model: Model, sets: Sets, prox: float, hint: float, cycles: int) -> S
     rough, convex = found
     exact = active_set(convex, rough.sets, rough.shift, sweeps=t.sweeps_polish)
     if exact is not None:
-        return replace(_uncorrected(model, exact, shift), cycled=True)
+        changed = not exact.plain or exact.shift != shift or convex.hessian is not model.hessian
+        return replace(_uncorrected(model, exact, shift) if changed else exact, cycled=True)
     return rough if np.isfinite(rough.d).all() and np.isfinite(rough.w).all() else None
 
 

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from auglag._typing import Jacobian, Vector
 from auglag.derivatives.noise import Precision
-from auglag.problems.base import AbstractProblem, Point
+from auglag.problems.base import AbstractProblem, LinearRows, Point
 from auglag.problems.jacobians import Selection, transposed_product
 from auglag.problems.pointwise import PointwiseProblem
 from auglag.problems.presolve import Reduction
@@ -164,6 +164,17 @@ class Presolved(PointwiseProblem):
 
     def known_curvature(self, x: Vector) -> Any:
         return self.original.known_curvature(x)
+
+    def linear(self) -> LinearRows | None:
+        """Those of the original that are kept."""
+        known = self.original.linear()
+        if known is None:
+            return None
+        places = np.full(self.original.m, -1)
+        places[self.keep] = np.arange(self.m)
+        kept = np.flatnonzero(places[known.rows] >= 0)
+        matrix = sparse.csr_array(known.matrix)[kept]
+        return LinearRows(places[known.rows[kept]], matrix, known.constant[kept]) if kept.size else None
 
     def check_derivatives(self, x: Vector) -> None:
         self.original.check_derivatives(x)

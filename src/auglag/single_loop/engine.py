@@ -61,6 +61,10 @@ class EngineState:
     beta: Array = None  #: None before the first Jacobian
     boost: Array = None  #: of all penalties, between passes
     gap: Array = None  #: cbar - s when penalties were calibrated last
+    recent: Array = None  #: cbar - s after the last step
+    turns: Array = None  #: sum over the steps since the last Jacobian of cbar - s times that of the step before
+    sizes: Array = None  #: sum over these of its square
+    reach: float = 0.0  #: what they could do about an error: kappa times the sum of their rates
     power: Array = None  #: of a step, see `limit.py`; None: weights have no limit
     strain: Array = None  #: |J'e|^2, as far as it counts, over what was expected of it
     strains: int = 0  #: batches that it was measured on
@@ -128,11 +132,10 @@ class Engine:
         gap = self._errors()
         return self._held(gap) * gap
 
-    def _followed(self) -> Array:
-        """The error of c that multipliers follow: certain errors beyond what weights may show at once."""
-        s, cbar = self.state, self.tracked
-        gap = self._gap(cbar)
-        errors = self._trust(cbar, gap) * gap
+    def _followed(self, gap: Array) -> Array:
+        """The part of the error of c that multipliers follow: certain errors beyond what weights may show at once."""
+        s = self.state
+        errors = self._trust(self.tracked, gap) * gap
         sure = raising.certain(self._pooled(s.beta * gap * gap), self._pooled(s.beta * self._window()[1]))
         return raising.followed(self.xp, self._held(errors), sure) * errors
 
@@ -226,16 +229,35 @@ class Engine:
         s.boost = xp.ones_like(plain) if s.boost is None else s.boost
         s.beta = (s.boost * s.factor) * plain
 
+    def bound(self, own: Array, pull: Array) -> None:
+        """Multipliers come down whose J'y has a norm `pull` many times that of grad f on a batch, `own`, in that of A.
+
+        At a solution the one is minus the mean of the other.
+        """
+        s, most = self.state, TUNING.most_pull * own
+        s.y = s.y * self.xp.where(pull > most, most / (pull + TUNING.no_penalty), self.xp.ones_like(pull))
+
     def _boost(self) -> None:
         """The paper's rule between passes, on what cannot be noise; see `raising.py`."""
         s = self.state
-        before, gap = s.gap, self._gap(self.tracked)
-        s.gap = gap
-        if before is None or s.steps <= TUNING.dense_start or self.endless:
+        before, turns, sizes, reach = s.gap, s.turns, s.sizes, s.reach
+        gap = self._gap(self.tracked)
+        s.gap, s.turns, s.sizes, s.reach = gap, None, None, 0.0
+        if before is None or turns is None or s.steps <= TUNING.dense_start or self.endless:
             return
-        now, then, both = (self._pooled(s.beta * a * b) for a, b in ((gap, gap), (before, before), (gap, before)))
-        noise = self._pooled(s.beta * self._window()[1])
-        s.boost = raising.boosted(self.xp, s.boost, now, then, both, noise, self._held(self._errors()))
+        products = (gap * gap, before * before, gap * before, turns, sizes, self._window()[1])
+        now, then, both, turns, sizes, noise = (self._pooled(s.beta * v) for v in products)
+        stays = raising.stays(self.xp, now, then, both, reach) & (turns > TUNING.same_way * sizes)
+        turned = (both < 0.0) | (turns < 0.0)
+        s.boost = raising.boosted(self.xp, s.boost, stays, turned, now, noise, self._held(self._errors()))
+
+    def _turned(self, gap: Array, fall: float) -> None:
+        """How the error of c went from step to step."""
+        s = self.state
+        if s.recent is not None:
+            turns, size = s.recent * gap, gap * gap
+            s.turns, s.sizes = (turns, size) if s.turns is None else (s.turns + turns, s.sizes + size)
+        s.recent, s.reach = gap, s.reach + TUNING.kappa * fall
 
     def _pooled(self, values: Array) -> Array:
         """Sums over the constraints that depend on the batch, and over those that do not: these have no noise."""
@@ -304,7 +326,9 @@ class Engine:
         s = self.state
         s.drift, s.coming = s.drift + change, coast * change
         if s.beta is not None:
-            s.y = s.y + TUNING.theta * TUNING.kappa * fall * s.beta * self._followed()
+            gap = self._gap(self.tracked)
+            s.y = s.y + TUNING.theta * TUNING.kappa * fall * s.beta * self._followed(gap)
+            self._turned(gap, fall)
         s.steps += 1
 
     # -------------------------------------------------------------------------------------- a pass: an outer iteration

@@ -50,6 +50,11 @@ def worth_full_batches(budget: float) -> bool:
     return budget >= TUNING.least_passes
 
 
+def before_closing(budget: float) -> float:
+    """Passes of a budget that go into steps: the others are those that the last test and the certificate take."""
+    return max(budget - TUNING.closing, TUNING.least_share * budget)
+
+
 def first_round(budget: float, *, full: bool) -> float:
     """Passes of the first round, for a budget of passes; `full`: full batches come afterwards."""
     if full and worth_full_batches(budget):

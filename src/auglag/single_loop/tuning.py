@@ -27,6 +27,10 @@ class Tuning(Constants):
     #: Full batches follow where the budget has at least so many passes, and get at least `full_share` of it. By trial.
     least_passes: float = 15.0
     full_share: float = 0.3
+    #: Passes that a test of several multipliers and the certificate take at the end of steps, one each; of a small
+    #: budget steps have at least this share all the same, and the end comes up to a pass and a half later.
+    closing: float = 2.0
+    least_share: float = 2.0 / 3.0
     #: Without an end in sight the next round is longer by this factor: at most half of all passes are not in the last.
     longer: float = 2.0
     #: Steps of a round of one pass that are aimed at by the size of a batch (rows), which lies between the other two.
@@ -107,6 +111,10 @@ class Tuning(Constants):
     signal: float = 3.0
     #: What the mean may add to the moments in a step while these are plain means of all steps so far. By trial.
     growth: float = 1.0
+    #: How many times harder than the objective multipliers may pull. By trial: in a boundary problem whose objective is
+    #: fitted at once they need 5 for a while, with 3 its R is larger; without any limit, multipliers that belong to
+    #: gradients of 1e40, after steps out of the domain, stay for good.
+    most_pull: float = 10.0
     #: Penalty of a constraint whose gradient has been zero so far: positive, and without effect.
     no_penalty: float = 1e-30
 

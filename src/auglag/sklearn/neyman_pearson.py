@@ -8,7 +8,6 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.metaestimators import available_if
 
 from auglag._typing import Matrix
 from auglag.errors import InputError, require_positive
@@ -16,7 +15,7 @@ from auglag.sklearn.arguments import share_or_count
 from auglag.sklearn.base import ConstrainedLinearClassifier
 from auglag.sklearn.calibration import Calibration, calibrate, negatives_needed
 from auglag.sklearn.design import Design
-from auglag.sklearn.streaming import Chunk
+from auglag.sklearn.streaming import Chunk, OnlyIf
 from auglag.sklearn.training import Start, Training
 from auglag.stochastic import LinearBlock, StochasticProblem
 from auglag.stochastic.neyman_pearson import require_attainable
@@ -32,14 +31,14 @@ NEAR = 0.05  #: a rate whose relative difference from max_fpr is at most this en
 WIDEN = 3.0  #: as long as no chat is known to be too large, the next one is so many times the last
 
 
-def _uncalibrated(classifier: Any) -> bool:
-    """Whether rows may come in parts; scikit-learn shows the reason beneath its own error where they may not."""
-    if classifier.max_fpr is not None:
-        raise AttributeError(
-            f"partial_fit needs max_fpr=None, got {classifier.max_fpr!r}: the promised rate needs rows that no step "
-            f"has used; take fit, or bound the loss by chat="
-        )
-    return True
+def _calibrated(classifier: Any) -> str:
+    """Why rows may not come in parts, or nothing."""
+    if classifier.max_fpr is None:
+        return ""
+    return (
+        f"partial_fit needs max_fpr=None, got {classifier.max_fpr!r}: the promised rate needs rows that no step "
+        "has used; take fit, or bound the loss by chat="
+    )
 
 
 @final
@@ -152,7 +151,7 @@ class NeymanPearsonClassifier(ConstrainedLinearClassifier):
             self._set_threshold(X[held])
         return self
 
-    @available_if(_uncalibrated)  # type: ignore[untyped-decorator]
+    @OnlyIf(_calibrated)
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> NeymanPearsonClassifier:
         """Learn from more rows, each once; `classes`, the two labels, on the first call.
 

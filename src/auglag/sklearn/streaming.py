@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any, final
 
 import numpy as np
@@ -22,6 +23,31 @@ from auglag.stochastic.walk import Walk, WalkState
 BATCH = 64
 #: Rows for every group in it, about: a mean of one row has no spread, and most groups would have no row at all.
 ROWS_OF_BLOCK = 2
+
+
+@final
+class OnlyIf:
+    """A method that an estimator has only with some of its arguments; where not, the error says why.
+
+    `reason(estimator)` is the text, or nothing. (scikit-learn's own decorator for this says that there is no such
+    attribute, and no more.)
+    """
+
+    def __init__(self, reason: Callable[[Any], str]) -> None:
+        self.reason = reason
+
+    def __call__(self, method: Callable[..., Any]) -> OnlyIf:
+        """As a decorator."""
+        self.method, self.__doc__ = method, method.__doc__
+        return self
+
+    def __get__(self, estimator: Any, owner: type | None = None) -> Any:
+        """The bound method; of the class, the function itself."""
+        if estimator is None:
+            return self.method
+        if why := self.reason(estimator):
+            raise AttributeError(why)
+        return MethodType(self.method, estimator)
 
 
 @final

@@ -24,6 +24,9 @@ from auglag.strategy.sqp import Candidate
 from auglag.strategy.state import Between, State
 from auglag.strategy.task import Task
 
+#: Said of rows that least squares prove to have no point in common.
+PROOF = "Constraints are linear, and a combination of them contradicts the bounds."
+
 
 def attempt(context: Context, state: State) -> Status:
     """One attempt: phase after phase, as the plan says, until it is over."""
@@ -138,8 +141,13 @@ def _lower(context: Context, state: State, x: Vector) -> bool:
 
 def check_unbounded(context: Context, state: State) -> None:
     """Find out whether the objective falls without end; if it does not, subproblems may fall deeper."""
-    task, doubts = context.task, state.doubts
+    task, doubts, arrival = context.task, state.doubts, state.between.arrival
     state.between.settled = "bounded"
+    if arrival is not None and arrival.ray is not None:
+        x = unboundedness.along(context.form, arrival.ray, task.tol, task.tuning)
+        if x is not None:
+            state.between.settled, doubts.endless = "unbounded", x
+        return
     if doubts.diverged is None:
         return
     fall = unboundedness.look(
@@ -164,6 +172,10 @@ def restore(context: Context, state: State) -> None:
     task, form, doubts, arrival = context.task, context.form, state.doubts, state.between.arrival
     if arrival is not None and arrival.blocked is not None:
         starts = [form.user_x(arrival.blocked)]
+        if arrival.proved and restoration.only_linear(task.problem):
+            doubts.least = restoration.proved(task.problem, starts[0])
+            doubts.proof, state.between.settled = PROOF, "infeasible"
+            return
     else:
         starts = [form.user_x(state.x), state.start_x]
     found = feasible_point(task, form, state, starts, context.goal(state))

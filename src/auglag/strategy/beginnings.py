@@ -80,6 +80,7 @@ def aftermath(context: Context, state: State, status: Status) -> further.Afterma
         constrained=problem.m > 0,
         repeats=state.repeats,
         widened=state.doubts.widened,
+        proved=bool(state.doubts.proof),
         unusual=unusual,
     )
 

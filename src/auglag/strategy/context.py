@@ -141,6 +141,8 @@ class Context:
         last = history.last if history.iterations else None
         constrained, steps = task.problem.m > 0, steps_of(history.iterations)
         departed = state.second.steps + (steps if state.second.kept is not None else 0)
+        arrival = between.arrival
+        lost = arrival is not None and arrival.slow and arrival.error > task.tuning.interior_error
         violated = constrained and last is not None and not task.meter.guard.fired and self._violated(state, last)
         return Standing(
             constrained=constrained,
@@ -172,9 +174,11 @@ class Context:
             tried_at=newtons.tried_at,
             tried=between.tried,
             inside=newtons.inside,
-            arrived=between.arrival is not None,
-            nearer=between.arrival is not None and between.error is not None and between.arrival.error < between.error,
-            blocked=between.arrival is not None and between.arrival.blocked is not None,
+            arrived=arrival is not None,
+            nearer=arrival is not None and between.error is not None and arrival.error < between.error,
+            blocked=arrival is not None and arrival.blocked is not None,
+            falls=arrival is not None and arrival.ray is not None,
+            lost=lost,
         )
 
     def _violated(self, state: State, last: Iteration) -> bool:

@@ -101,7 +101,7 @@ def _result(
             attempt=state.attempt,
             last=state.history.iterations,
             begun=bool(state.history.iterations) or state.newtons.origin is not None,
-            conflict=task.conflict,
+            conflict=task.conflict or state.doubts.proof,
             wrong=wrong,
             evidence=state.doubts.evidence,
             traits=context.form.traits if context is not None else None,

@@ -26,13 +26,14 @@ class Aftermath:
     constrained: bool = True  #: whether there are any
     repeats: int = 0  #: starts elsewhere that ended where an earlier attempt did
     widened: bool = False  #: whether feasible points were looked for far away
+    proved: bool = False  #: whether it is proved that there are none
     unusual: bool = False  #: whether variables, f or rows have sizes that the first attempt did not care for
 
 
 def next_attempt(attempt: int, restarts: int, a: Aftermath, t: Tuning) -> int | None:
     """The number of the attempt to make next; None if there is none."""
     last = min(restarts, t.most_restarts)
-    if a.limited:
+    if a.limited or a.proved:
         return None
     if a.repeats >= (t.repeated_infeasible if a.status is Status.INFEASIBLE and a.widened else t.repeated_ends):
         return None

@@ -26,9 +26,10 @@ from auglag.strategy.state import State
 def by_newton(context: Context, state: State, phase: Newton) -> Candidate:
     """Sequential quadratic programming from (x, y), or from where interior points ended if that is nearer."""
     x, y, before = state.x, state.y, 0
-    arrival, error = state.between.arrival, state.between.error
+    arrival, error, most = state.between.arrival, state.between.error, None
     if arrival is not None:
         before = arrival.steps
+        most = None if context.curvature.dense else arrival.work  # where sets cycle, a step takes a hundred of these
         if error is not None and arrival.error < error:
             x, y, error, state.memory.sets = arrival.x, arrival.y, None, arrival.sets
     watch = Watch(context, state, NEWTON)
@@ -41,6 +42,7 @@ def by_newton(context: Context, state: State, phase: Newton) -> Candidate:
             target=watch.target,
             patience=phase.patience,
             error=error,
+            most=most,
             tuning=context.task.tuning,
             seen=watch,
         )
@@ -57,14 +59,17 @@ def by_interior_points(context: Context, state: State, phase: Interior) -> Arriv
     if phase.afresh:
         x, y = newtons.origin if newtons.origin is not None else x, np.zeros(context.form.m)
         state.memory.last = None
-    newtons.inside = True
+    newtons.inside, before = True, state.between.arrival
     watch = Watch(context, state, INTERIOR)
     try:
-        arrival = barrier.run(context.form, state.memory, x, y, target=watch.target, seen=watch)
+        arrival = barrier.run(context.form, state.memory, x, y, target=watch.target, seen=watch, safe=phase.safe)
     finally:
         watch.over()
     state.memory.last = None  # the jump back from here must not be used to learn curvature
-    return arrival
+    if before is None:
+        return arrival
+    better = arrival if arrival.error < before.error else before
+    return replace(better, steps=before.steps + arrival.steps, work=before.work + arrival.work, slow=arrival.slow)
 
 
 @final

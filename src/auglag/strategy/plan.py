@@ -78,6 +78,8 @@ class Standing:
     arrived: bool = False  #: interior points were tried since the last subproblem
     nearer: bool = False  #: and ended at a smaller error
     blocked: bool = False  #: and ended where the violation is stationary
+    falls: bool = False  #: and found a ray along which the objective seems to fall without end
+    lost: bool = False  #: and ended far from a solution for want of progress, other than in their safe mode
 
 
 class Phase:
@@ -113,6 +115,7 @@ class Interior(Phase):
 
     afresh: bool  #: begin where the attempt began, with multipliers 0, instead of at the current point
     most: int | None = None  #: most steps; None: as many as the settings say
+    safe: bool = False  #: one barrier problem after another
 
 
 @final
@@ -158,6 +161,8 @@ def next_phase(s: Standing, t: Tuning) -> Phase:
             return AttemptOver(verdict)
     elif verdict is not None:
         return AttemptOver(verdict)
+    if s.falls and s.settled in ("", "unbounded"):
+        return AttemptOver(Status.UNBOUNDED) if s.settled else CheckUnbounded()
     # Interior points that are blocked raise the same doubt, once in a run; sooner than subproblems would.
     if s.blocked and s.restoration and s.departed is None:
         if s.settled == "infeasible":
@@ -171,6 +176,8 @@ def next_phase(s: Standing, t: Tuning) -> Phase:
         if s.interior and not s.arrived and newton_pays(s, s.error, t) and interior_pays(s, s.error, t):
             cheap = s.sparse and not s.models
             return Interior(afresh=not s.sparse, most=t.interior_first_steps if cheap else None)
+        if s.lost and s.sparse and s.models:
+            return Interior(afresh=True, safe=True)
         # Without rows the inner solver's steps already are Newton's. It stalls where rounding hides the differences of
         # values; steps that look at the KKT error may still help there.
         useful = s.constrained or s.nearer or s.ended == InnerStatus.STALLED.name
@@ -281,6 +288,3 @@ def better(objective: float, before: float, t: Tuning) -> bool:
 def level(objective: float, before: float, t: Tuning) -> bool:
     """Whether it is the same, up to what tolerances explain."""
     return abs(objective - before) <= t.better * max(abs(objective), abs(before))
-
-
-# ------------------------------------------------------------------------------------------------------ other attempts

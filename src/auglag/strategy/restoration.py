@@ -193,6 +193,19 @@ def _linearly_infeasible(problem: AbstractProblem) -> bool:
     return bool(found.status == 2)
 
 
+def only_linear(problem: AbstractProblem) -> bool:
+    """Whether all rows are known to be linear, and g is nothing but bounds."""
+    linear = problem.linear()
+    whole = problem.g is None or isinstance(problem.g.domain(), Zero)
+    return whole and linear is not None and linear.rows.size == problem.m
+
+
+def proved(problem: AbstractProblem, x: Vector) -> Restoration:
+    """What is known where a proof says that there is no feasible point."""
+    c = problem.at(x).c
+    return Restoration(x, norm(c - np.clip(c, problem.cl, problem.cu)), "infeasible", wide=True)
+
+
 def _linearly_reducible(problem: AbstractProblem, x: Vector, tuning: Tuning) -> bool:
     """Whether a step d, as long as 1e6 max(1, |x|), takes a tenth off the violation of the linearised constraints.
 

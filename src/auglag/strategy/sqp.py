@@ -6,6 +6,7 @@ Full steps are taken as long as the KKT error falls. The point they lead to is u
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import final
@@ -69,21 +70,26 @@ class SQP:
         target: float,
         patience: int,
         error: float | None = None,
+        most: int | None = None,
         seen: Callable[[Vector, Vector, float], bool],
         tuning: Tuning | None = None,
     ) -> Candidate:
         """Steps from (x, y) until the error is at most `target` and `seen` agrees, or no longer falls.
 
-        `error` is that at (x, y), where it is known.
+        `error` is that at (x, y), where it is known. No step begins after `most` factorisations.
         """
         tuning = tunings.TUNING if tuning is None else tuning
         curvature = curvature_for(form.traits)
         first = form.error(x, y) if error is None else error
         best = Candidate(x, y, first, 0)
         bad, last_length, prox = 0, np.inf, kkt_tuning.TUNING.prox
+        spent = math.inf if most is None else memory.layout.factorisations + most
         if seen(x, y, first) and first <= target:
             return best
         for count in range(1, self.steps + 1):
+            if memory.layout.factorisations > spent:
+                count -= 1
+                break
             known_length = last_length if best.error < tuning.newton_close else np.inf
             found = self._step(form, memory, curvature, x, y, known_length, prox, tuning)
             if found is None:

@@ -55,6 +55,7 @@ class Doubts:
     restorations: int = 0  #: made in this attempt
     least: Restoration | None = None  #: the least violated point, where infeasibility was shown
     widened: bool = False  #: feasible points were looked for far away, which is done once in a run
+    proof: str = ""  #: why no point satisfies all rows, where that was proved
     feasible: Vector | None = None  #: a feasible point that restoration found, in the user's variables
     #: Where minimising the violation leads from x_1 and from beside it, as far as restoration has asked.
     from_start: list[LeastViolation] = field(default_factory=list)

@@ -240,6 +240,10 @@ class Tuning(Constants):
     own_size: float = 1e-10
     #: ... and up to the rounding errors of their terms: some 50 units in the last place.
     rounding: float = 1e-14
+    #: Along a ray of a quadratic programme values are looked at up to this multiple of the size of the variables, and
+    #: rows may be off by this part of their terms: a proof from derivatives is confirmed, not replaced.
+    ray_reach: float = 1e12
+    ray_digits: float = 1e-9
     #: A fall counts if it is so many times what rounding errors make of the objective.
     told: float = 1e3
 

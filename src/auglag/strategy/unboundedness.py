@@ -14,6 +14,7 @@ from auglag._norms import norm
 from auglag._typing import Vector
 from auglag.certificate.incumbent import objective
 from auglag.inner import InnerSolver
+from auglag.interior.large.rays import Ray
 from auglag.problems.base import AbstractProblem
 from auglag.problems.standard_form import StandardForm
 from auglag.strategy.restoration import least_violation
@@ -63,6 +64,34 @@ def look(
     if shown and far.begins_feasible(start):
         return Fall(True, (reached, violation), x, low)
     return Fall(False, (reached, violation), None, low)
+
+
+def along(form: StandardForm, ray: Ray, tol: float, tuning: Tuning) -> Vector | None:
+    """The last point on a ray that is feasible, if f falls along it as its slope says, and rows hold as well as the
+    digits of the ray let them, at points that are each `stride` times as far as the one before; None if not.
+
+    The ray comes from derivatives that are constant as far as they were seen. Values tell whether they are so up to
+    `ray_reach` times the size of the variables.
+    """
+    problem = form.problem
+    start = form.user_x(ray.x).copy()
+    d = form.user_x(ray.d) - form.user_x(0.0 * ray.d)  # a difference near x would lose digits
+    first, slope = objective(problem, start), float(problem.at(start).grad @ d)
+    x, size = start, max(1.0, float(np.max(np.abs(start)))) / float(np.max(np.abs(d)))
+    found, length = start, size
+    while length <= tuning.ray_reach * size:
+        x = np.clip(start + length * d, problem.lower, problem.upper)
+        if not (slope < 0.0 and objective(problem, x) <= first + 0.5 * length * slope):
+            return None
+        if problem.m:
+            point = problem.at(x)
+            terms = np.asarray(abs(point.jac) @ np.abs(x)).ravel()
+            off = np.abs(point.c - np.clip(point.c, problem.cl, problem.cu))
+            if not (off <= tol + tuning.ray_digits * terms).all():
+                return None
+            found = x if norm(off) <= tol else found
+        length *= tuning.stride
+    return found if problem.m else x
 
 
 @final

@@ -101,8 +101,8 @@ def fit(
     seed : int
         All randomness of the run follows from it, dropout's included.
     max_epochs : float
-        The most passes over the data; every row evaluation counts, tests too. At a limit the best point is returned,
-        certified.
+        The most passes over the data; every row evaluation counts, those of tests and of the certificate too. The best
+        point is returned, certified. (The single loop makes at least two thirds of a small budget steps: 3 end at 4.)
     max_gradients : int
         The most stochastic gradients.
     max_seconds : float

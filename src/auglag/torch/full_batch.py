@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -34,6 +34,16 @@ class Values:
     def finite(self) -> bool:
         """Whether all numbers are finite, and small enough for squares."""
         return bool(abs(self.f) + float(np.max(np.abs(self.c), initial=0.0)) < 1e150)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """What one pass over all rows has found at a point."""
+
+    values: Values
+    of: list[Tensor]  #: grad f + J'w, one for each of the weights asked for
+    jacobian: Tensor | None  #: J, where it was asked for
 
 
 @final
@@ -89,15 +99,57 @@ class FullBatch:
             self._graph = (x, rows, f, c) if self.keep else None
         return values, self.team.sum_(gradient)
 
+    def together(self, x: Tensor, weights: Sequence[Vector], *, jacobian: bool = False) -> Gradients:
+        """Values at x, grad f + J'w for each of these weights, and J if it is wanted: one pass, whatever their number.
+
+        Weights that are known beforehand need no values first, so that each chunk has one graph for all of them.
+        """
+        sums, found, kept = None, None, self._graph
+        if kept is not None and kept[0] is x and id(x) in self._known:
+            _, rows, f, c = kept
+            gradients = self._all(rows, f, c, weights, jacobian)
+            return self._sorted(self._known[id(x)], gradients, len(weights))
+        if self.rows is None:  # shares of chunks are not known yet
+            self.values(x)
+        with self.functions.testing():
+            self._place(x)
+            for batch in self.source.chunks():
+                rows = rows_of(batch)
+                f, c = self.functions.both(batch)
+                part = self._stack(rows, f.detach(), None if c is None else c.detach())
+                sums = part if sums is None else sums + part
+                keep = self.keep and self.source.single
+                gradients = self._all(rows, f, c, weights, jacobian)
+                found = gradients if found is None else [a + b for a, b in zip(found, gradients, strict=True)]
+                self._graph = (x, rows, f, c) if keep else None
+        values = self._remember(x, self._means(sums))
+        return self._sorted(values, found or [], len(weights))
+
+    def _all(self, rows: int, f: Tensor, c: Tensor | None, weights: Sequence[Vector], jacobian: bool) -> list[Tensor]:
+        """This chunk's share of the gradients, the Jacobian's rows behind them."""
+        found = [self._backward(rows, f, c, w, keep=True) for w in weights]
+        if jacobian and c is not None:
+            none, zero = torch.zeros((), dtype=c.dtype, device=c.device), torch.zeros_like(found[0])
+            for unit in np.eye(c.numel()):  # every process has as many rows, be they zeros
+                found.append(self._backward(rows, none, c, unit, keep=True) if c.requires_grad else zero)
+        return found
+
+    def _sorted(self, values: Values, found: Sequence[Tensor], count: int) -> Gradients:
+        summed = [self.team.sum_(g) for g in found]
+        return Gradients(values, summed[:count], torch.stack(summed[count:]) if summed[count:] else None)
+
     def stuck(self, x: Tensor) -> str:
         """A constraint that is violated on the first chunk and has a gradient of zeros there, or nothing."""
         layout, params = self.functions.layout, self.variables.params
         with self.functions.testing(), torch.enable_grad():
-            self._place(x)
-            batch = next(iter(self.source.chunks()))
-            rows = torch.tensor(float(rows_of(batch)), device=x.device)
-            self.ledger.rows += round(float(self.team.sum_(rows)))  # what has been used is the same in every process
-            _, c = self.functions.both(batch)
+            if self._graph is not None and self._graph[0] is x:
+                c = self._graph[3]
+            else:
+                self._place(x)
+                batch = next(iter(self.source.chunks()))
+                rows = torch.tensor(float(rows_of(batch)), device=x.device)
+                self.ledger.rows += round(float(self.team.sum_(rows)))  # what is used is the same in every process
+                _, c = self.functions.both(batch)
             if c is None or not c.requires_grad:
                 return ""
             numbers = c.detach().double().cpu().numpy()

@@ -63,7 +63,10 @@ class Subproblem:
         known = self._tests.get(id(v))
         if known is not None:
             return known
-        values, gradient = self.full.at(v, lambda c: self.y + self.beta * self.remainder(c))
+        return self.tested(v, *self.full.at(v, lambda c: self.y + self.beta * self.remainder(c)))
+
+    def tested(self, v: Tensor, values: Values, gradient: Tensor) -> Test:
+        """The same from values and the gradient of L_beta, which are known."""
         r = self.remainder(values.c)
         outside = values.c - np.clip(values.c, self.layout.lower, self.layout.upper)
         value = dist = objective = math.inf

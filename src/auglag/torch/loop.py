@@ -229,6 +229,8 @@ class AugmentedLagrangian:
             apply_terms(self.optimizer)
         if self.constraints and self._seen.count and not self.waiting:
             raise self._seen.no_loss()
+        if self.waiting:
+            self._seen.check_made(self._ready().variables.params)
         state, self._seen.count = self._state, 0
         state.steps += 1
         state.since += 1

@@ -15,6 +15,7 @@ from auglag.stochastic.tuning import TUNING
 from auglag.torch.data import Source, StreamSource, mapped, rows_of, tensors_of
 from auglag.torch.functions import Functions
 from auglag.torch.prox import ProxMap
+from auglag.torch.tuning import TUNING as OWN
 
 Tensor = Any
 Look = Callable[[Index], Any]  #: the batch of some rows of the sample
@@ -86,7 +87,7 @@ def _sample(source: Source, seed: int) -> tuple[int, Look]:
         rows = rows_of(batch)
         return (rows, lambda index: _part(batch, index)) if _sliced(batch, rows) else (0, lambda index: batch)
     assert source.rows is not None
-    rows = sample_size(source.rows, source.chunk)
+    rows = sample_size(source.rows, OWN.mean_chunks * source.chunk)
     chosen = np.sort(np.random.default_rng(seed).choice(source.rows, rows, replace=False))
     batch = source.at(chosen)
     if _sliced(batch, rows):

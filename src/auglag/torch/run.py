@@ -19,9 +19,8 @@ from auglag.certificate import Certificate
 from auglag.errors import CheckpointError, InputError, StoppedByCallback
 from auglag.result import row
 from auglag.single_loop.engine import EngineState
-from auglag.single_loop.schedule import FIRST_LOOK, Round, first_round, next_round, worth_full_batches
+from auglag.single_loop.schedule import FIRST_LOOK, Round, before_closing, first_round, next_round, worth_full_batches
 from auglag.single_loop.steps import ScaledState
-from auglag.single_loop.tuning import TUNING as SINGLE
 from auglag.stochastic.algorithm2 import InnerState
 from auglag.stochastic.course import Best, Driver, Frame
 from auglag.stochastic.data import note_rows
@@ -40,6 +39,7 @@ from auglag.torch.means import check_means
 from auglag.torch.methods import Optimizer
 from auglag.torch.reporting import advice
 from auglag.torch.result import TrainingResult
+from auglag.torch.round_end import tests_at_end
 from auglag.torch.sampled import SampledInner
 from auglag.torch.settings import adam, affordable, following, noisy
 from auglag.torch.single_loop import CoreState
@@ -212,7 +212,11 @@ class Run(Driver[Subproblem, Test]):
         if context.hooks.log is not None:  # only now are the lengths of all constraints known
             context.hooks.log.start(**context.header(self.full.rows))
         if isinstance(settings.method, SingleLoopMethod):
-            self._single_loop(settings.method)
+            state = self.state
+            state.limit = self._single_loop(settings.method)
+            if state.limit and state.best.residual > context.tol:
+                return Status.TIME_LIMIT if state.limit == "seconds" else Status.EVALUATION_LIMIT
+            self.meter.rows -= self.full.rows or 1  # for the certificate
         elif context.hooks.resume is None:
             self._begin()
         sampled = self.state.sampled
@@ -256,11 +260,14 @@ class Run(Driver[Subproblem, Test]):
             last, steps = test, 2 * steps
         self._stand_at(best)
 
-    def _single_loop(self, method: SingleLoopMethod) -> None:
-        """Steps on batches: one round before full batches where these pay, else rounds until R <= tol or a limit."""
+    def _single_loop(self, method: SingleLoopMethod) -> str:
+        """Steps on batches: one round before full batches where these pay, else rounds until R <= tol or a limit.
+
+        The limit that was reached, or ''. The closing tests and the certificate are part of the budget.
+        """
         context, state, functions = self.context, self.state, self.context.functions
         if state.sampled is not None and state.sampled.finished:
-            return
+            return ""
         full = method.full
         if full is None:
             full = (
@@ -271,6 +278,7 @@ class Run(Driver[Subproblem, Test]):
         )
         budget = self.meter.rows / (self.full.rows or 1)
         full = full and worth_full_batches(budget)
+        budget = budget if full else before_closing(budget)
         if state.sampled is None:
             functions.variables.write(state.v)
             state.sampled = sampled.begin(first_round(budget, full=full), functions.layout.multipliers(context.y0))
@@ -278,12 +286,16 @@ class Run(Driver[Subproblem, Test]):
             sampled.restore(state.sampled)
         while True:
             why = sampled.run()
+            left = budget - self.meter.epochs
+            if not full and left * sampled.state.round.pass_steps < 1.0:
+                why = why or "epochs"
             if self._rest_at(sampled, full) <= context.tol or why or full:
                 break
-            sampled.again(next_round(state.sampled.round.passes, budget - self.meter.epochs))
+            sampled.again(next_round(state.sampled.round.passes, left))
             self.save()
         sampled.finish()
         self.save()
+        return why
 
     def _rest_at(self, sampled: Sampled, full: bool) -> float:
         """The smallest R of the point of a round, among several multipliers. If `full`, Algorithm 1 goes on from there.
@@ -293,31 +305,22 @@ class Run(Driver[Subproblem, Test]):
         """
         state, x = self.state, sampled.end()
         w, beta = sampled.penalties()
-        tests = [self._with(w, beta, x)]
-        at = tests[0].values
-        if not math.isfinite(tests[0].dist):
+        tests = tests_at_end(self.full, self.context.prox, sampled.core, x, w, beta)
+        at = tests[-1].values
+        if not math.isfinite(tests[-1].dist):
             raise InputError(
                 "objective, constraints and gradients must be finite where a round of the single loop ends, got NaN or "
                 f"inf: take SingleLoopMethod(rate=...) smaller than {sampled.method.rate:g}"
             )
         self._stand_at(tests[0])
         state.history = History(at.f, tests[0].violation, self.context.settings.negligible * self.context.tol)
-        if sampled.core.state.jacobian is not None:
-            small = TUNING.multiplier_penalty * beta  # tests of y itself, not of y + beta c
-            own = self._with(w, small, x)
-            tests += [own, self._with(sampled.core.fitted(own.gradient, w, at.c), small, x)]
-        without = self._with(0.0 * w, 0.0 * beta + SINGLE.no_penalty, x) if full and w.size else None
-        best = min([without, *tests] if without else tests, key=lambda test: test.residual)
-        state.y, sampled.state.residual = 0.0 * w if best is without else best.y_hat, best.residual
+        best = min(tests, key=lambda test: test.residual)
+        state.y, sampled.state.residual = best.y_hat, best.residual
         self.stage.subproblem(w, float(np.exp(np.mean(np.log(beta)))) if beta.size else 1.0)  # for the trace
         self.tested(best, p=sampled.state.rounds + 1, steps=sampled.state.done, accepted=False, k=0)
-        if isinstance(self.inner, FullBatchInner) and best is not without:
+        if isinstance(self.inner, FullBatchInner) and (best is not tests[0] or not w.size):
             self.inner.memory.scales = sampled.scales()
         return best.residual
-
-    def _with(self, y: Vector, beta: Vector, x: Tensor) -> Test:
-        """The test of x with these multipliers and a penalty for every constraint."""
-        return Subproblem(self.full, self.context.prox, y, beta).test(x)
 
     def _stand_at(self, test: Test) -> None:
         self.state.v, self.state.f, self.state.c = test.v, test.values.f, test.values.c
@@ -392,6 +395,10 @@ class Run(Driver[Subproblem, Test]):
         relation = "<=" if check.residual <= context.tol else ">"
         text = f"{ending(status, context.limits, self.state.limit)} Residual {check.residual:.2e} {relation} "
         text += f"tol {context.tol:.0e}; violation {check.violation:.2e}."
+        if self.state.sampled is not None:
+            text += (
+                f" Of {self.meter.epochs:.3g} passes {self.state.sampled.rows / self.meter.pass_rows:.3g} were steps."
+            )
         if check.residual <= context.tol < check.derivative_error:
             text += f" Rounding in {variables.dtype} may hide {check.derivative_error:.0e}: use double."
         return TrainingResult(

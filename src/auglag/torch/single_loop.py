@@ -125,17 +125,26 @@ class Core:
     # -------------------------------------------------------------------------------------------------- after the step
 
     def stepped(
-        self, metric: Metric, c: Tensor | None, found: Tensor | None, rows: Sequence[int], here: Tensor = None
+        self,
+        metric: Metric,
+        c: Tensor | None,
+        found: Tensor | None,
+        rows: Sequence[int],
+        *,
+        here: Tensor = None,
+        own: Tensor = None,
     ) -> None:
         """The model has moved; c are the values of its batch at the x before, `found` the new rows of the Jacobian.
 
-        `here` are its entries now, if they are known.
+        `here` are its entries now, and `own` those of the objective's own gradient on this batch, if they are known.
         Values drift along, penalties and multipliers follow, and the average takes the new point in.
         """
         state, engine, wide = self.state, self.engine, self.variables.wide
         if engine is not None and c is not None:
             if found is not None:
                 self._calibrate(engine, metric, c, found, rows)
+                if own is not None and state.jacobian is not None:
+                    self._bound(engine, metric, own)
             engine.track(c.to(wide))
             before, state.here = state.here, self.entries.here() if here is None else here
             if state.jacobian is not None:
@@ -185,6 +194,12 @@ class Core:
             engine.limit(power.to(wide), strained, index)
         state.newest[index] = torch.where(torch.isfinite(found), found, state.newest[index])
         state.flat[index] |= (found == 0.0).all(1) & (c[index] != 0.0)
+
+    def _bound(self, engine: Engine, metric: Metric, own: Tensor) -> None:
+        """No multipliers that pull many times harder than the objective does."""
+        weighted = self.entries.weighted(metric.matrix(self.entries))
+        pull = engine.state.y.to(own.dtype) @ self.state.jacobian
+        engine.bound(*(torch.sqrt((weighted * v * v).sum()).to(self.variables.wide) for v in (own, pull)))
 
     def _join(self, engine: Engine, found: Tensor, rows: Sequence[int]) -> None:
         """Averages of rows take these in, rows without noise as they are; one that is not finite is left out."""

@@ -182,6 +182,8 @@ class SingleLoop:
 
     def step(self) -> None:
         """After every step of the optimiser: values, penalties and multipliers follow."""
+        if self.waiting:
+            self._seen.check_made(self._ready().variables.params)
         self._seen.count = 0
         apply_terms(self.optimizer)
         if self.constraints and not self.waiting:
@@ -194,7 +196,7 @@ class SingleLoop:
         if self.steps % (1 if here.device.type == "cpu" else TUNING.look_every) == 0:
             self._check_model(core, c, here)
         found = None if self._found is None else mean_over_processes(self._found / n)
-        core.stepped(metric, c, found, self._rows, here)
+        core.stepped(metric, c, found, self._rows, here=here)
         if core.engine is not None and core.engine.state.steps == core.engine.pass_steps:
             core.check()
         self._clear()

@@ -70,6 +70,7 @@ class SampledState:
     done: int = 0  #: steps of this round
     passes: int = 0  #: orders drawn so far: part of the seed
     rounds: int = 0  #: that are over
+    rows: int = 0  #: that steps have evaluated
     safe: Safe | None = None  #: where the loop goes back to
     finished: bool = False
     residual: float = math.inf  #: R before the full batches that follow
@@ -141,7 +142,7 @@ class Sampled:
             seed = seed_for(self.seed, 0, state.passes)
             with seeded(seed, self.variables.device), self.functions.stepping():
                 why = self._pass(seed)
-            if state.passes == 0:
+            if state.passes == 0 and state.done >= state.round.pass_steps:  # a part of a pass lacks rows
                 self.core.check()
             state.passes += 1
             if not why:
@@ -182,7 +183,7 @@ class Sampled:
         self.steps.factor = self.state.round.fall(self.state.done)
         share = 1.0 if alone else self._share(batch)
         f, c = self.functions.both(batch)
-        value, found = f.detach(), None
+        value, found, own = f.detach(), None, None
         rows = core.rows_wanted()
         if c is not None:
             w = core.weights()
@@ -191,6 +192,8 @@ class Sampled:
             f = f + torch.dot(w, c.to(w.dtype))
         gradient = self.variables.flatten(self.variables.gradients(f * share))
         self.team.sum_(gradient)
+        if found is not None and len(rows) == len(core.state.visits):
+            own = core.entries.take(self.variables.split(gradient)) - w.to(found.dtype) @ found
         values = None if c is None else self.team.sum_(share * c.detach().to(self.variables.wide))
         self._count(batch)
         assert self.state.safe is not None
@@ -200,7 +203,7 @@ class Sampled:
             prox_(self.steps, self.prox, x)
         self.state.x = x
         self.variables.write(x)
-        core.stepped(self.metric, values, found, rows)
+        core.stepped(self.metric, values, found, rows, own=own)
         bad = ~torch.isfinite(gradient).all()
         return bad if values is None else bad | ~torch.isfinite(values).all()
 
@@ -257,6 +260,7 @@ class Sampled:
     def _count(self, batch: Any) -> None:
         rows = self.state.round.batch if self.source.sized or not self.team.alone else rows_of(batch)
         self.ledger.rows += rows
+        self.state.rows += rows
         self.ledger.gradients += 1
 
     def _name(self, batch: Any, every: int) -> None:

@@ -1,10 +1,12 @@
-"""Steps of the optimiser in a user's own loop: what is looked at before one, and whether `al.step()` was forgotten."""
+"""Steps of the optimiser in a user's own loop: what is looked at before one, and whether a line was forgotten."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, final
+
+import torch
 
 from auglag.errors import InputError
 
@@ -15,8 +17,10 @@ class StepsSeen:
 
     def __init__(self, optimizer: Any, before: Callable[[], None]) -> None:
         self.count = 0
+        self._versions: list[int] = []  #: of the parameters, at the last `al.step()`
         look = weakref.WeakMethod(before)
         register = getattr(optimizer, "register_step_post_hook", None)
+        self.known = register is not None
         if register is not None:  # else it is no optimiser of PyTorch, and nothing is known of its steps
             this = weakref.ref(self)  # an optimiser may live longer
 
@@ -37,6 +41,22 @@ class StepsSeen:
         if found or not waiting:  # steps on losses of another kind are none of its business
             self.count = 0
         return found
+
+    def check_made(self, params: Sequence[Any]) -> None:
+        """Raise if no step was made since the last `al.step()`, by the optimiser or by hand.
+
+        Gradients that are not finite are no mistake: a GradScaler leaves such a step out.
+        """
+        versions = [p._version for p in params]
+        still, self._versions = versions == self._versions, versions
+        if not (self.known and still and not self.count):
+            return
+        gradients = [p.grad for p in params if p.grad is not None]
+        if any(bool(g.any()) for g in gradients) and all(bool(torch.isfinite(g).all()) for g in gradients):
+            raise InputError(
+                "optimizer.step() must come before every al.step(), got none since the last one: the parameters stand "
+                "still. Write it on the line before al.step() (where gradients accumulate, both after the last batch)"
+            )
 
     @staticmethod
     def error() -> InputError:

@@ -1,6 +1,6 @@
 """Every constant that steers a PyTorch run beyond `stochastic.tuning`: what, in which unit, why this value, its source.
 
-"By trial" means: on trainings such as those of `benchmarks/torch_training.py`; no table of alternatives was kept.
+"By trial" means: on trainings such as those of `benchmarks/training.py`; no table of alternatives was kept.
 """
 
 from __future__ import annotations
@@ -79,8 +79,6 @@ class Tuning(Constants):
     #: that a step cannot reach makes weights grow until the parameters are NaN; by trial on four trainings at three
     #: rates, 5 delays constraints at small rates, with 20 nothing changes any more.
     first_steps: float = 10.0
-    #: Multipliers of a point are tested with so small a share of the penalty that y + beta c is y.
-    multiplier_penalty: float = 1e-6
 
     # ------------------------------------------------------------------------------------------- full batches: L-BFGS
     #: Numbers that all pairs of vectors may take: 2 GB in double precision.
@@ -134,6 +132,9 @@ class Tuning(Constants):
     panoc_halvings: int = 60
 
     # -------------------------------------------------------------------------------------------------- tests, accuracy
+    #: Whether functions are means over rows is looked at on at most so many chunks of a full-batch pass: without
+    #: gradients they need no more memory than a training step.
+    mean_chunks: int = 8
     #: Points whose f and c are kept: x_k, the last, the best and one more of a line search.
     cached_points: int = 4
     #: Tests that a subproblem keeps with their gradients: those of x_k and of the last point.

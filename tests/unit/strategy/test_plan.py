@@ -37,6 +37,7 @@ from auglag.strategy.tuning import TUNING
 START = Standing(error=1.0)  #: a small constrained problem with Hessians, before its first subproblem
 LATER = replace(START, k=3, tried_at=1.0, ended="CONVERGED", iterations=10)
 SPARSE = replace(START, sparse=True)
+LOST = replace(SPARSE, arrived=True, lost=True)
 FREE = replace(START, constrained=False)
 BLOCKED = replace(START, sparse=True, error=1.0, inside=True, arrived=True, blocked=True)
 DOUBT = replace(LATER, verdict=Status.INFEASIBLE, violated=True)
@@ -61,6 +62,8 @@ TABLE: list[tuple[str, Standing, Phase]] = [
     # interior points
     ("first of all on large sparse problems", SPARSE, Interior(afresh=False)),
     ("then Newton's method, patient where they came nearer", replace(SPARSE, arrived=True, nearer=True), Newton(2)),
+    ("step by step where they made no progress", LOST, Interior(afresh=True, safe=True)),
+    ("not before L-BFGS-B", replace(LOST, models=False), Newton(2)),
     ("not near a solution", replace(SPARSE, error=1e-6), Newton(2)),
     ("not after failures of both", replace(SPARSE, failures=2, k=4), Newton(0)),
     ("not where they are switched off", replace(SPARSE, interior=False), Newton(2)),

@@ -101,7 +101,6 @@ class Equations:
     def __init__(self, sides: Sides, analyses: Analyses) -> None:
         self.sides = sides
         self.last = 0.0  #: the last multiple of the identity that was needed
-        self.factorisations = 0
         self.shifted = False  #: whether the last system needed a shift beyond what was left of the one before
         self._kept = 0.0  #: the shift of the last system
         self._prox = tuning.TUNING.standing_prox  #: on the diagonal of the variables, in units of the Hessian
@@ -120,6 +119,7 @@ class Equations:
         residuals: tuple[Vector, Vector],
         *,
         far: bool = False,
+        sharp: bool = True,
     ) -> tuple[Newton, tuple[Vector, Vector]] | None:
         """The system with H + shift I of the inertia of a minimum and its step for the residuals; None if there is no
         such shift.
@@ -127,6 +127,7 @@ class Equations:
         `weights` are the curvatures of the barrier. Factors whose solutions are poor count as of the wrong inertia. The
         shifts are those of Waechter and Biegler (2006), Algorithm IC. `far`: from a solution a shift is given up bit by
         bit. Where it was only just not needed any more, the matrix is nearly singular, and its step much too long.
+        `sharp`: whether solutions are to be free of `soft`.
         """
         t = tuning.TUNING
         shift = t.shift_kept * self._kept if far else 0.0
@@ -135,15 +136,16 @@ class Equations:
         size = largest(h.matrix.data)
         unit = min(1.0, max(t.least_hessian, size)) if size > 0.0 else 1.0  # a linear programme has no such size
         self.remember(h)
+        largest_soft = self._own(np.maximum(soft, t.soft_largest), j)
         soft = self._own(soft, j)
         larger = np.maximum(soft, self._own(t.soft_largest * self.sides.row_units, j))
         softs = self._softness.order(soft, larger, shifted=shift > 0.0)
         while True:
             first = weights + (shift + self._prox * unit)
             for diagonal, factor in softs:
-                made = self._solved(system, first, diagonal, shift, residuals)
+                made = self._solved(system, first, diagonal, shift, residuals, sharp=sharp)
                 if made is not None:
-                    self._softness.worked(diagonal, factor, larger, made[0].left)
+                    self._softness.worked(diagonal, factor, larger, made[0].left, shifted=shift > 0.0)
                     self._softened = self._prox * unit
                     self.last = shift if shift else self.last
                     self._kept, self.shifted = shift, shift > given
@@ -153,7 +155,7 @@ class Equations:
                 continue
             if shift == 0.0:
                 self._softness.failed()
-            softs = [(larger, 1.0)]  # pivots may have lost the inertia before
+            softs = [(self._softness.beside(larger, largest_soft), 1.0)]
             if shift == 0.0:
                 shift = t.first_shift if self.last == 0.0 else max(t.least_shift, self.last / t.shift_fall)
             else:
@@ -162,10 +164,17 @@ class Equations:
                 return None
 
     def _solved(
-        self, system: System, first: Vector, soft: Vector, shift: float, residuals: tuple[Vector, Vector]
+        self,
+        system: System,
+        first: Vector,
+        soft: Vector,
+        shift: float,
+        residuals: tuple[Vector, Vector],
+        *,
+        sharp: bool,
     ) -> tuple[Newton, tuple[Vector, Vector]] | None:
         """The system with these diagonals and its step; None if the inertia is wrong or the step is poor."""
-        found = self._factorised(system, first, soft, shift, sharp=True)
+        found = self._factorised(system, first, soft, shift, sharp=sharp)
         step = None if found is None else found.solve(*residuals)
         return None if found is None or step is None or found.error > tuning.TUNING.poorly_refined else (found, step)
 
@@ -214,7 +223,7 @@ class Equations:
         second = np.array(np.broadcast_to(soft, sides.m))
         second[sides.rows] += 1.0 / first[sides.n :]
         factor = system.factor(first[: sides.n], second, 0.0)
-        self.factorisations += 1
+        self._analyses.factorisations += 1
         if factor.negative != sides.m:
             return None
         return Newton(sides, factor, first[sides.n :], shift, soft=soft if sharp else 0.0)

@@ -32,6 +32,8 @@ class Ends:
         self.best: tuple[Vector, Vector, float, Sets] = (x, y, self.first, Sets.none(form.n, form.m))
         self.nearest = math.inf  #: the least error so far
         self._next_fall, self._fallen_at = math.inf, 0  #: the error to be reached next, and when it last was
+        self.free = False  #: mu is free to fall ahead of the barrier problems
+        self.slow = False  #: so it was, and the run ended far from a solution: one in which it is not may do better
         self._finishing = 0
         self._before: Gaps | None = None  #: of the iterate before
         self._tried: tuple[OntoSides, float] | None = None  #: the last steps on sides, and the error before them
@@ -61,8 +63,12 @@ class Ends:
         self.nearest = min(self.nearest, residuals.worst)
         if residuals.worst <= self._next_fall:
             self._next_fall, self._fallen_at = t.slow_factor * residuals.worst, count
-        if self._next_fall / t.slow_factor <= t.close and count - self._fallen_at > t.slow_steps_large:
-            return True  # no longer Newton's method: there are no multipliers, as it seems
+        if count - self._fallen_at > t.slow_steps_large:
+            if self._next_fall / t.slow_factor <= t.close:
+                return True  # no longer Newton's method: there are no multipliers, as it seems
+            if self.free:
+                self.slow = True
+                return True
         if max(residuals.rows, residuals.sides) > t.worth_a_look * self.target:
             return False  # the dual residual has the multipliers of sides in it, which the caller does not see
         error = self.note(it)

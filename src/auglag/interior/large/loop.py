@@ -27,6 +27,7 @@ from auglag.interior.large.limited_memory import LimitedMemory
 from auglag.interior.large.mu import Mu
 from auglag.interior.large.predictor import predicted
 from auglag.interior.large.quadratic import PrimalDual, Programme, Quadratic, unchanged
+from auglag.interior.large.rays import Ray, falling, least_squares, proves
 from auglag.interior.large.return_to_rows import Blocked, return_to_rows
 from auglag.interior.large.search import Found, Search
 from auglag.interior.large.sides import Sides
@@ -42,16 +43,21 @@ from auglag.problems.standard_form import StandardForm
 class Large:
     """The state of one run."""
 
-    def __init__(self, form: StandardForm, memory: Memory, x: Vector, y: Vector, target: float, seen: Seen) -> None:
+    def __init__(
+        self, form: StandardForm, memory: Memory, x: Vector, y: Vector, target: float, seen: Seen, *, safe: bool = False
+    ) -> None:
+        """`safe`: only the fixed mode."""
         self.form, self.memory, self.target, self.t = form, memory, target, tuning.TUNING
         self.sides = sides = Sides(form)
         self.curvature = curvature_for(form.traits)
         self.equations = Equations(sides, memory.layout)
         self.learnt = None if self.curvature.exact else LimitedMemory(sides.n)
         self.ends = Ends(form, x, y, target, seen, exact=self.learnt is None)
-        self.damping = Damping()
+        self.damping = Damping(safe=safe)
         self.count = self.tiny = self.restorations = 0
         self.blocked: Vector | None = None  #: where a restoration ended: at a stationary point of the violation
+        self.proved = False  #: and multipliers of constant rows prove that no point satisfies them
+        self.ray: Ray | None = None  #: along which a quadratic programme falls without end
         self.constants: tuple[Hessian, Any, Vector]  #: H, J and the gradient of the step before
         start = Start.of(sides, x, y, self.ends.first)
         self.it = Iterate(sides, self.curvature, start.at, y, start.z, start.u)
@@ -61,7 +67,8 @@ class Large:
         theta = max(1.0, start.at.theta)
         self.small = self.t.small_violation * theta
         #: Only the fixed mode: near a solution, with rough curvature, and without sides, where mu means nothing.
-        free = not (start.warm or self.t.fixed_only or self.learnt is not None or not sides.count)
+        free = not (safe or start.warm or self.learnt is not None or not sides.count)
+        self.ends.free = free
         known = Filter(self.t.largest_violation * theta)
         self.mu = Mu(start.mu, target, known, sides=bool(sides.count), free=free)
 
@@ -79,15 +86,18 @@ class Large:
         far = self.ends.nearest > self.t.close
         mu.choose_mode(it, residuals, lagrangian, shifted=far and self.equations.shifted)
         self.count += 1
-        if self.sides.count and not self.sides.m and self.damping.jammed():
-            return False  # a subproblem of Algorithm 1 is the problem itself, and its solver keeps to the sides
-        if self._jammed() and (self._restore() or self.blocked is not None):
-            return self.blocked is None
+        if self.damping.jammed():
+            if self.sides.count and not self.sides.m:
+                return False  # a subproblem of Algorithm 1 is the problem itself, and its solver keeps to the sides
+            if self._violated() and (self._restore() or self.blocked is not None):
+                return self.blocked is None
         h = self._hessian()
         if not h.finite():
             return False
-        if self.count == 2 and self._constant(h) and self._programme(h):
-            return True
+        if self.count == 2 and self._constant(h):
+            going = self._programme(h)
+            if going or self.blocked is not None or self.ray is not None:
+                return going
         self.constants = (h, it.j, it.gradient)
         return self._newton(h, lagrangian, residuals)
 
@@ -95,10 +105,11 @@ class Large:
         """Newton's step on the barrier problem, as far as the line search follows it; restoration where it does not."""
         it, mu, t, sides = self.it, self.mu, self.t, self.sides
         weights = sides.spread(it.z / it.at.p, it.u / it.at.q) + self.damping.weight
-        soft = self._soft(mu.value if mu.fixed else residuals.mean)
+        soft = np.maximum(self._soft(mu.value if mu.fixed else residuals.mean), self.damping.rows)
         central = lagrangian + sides.slope(it.at.p, it.at.q, mu.value if mu.fixed else 0.0)
         far = self.ends.nearest > t.close
-        made = self.equations.newton(h, it.j, weights, soft, (central, it.at.rows), far=far)
+        sharp = not self.damping.rows
+        made = self.equations.newton(h, it.j, weights, soft, (central, it.at.rows), far=far, sharp=sharp)
         if made is None:
             return False
         newton, step = made
@@ -191,12 +202,30 @@ class Large:
         model = Quadratic.through(h, it.j, it.x, it.gradient, it.at.point.c)
         solver = Programme(model, sides, self.memory.layout, PrimalDual(it.at.v, it.y, it.z, it.u))
         found = solver.run(self.target, lambda at: self.form.error(at.v[: sides.n], at.y) <= self.target)
+        if not solver.arrived and solver.least > self.t.ray_least and self._without_solution(model):
+            return False
         values = None if found is None else Values(sides, sides.inside(found.v, self.t.tiny))
         if found is None or values is None or not values.finite:
             return False
         self.it = self._at(values, found.y, found.z, found.u)
         self.mu.fix(solver.mean)
         return True
+
+    def _without_solution(self, model: Quadratic) -> bool:
+        """Whether the programme has none: no point satisfies its rows, or it falls without end."""
+        sides, x = self.sides, self.it.x
+        if sides.m:
+            found = least_squares(model, sides, self.it.at.v, self.memory.layout)
+            if found is None:
+                return False
+            x = found.v[: sides.n]
+            if largest(sides.equations(found.v, model.c + model.j @ x)) > self.target:
+                self.proved = proves(model, sides, found)
+                self.blocked = x if self.proved else None
+                return self.proved
+        d = falling(model, sides)
+        self.ray = None if d is None else Ray(x, d)
+        return d is not None
 
     # --------------------------------------------------------------------------------------------------- restoration
 
@@ -207,10 +236,9 @@ class Large:
             return True
         return self._restore()
 
-    def _jammed(self) -> bool:
-        """Whether the last steps were all short, although rows are violated: the way to them leads along sides."""
-        few = self.restorations < self.t.most_restorations
-        return few and self.it.at.theta > self.target and self.damping.jammed()
+    def _violated(self) -> bool:
+        """Whether rows are violated, and restorations not yet many: a way to them that leads along sides is jammed."""
+        return self.it.at.theta > self.target and self.restorations < self.t.most_restorations
 
     def _restore(self) -> bool:
         """On from a point that is less violated; False if there is none."""

@@ -12,8 +12,9 @@ the true functions at the point that is found.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -113,7 +114,14 @@ class PrimalDual:
 class Programme:
     """The state of one solve."""
 
-    def __init__(self, problem: Quadratic, sides: Sides, analyses: Analyses, start: PrimalDual) -> None:
+    def __init__(
+        self, problem: Quadratic, sides: Sides, analyses: Analyses, start: PrimalDual, *, give: float = 0.0
+    ) -> None:
+        """`give`: how much a row may be left by a multiplier of 1, both in units of the row; with 1 and no objective
+        the programme is that of least squares."""
+        self._give = give
+        self.arrived = False  #: the last run ended at a solution
+        self.least = math.inf  #: the least error so far, in units of the programme
         self.units = units = Units.of(problem)
         self.original, self.it = sides, start.in_units(units, sides)
         self.problem, self.sides = problem.in_units(units), sides.in_units(units.of_v(sides), units.rows)
@@ -121,6 +129,8 @@ class Programme:
         self._system = linear.system(self.problem.h, self.problem.j, analyses)
         self._soft = tuning.TUNING.quadratic_soft
         self._measure()
+        if self.error > tuning.TUNING.quadratic_off_centre * max(1.0, self.mean):
+            self._centre()
 
     @QUIET
     def run(self, target: float, arrived: Callable[[PrimalDual], bool]) -> PrimalDual | None:
@@ -137,11 +147,26 @@ class Programme:
             idle = 0 if self.error < t.idle_less * least else idle + 1
             if self.error < least:
                 best, least = self.it, self.error
+                self.least = least
             if self.error <= t.worth_a_look * target and arrived(self._found(self.it)):
+                self.arrived = True
                 return self._found(self.it)
             if idle > t.quadratic_idle or not self.error <= t.diverging or self.mean <= t.least_mu**2:
                 break
         return None if best is None else self._found(best)
+
+    def _centre(self) -> None:
+        """Begin at some distance from all sides instead, products of gaps and multipliers all as large as errors are.
+
+        What one step of another method leaves, in other units, may be so close to sides that steps lead nowhere.
+        """
+        sides, it = self.sides, self.it
+        v = sides.inside(0.0 * it.v, tuning.TUNING.quadratic_push)
+        self.it = it = PrimalDual(v, 0.0 * it.y, 0.0 * it.z, 0.0 * it.u)
+        self._measure()
+        size = max(1.0, self.error)
+        self.it = replace(it, z=size / np.maximum(1.0, self.p), u=size / np.maximum(1.0, self.q))
+        self._measure()
 
     def _found(self, it: PrimalDual) -> PrimalDual:
         return it.from_units(self.units, self.original)
@@ -154,7 +179,7 @@ class Programme:
         self.lagrangian = np.empty(sides.size)
         self.lagrangian[: sides.n] = problem.g + problem.h @ x + problem.j.T @ it.y
         self.lagrangian[sides.n :] = -it.y[sides.rows]
-        self.rows = sides.equations(it.v, problem.c + problem.j @ x)
+        self.rows = sides.equations(it.v, problem.c + problem.j @ x) - self._give * it.y
         low, high = self.p * it.z, self.q * it.u
         self.mean = float(low.sum() + high.sum()) / max(1, sides.count)
         dual = largest(self.lagrangian - sides.spread(it.z, -it.u))
@@ -193,7 +218,7 @@ class Programme:
         diagonal = sides.spread(self.it.z / self.p, self.it.u / self.q) + t.quadratic_prox
         self._choose_again()
         while self._soft <= t.quadratic_soft_largest:
-            second = np.full(sides.m, self._soft)
+            second = np.full(sides.m, self._soft + self._give)
             second[sides.rows] += 1.0 / diagonal[sides.n :]
             factor = self._system.factor(diagonal[: sides.n], second, 0.0)
             if factor.negative == sides.m:

@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 
 from auglag._typing import Vector
+from auglag.interior import tuning
 from auglag.interior.firmness import Firmness
 
 
@@ -21,6 +22,7 @@ class Softness:
 
     def __init__(self) -> None:
         self._larger = False  #: the last system needed the larger diagonal
+        self._shifted = 0  #: the last systems that had a shift
         self._firmness = Firmness()
 
     def order(self, soft: Vector, larger: Vector, *, shifted: bool) -> list[tuple[Vector, float]]:
@@ -33,8 +35,17 @@ class Softness:
             order += [(size, part) for size in sizes] if part == 1.0 else [(part * sizes[0], part)]
         return order
 
-    def worked(self, diagonal: Vector, factor: float, larger: Vector, left: float) -> None:
+    def beside(self, larger: Vector, largest: Vector) -> Vector:
+        """The diagonal beside a shift: pivots may have lost the inertia before.
+
+        Where system after system needed one, it may be pivots alone that do: shifts many times as large as the
+        curvature asks for make steps short, and do so to the end.
+        """
+        return largest if self._shifted >= tuning.TUNING.often_shifted else larger
+
+    def worked(self, diagonal: Vector, factor: float, larger: Vector, left: float, *, shifted: bool) -> None:
         """A system with this diagonal has the inertia of a minimum; its step leaves this part of the violation."""
+        self._shifted = self._shifted + 1 if shifted else 0
         if factor == 1.0:
             self._larger = diagonal is larger
         self._firmness.worked(factor, left)

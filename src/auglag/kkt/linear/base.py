@@ -143,10 +143,11 @@ class LinearSolver(ABC):
 class Analyses:
     """What linear solvers keep from one system to the next of the same pattern: one `analysis` for each of them."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "factorisations")
 
     def __init__(self) -> None:
         self._known: dict[str, Any] = {}
+        self.factorisations = 0  #: made so far: what a phase costs on large problems, whatever the machine
 
     def of(self, solver: LinearSolver) -> Any:
         """The analysis of this solver."""

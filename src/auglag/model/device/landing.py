@@ -22,7 +22,7 @@ def landed(run: Run, it: Iterate, at: Local, facts: Facts) -> bool:
         return False
     left = facts.residual
     run.next_landing = t.landing_again * left
-    candidates = [sides.active(d, before, it)]
+    candidates, fewest = [sides.active(d, before, it)], math.inf
     for count in range(t.steps_on_sides):
         if not candidates:
             break
@@ -38,7 +38,9 @@ def landed(run: Run, it: Iterate, at: Local, facts: Facts) -> bool:
             return True
         if facts.residual <= t.side_step_leaves * left:
             it, at, left = there, local, facts.residual
-            candidates = [active, tried] if changed else [tried]
+            candidates, fewest = [active, tried] if changed else [tried], math.inf
+        elif 0 < changed < fewest:
+            candidates, fewest = [active], changed  # from the same iterate: ever fewer sides are wrong
     return False
 
 

@@ -72,13 +72,13 @@ def load(source: str) -> ctypes.CDLL:
 
 def _load(key: str, source: str, command: str) -> ctypes.CDLL:
     entry = cache_folder() / key
-    if _private(entry.parent) and _private(entry) and _sound(entry):
+    if private(entry.parent) and private(entry) and _sound(entry):
         try:
             return ctypes.CDLL(str(entry / _LIBRARY))
         except OSError:  # whole, but not for this system: a newer libc, a file system without execution
             pass
     try:
-        _own_folder(entry.parent)
+        own_folder(entry.parent)
         _sweep(entry.parent)
         built = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=entry.parent))
     except OSError:
@@ -95,17 +95,17 @@ def _load(key: str, source: str, command: str) -> ctypes.CDLL:
     return library
 
 
-def _own_folder(folder: Path) -> None:
+def own_folder(folder: Path) -> None:
     """Make the folder, for this user alone; raises `PermissionError` if it is there and others may write to it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
-    if not _private(folder):
+    if not private(folder):
         text = f"{folder} must belong to you, and nobody else may write to it; nothing is kept there (chmod go-w)"
         warnings.warn(text, stacklevel=2)
         raise PermissionError(text)
 
 
-def _private(folder: Path) -> bool:
+def private(folder: Path) -> bool:
     """Whether the folder is this user's, and nobody else may write to it."""
     if os.name != "posix":
         return True

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from auglag.errors import InputError
 from auglag.problems.cutest import growing
+from auglag.problems.cutest.bytecode import compiled
 from auglag.problems.cutest.catalogue import problem_file, s2mpj_folder
 
 #: What may be given as `params`: values by name (N=10), in the problem's order, or a single one.
@@ -42,7 +43,7 @@ def _module(key: str, path: Path) -> ModuleType:
     sys.modules[key] = module
     try:
         code = re.sub(r"\bnp\.(append|union1d)\(", r"growing.\1(", text)
-        exec(compile(code, str(path), "exec"), module.__dict__)  # a file of the installed package
+        exec(compiled(code, str(path)), module.__dict__)  # a file of the installed package
     except BaseException:
         del sys.modules[key]
         raise
