@@ -355,15 +355,18 @@ def test_restoration_leads_out_of_a_corner_of_the_bounds():
     assert s.fun == pytest.approx(1.0, abs=1e-5)
 
 
-@pytest.mark.parametrize("model", [hs71, corner, without_a_solution])
+@pytest.mark.parametrize("model", [hs71, pendulum, corner, without_a_solution])
 def test_nothing_is_compiled_twice_or_during_a_run(model):
     problem = model().problem()
     place = jax.devices("cpu")[0]
     with double(), jax.default_device(place):
         ready = prepared(problem, None, place, "superlu", deterministic=False)
         ready.program.compile_all(ready.program.data(problem), ready.on_sides.calls)
+        kinds = [leaf.aval.weak_type for leaf in jax.tree_util.tree_leaves(ready.program.data(problem))]
+    assert not any(kinds), "another value in the place of such a number would compile all anew"
     solve(problem, ready, device="cpu", linear_solver="superlu")
-    functions = {name: part for name, part in vars(ready.program).items() if hasattr(part, "_cache_size")}
+    parts = {**vars(ready.program), **vars(ready.on_sides), **vars(ready.program.repair)}
+    functions = {name: part for name, part in parts.items() if hasattr(part, "_cache_size")}
     assert {name: part._cache_size() for name, part in functions.items()} == dict.fromkeys(functions, 1)
 
 

@@ -59,6 +59,6 @@ def _step(run: Run, it: Iterate, at: Local, active: Active) -> tuple[Iterate, Lo
         before, least = least, float(size)
         if not least < t.refinement_leaves * before:
             break
-        solution = solution + run.solve(error)
+        solution = run.program.plus(solution, run.solve(error))
     there, local, active, numbers, changed = sides.landed(d, it, springs, active, right, solution)
     return there, local, active, Facts(*np.asarray(numbers).tolist()), int(changed)

@@ -54,7 +54,7 @@ def _begun_again(run: Run) -> Iterate | None:
     x, run.origin = run.origin, None
     if x is None or run.repairs or run.is_elastic:
         return None
-    one = run.program.ones(1)[0]
+    one = jax.device_put(np.float64(1.0), run.program.device)
     run.near, run.far = {**run.near, "first_side": one}, {**run.far, "first_side": one}
     run.d, run.free, run.free_points = run.far, False, []
     run.restart()

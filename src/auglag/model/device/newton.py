@@ -53,7 +53,7 @@ def newton_step(run: Run, it: Iterate, at: Local, values: Any, right: Right, fac
         if shift > t.largest_shift:
             raise NoStep
         values = p.assemble(run.d, at, shift, soft, run.elastic, run.prox)
-        rows = at.c + run.elastic.on * it.r
+        rows = p.longer(float(run.elastic.on), it.r, at.c)
         right = p.right(run.d, it, at, rows, run.mu, shift, run.elastic)
 
 
@@ -78,7 +78,7 @@ def _refined(run: Run, system: System, facts: Facts) -> Solved:
     for _ in range(t.refinements):
         if least <= 1.0 or not math.isfinite(least):
             break
-        found = post(run, found.solution + run.solve(found.error), system)
+        found = post(run, run.program.plus(found.solution, run.solve(found.error)), system)
         before, now = least, _error(found, asked)
         if now < least:
             least, best = now, found

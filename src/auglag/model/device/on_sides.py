@@ -59,7 +59,8 @@ class OnSides:
         plain = Elastic.inelastic(e.m)
         stiff = active.low | active.high
         first = jnp.where(stiff, self._placed(d, it.w, active) - it.w, 0.0)
-        springs = at._replace(weights=jnp.where(stiff, t.stiff_side, t.side_prox) + shift)
+        weights = jnp.where(stiff, t.stiff_side, t.side_prox) + shift
+        springs = at._replace(weights=weights.astype(at.weights.dtype))  # else of the type that Python's numbers have
         values = e.assemble(d, springs, 0.0, t.soft_most, plain)
         change = e.product(d, values, jnp.concatenate([first[:n], jnp.zeros(e.m)]))
         gradient = jnp.concatenate([at.gradient[:n] + change[:n], at.gradient[n:]])

@@ -63,6 +63,8 @@ class Program:
         self.post, self.predicted, self.trial = jit(self._post), jit(self._predicted), jit(self._trial)
         self.unregularised, self.minimal_residual = jit(self._unregularised), jit(self._minimal_residual)
         self.moved, self.enter, self.last = jit(e.moved), jit(self._enter), jit(self._last)
+        self.plus = jit(lambda a, b: a + b)  # compiled, too: what JAX does outside of `jit` waits at its first use
+        self.longer = jit(lambda length, rows, more: length * rows + more)
         self.repair = Repair(e, jit)
         self._first: Any = None
         if self.elsewhere is not None:
@@ -109,6 +111,8 @@ class Program:
             (self.right, d, it, at, at.c, 0.0, 0.0, plain),
             (self.trial, d, it, it, 0.0, 0.0, plain),
             (self.enter, it, at, 0.0),
+            (self.plus, both[0], both[0]),
+            (self.longer, 0.0, at.c, at.c),
             (self.moved, d, it, it, (0.0, 0.0), 0.0),
             (self.last, d, it),
             *self.repair.calls(d, it, at, right),
@@ -146,11 +150,11 @@ class Program:
             "high": jnp.asarray(high),
             "damping": jnp.asarray(t.damping * one_sided),
             "shift": jnp.asarray(np.where(self.equal, problem.cl, 0.0)),
-            "scale_f": jnp.asarray(objective),
+            "scale_f": jnp.asarray(objective, jnp.float64),
             "scale_c": jnp.asarray(rows),
             "units": jnp.asarray(np.maximum(rows / max(np.max(rows, initial=0.0), 1e-300), t.least_row_unit)),
-            "sides": jnp.asarray(float(sides)),
-            "first_side": jnp.asarray(max(1.0, t.first_side * steepest * objective)),
+            "sides": jnp.asarray(sides, jnp.float64),
+            "first_side": jnp.asarray(max(1.0, t.first_side * steepest * objective), jnp.float64),
         }
         return {**self.constant, **jax.device_put(own, self.device)}
 

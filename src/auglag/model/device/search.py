@@ -55,9 +55,9 @@ def search(
 def _corrected(run: Run, found: Solved, system: System, facts: Facts) -> tuple[Solved, str]:
     """A second-order correction that the filter takes, and why; the step as it was and "" if there is none."""
     t, p, (it, at, *_) = TUNING, run.program, system
-    total, last = at.c + run.elastic.on * it.r, found
+    total, last = p.longer(float(run.elastic.on), it.r, at.c), found
     for _ in range(t.corrections):
-        total = last.facts.longest * total + last.rows
+        total = p.longer(last.facts.longest, total, last.rows)
         right = p.right(run.d, it, at, total, run.mu, system.shift, run.elastic)
         theta = last.facts.theta
         last = post(run, run.solve(right.both[0]), system._replace(right=right))
