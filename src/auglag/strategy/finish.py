@@ -16,6 +16,7 @@ from auglag.result import Result
 from auglag.strategy import plan
 from auglag.strategy.context import Context
 from auglag.strategy.departures import settle
+from auglag.strategy.restoration import linearly_infeasible, only_linear
 from auglag.strategy.state import State
 from auglag.strategy.task import Task
 
@@ -29,6 +30,8 @@ def ended(task: Task, state: State, context: Context | None, status: Status) -> 
         status = Status.STUCK  # so ended the first attempt, and a later one refuted it
     elif _shown_infeasible(task, state, status):
         status = Status.INFEASIBLE
+    if status is Status.INFEASIBLE and not (task.conflict or state.doubts.proof) and _unproved(task):
+        status = Status.STUCK
     endless = state.doubts.endless if status is Status.UNBOUNDED else None
     if endless is not None:
         task.judge.replace(state.best, endless)
@@ -149,6 +152,14 @@ def _known_feasible(task: Task, state: State) -> bool:
     own = max(task.tol, task.scale_free)
     seen = any(it.usable and it.user_violation <= task.tol and it.violation <= own for it in state.iterations)
     return seen or state.doubts.feasible is not None
+
+
+def _unproved(task: Task) -> bool:
+    """Whether all rows are linear, and a linear programme does not confirm that they exclude each other.
+
+    In poor units a minimiser of the violation only seems to be one.
+    """
+    return only_linear(task.problem) and not linearly_infeasible(task.problem)
 
 
 def _last_penalty(task: Task, state: State, context: Context | None) -> float:

@@ -95,7 +95,7 @@ def restore(
     best = _in_units(form, inner, best, limit, tuning)
     if excess(best.x) <= 1.0:
         return Restoration(best.x, best.violation, "feasible")
-    wide = effort > 0 and bool(tuning.wide_spreads) and not _linearly_infeasible(problem)
+    wide = effort > 0 and bool(tuning.wide_spreads) and not linearly_infeasible(problem)
     if wide:
         best = _further(form, inner, last, best, excess, effort, tuning)
         if excess(best.x) <= 1.0:
@@ -172,25 +172,31 @@ def wide_starts(problem: AbstractProblem, centres: Sequence[Vector], tuning: Tun
                 yield np.clip(x, lower, upper)
 
 
-def _linearly_infeasible(problem: AbstractProblem) -> bool:
+def linearly_infeasible(problem: AbstractProblem) -> bool:
     """Whether the rows known to be linear and the bounds alone have no solution, which a linear programme proves."""
     linear = problem.linear()
     if linear is None or (problem.g is not None and not isinstance(problem.g.domain(), Zero)):
         return False
-    matrix = sparse.csr_array(linear.matrix)
-    sizes = row_norms(matrix)
-    unit = 1.0 / np.where(sizes > 0.0, sizes, 1.0)  # tolerances of a linear programme are absolute
-    matrix = sparse.csr_array(sparse.diags_array(unit) @ matrix)
+    matrix = given = sparse.csr_array(linear.matrix)
+    unit, per = np.ones(matrix.shape[0]), np.ones(problem.n)  # of rows and columns
+    for _ in range(3):  # tolerances of a linear programme are absolute; Ruiz (2001): a few rounds are enough
+        unit, per = unit / _roots(row_norms(matrix)), per / _roots(row_norms(sparse.csr_array(matrix.T)))
+        matrix = sparse.csr_array(sparse.diags_array(unit) @ given @ sparse.diags_array(per))
     low, high = (unit * (sides[linear.rows] - linear.constant) for sides in (problem.cl, problem.cu))
     above, below = np.isfinite(high), np.isfinite(low)
     found = linprog(
         np.zeros(problem.n),
         A_ub=sparse.csr_array(sparse.vstack([matrix[above], -matrix[below]])),
         b_ub=np.concatenate([high[above], -low[below]]),
-        bounds=np.column_stack([problem.lower, problem.upper]),
+        bounds=np.column_stack([problem.lower / per, problem.upper / per]),
         method="highs",
     )
     return bool(found.status == 2)
+
+
+def _roots(sizes: Vector) -> Vector:
+    """Their square roots, 1 where they are 0."""
+    return np.sqrt(np.where(sizes > 0.0, sizes, 1.0))
 
 
 def only_linear(problem: AbstractProblem) -> bool:
