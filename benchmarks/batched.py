@@ -389,6 +389,24 @@ def growth_in_n(sizes, batch):
     return rows
 
 
+def first_solves():
+    """Seconds of the first call of `solve` for one instance of each family, compilation included."""
+    families = {
+        "hs71": (HS71, HS71_X0, hs71_parameters(1)),
+        "pendulum": (PENDULUM, PENDULUM_X0, pendulum_parameters(1)),
+        "portfolio": (PORTFOLIO, PORTFOLIO_X0, portfolio_parameters(1)),
+    }
+    row = {}
+    for name, (statement, x0, p) in families.items():
+        t = time.perf_counter()
+        jax.block_until_ready(
+            solve(statement["fun"], x0, (p[0],), constraints=statement["constraints"], bounds=statement["bounds"])
+        )
+        row[name] = time.perf_counter() - t
+    say(row)
+    return row
+
+
 def gradient_section(count):
     """The gradient of a solution map: error against central differences, cost against one solve."""
 
@@ -491,7 +509,7 @@ def markdown(results):
         known = [row.get(c, "") for c in columns]
         cells = [cell if isinstance(cell, str | int) else f"{cell:.4g}" for cell in known]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
-    for name in ("ipopt", "slsqp", "gradient", "floor"):
+    for name in ("ipopt", "slsqp", "gradient", "floor", "first_solves"):
         lines += ["", f"## {name}", "", "```", json.dumps(results.get(name), indent=1), "```"]
     return "\n".join(lines) + "\n"
 
@@ -519,7 +537,7 @@ def main():
     where.add_argument("--gpu", action="store_true")
     parser.add_argument("--quick", action="store_true", help="HS71 against IPOPT only")
     parser.add_argument("--output", type=Path, help="folder for batched.json, batched.md and batched.png")
-    parser.add_argument("--sections", default="families,floor,ipopt,slsqp,batch,n,gradient")
+    parser.add_argument("--sections", default="families,first,floor,ipopt,slsqp,batch,n,gradient")
     options = parser.parse_args()
     device = jax.devices()[0]
     if options.gpu and device.platform != "gpu":
@@ -555,6 +573,7 @@ def main():
         family_row("pendulum", PENDULUM, PENDULUM_X0, pendulum_parameters(10_000 if gpu else 1000))[0],
         family_row("portfolio", PORTFOLIO, PORTFOLIO_X0, portfolio_parameters(20_000 if gpu else 1000))[0],
     ])  # fmt: skip
+    part("first", "first_solves", first_solves)
     part("floor", "floor", lambda: floor_section(1_000_000 if gpu else 4096))
     part("ipopt", "ipopt", lambda: [
         against_ipopt("hs71", HS71, HS71_X0, hs71_parameters(300)),

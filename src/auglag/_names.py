@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -50,12 +50,21 @@ def suggesting(target: C) -> C:
     """A function, or a class with this decorator, names the nearest argument where a keyword is misspelt."""
     made: Any = target
     if not isinstance(target, type):
-        return cast(C, _checked(made, made.__name__))
-    made.__init__ = _checked(made.__init__, made.__name__)
+        return cast(C, _checked(made, made.__name__, {}))
+    made.__init__ = _checked(made.__init__, made.__name__, {})
     return target
 
 
-def _checked(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def suggesting_for(elsewhere: Mapping[str, str]) -> Callable[[C], C]:
+    """The same for a function, of whose arguments some have names `elsewhere` that look like other ones."""
+
+    def decorate(target: C) -> C:
+        return cast(C, _checked(target, target.__name__, elsewhere))
+
+    return decorate
+
+
+def _checked(function: Callable[..., Any], name: str, elsewhere: Mapping[str, str]) -> Callable[..., Any]:
     parameters = signature(function).parameters.items()
     known = [key for key, one in parameters if key != "self" and one.kind is not inspect.Parameter.VAR_POSITIONAL]
 
@@ -63,7 +72,8 @@ def _checked(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     def call(*arguments: Any, **named: Any) -> Any:
         for key in named:
             if key not in known:
-                raise OptionError(f"{name}() has no argument {key!r}{nearest(key, known)}")
+                hint = nearest(elsewhere[key], [elsewhere[key]]) if key in elsewhere else nearest(key, known)
+                raise OptionError(f"{name}() has no argument {key!r}{hint}")
         return function(*arguments, **named)
 
     return call

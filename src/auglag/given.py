@@ -58,7 +58,7 @@ def start_of(problem: AbstractProblem, x0: Any, warm_start: Any) -> WarmStart:
         if x.size != problem.n:
             raise InputError(f"warm_start: x must have {problem.n} entries, got {x.size}")
         if multipliers is not None:
-            y = flat_multipliers(multipliers, problem.m)
+            y = flat_multipliers(multipliers, problem.m, "warm_start: multipliers")
         if beta is not None:
             beta = require_positive(beta, "warm_start: penalty")
     return WarmStart(np.minimum(np.maximum(x, problem.lower), problem.upper), y, beta)
@@ -86,14 +86,14 @@ def _unpack(warm_start: Any) -> tuple[Any, Any, float | None]:
     )
 
 
-def flat_multipliers(multipliers: Any, m: int) -> Vector:
+def flat_multipliers(multipliers: Any, m: int, what: str = "multipliers") -> Vector:
     """One vector of m multipliers from a flat array or one entry per constraint."""
     parts = multipliers if isinstance(multipliers, list | tuple) else [multipliers]
-    y = np.concatenate([np.zeros(0), *[np.atleast_1d(real_array(part, "multipliers")).ravel() for part in parts]])
+    y = np.concatenate([np.zeros(0), *[np.atleast_1d(real_array(part, what)).ravel() for part in parts]])
     if y.size != m:
-        raise InputError(f"multipliers must have {m} entries, one per constraint row, got {y.size}")
+        raise InputError(f"{what} must have {m} entries, one per constraint row, got {y.size}")
     if not np.isfinite(y).all():
-        raise InputError("multipliers must be finite, got NaN or infinite entries")
+        raise InputError(f"{what} must be finite, got NaN or infinite entries")
     return y
 
 

@@ -331,10 +331,10 @@ def test_a_bad_simulation_is_named(kwargs, match):
         ({"x": [1.0, np.nan]}, r"(x0|warm_start: x) must be finite, got nan in entry 1"),
         (
             {"x": [1.0, 2.0], "multipliers": [1.0, 2.0]},
-            r"multipliers must have 1 entries, one per constraint row, got 2",
+            r"warm_start: multipliers must have 1 entries, one per constraint row, got 2",
         ),
-        ({"x": [1.0, 2.0], "multipliers": [np.nan]}, r"multipliers must be finite, got NaN"),
-        ({"x": [1.0, 2.0], "multipliers": ["a"]}, r"multipliers must be an array of numbers, got 'a'"),
+        ({"x": [1.0, 2.0], "multipliers": [np.nan]}, r"warm_start: multipliers must be finite, got NaN"),
+        ({"x": [1.0, 2.0], "multipliers": ["a"]}, r"warm_start: multipliers must be an array of numbers, got 'a'"),
         ({"x": [1.0, 2.0], "penalty": 0}, r"warm_start: penalty must be positive and finite, got 0"),
         ({"x": [1.0, 2.0], "penalty": np.nan}, r"warm_start: penalty must be positive and finite, got nan"),
         ({"x": [1.0, 2.0], "penalty": "big"}, r"warm_start: penalty must be .*got '?big"),

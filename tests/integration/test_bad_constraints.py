@@ -127,6 +127,13 @@ def test_a_constraint_that_changes_its_length_is_named():
     )
 
 
+def test_a_constraint_whose_length_changes_within_differences_is_named():
+    refused(
+        r"constraints\[0\]: fun\(x\) must return 1 values as it did at x0, got 2",
+        constraints={"type": "eq", "fun": lambda x: np.ones(1 + (x[0] != X0[0]))},
+    )
+
+
 @pytest.mark.parametrize("check", ["first", False])
 @pytest.mark.parametrize(
     ("jac", "match"),

@@ -101,6 +101,7 @@ def test_functions_that_write_into_x_do_no_harm():
         ([(0, 1)] * 3, r"bounds must have 2 pairs, one per variable, got 3"),
         ([(0, 1, 2), (0, 1, 2)], r"bounds must be a scipy.optimize.Bounds or a sequence of \(low, high\) pairs, got"),
         ((np.zeros(3), np.ones(3)), r"bounds must be a .* got a tuple of two: write Bounds\(lower, upper\)"),
+        ((np.zeros(2), np.ones(2)), r"bounds must be a .* got a tuple of two: write Bounds\(lower, upper\)"),
         (5, r"bounds must be a scipy.optimize.Bounds or a sequence of \(low, high\) pairs, got 5"),
         ([1.0, 2.0], r"bounds must be a scipy.optimize.Bounds or a sequence of \(low, high\) pairs, got"),
         ([(0, np.nan), (0, 1)], r"bounds.ub must not contain NaN, got"),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.optimize as so
 from scipy.optimize import NonlinearConstraint
 
 import auglag
 from auglag import EvaluationError, Status, minimize
+from auglag.problems.constraints import nearby
 from helpers.line_problem import LINE, X0, assert_solved, on_line, solve, square, square_grad
 
 
@@ -142,6 +144,35 @@ def test_a_start_where_the_objective_raises_evaluation_error_is_left_for_one_nea
         return square(x)
 
     assert_solved(solve(fun))
+
+
+@pytest.mark.parametrize("n", [1, 4, 40])
+@pytest.mark.parametrize("bound", [(0, None), (0, 3), (0, 1 + 1e-3)])
+def test_a_start_in_a_corner_of_the_bounds_where_the_objective_is_undefined_is_left_for_the_inside(n, bound):
+    with np.errstate(all="ignore"):
+        res = minimize(lambda x: (x - np.log(x)).sum(), np.zeros(n), bounds=[bound] * n)
+    assert_solved(res, np.ones(n))
+
+
+def test_a_start_in_a_corner_of_lower_and_upper_bounds_is_left_for_the_inside():
+    lower, upper = np.array([0.0, -np.inf, 0.0, 2.0, -np.inf]), np.array([np.inf, 0.0, 1e-3, 2.0, np.inf])
+
+    def fun(x):
+        inside = (x[0] > 0) & (x[1] < 0) & (0 < x[2] < 1e-3)
+        return 1 + np.log(x[0]) ** 2 + np.log(-x[1]) ** 2 + (1e3 * x[2] - 0.5) ** 2 + x[4] ** 2 if inside else np.nan
+
+    res = minimize(fun, [0.0, 0.0, 1e-3, 2.0, 0.0], bounds=so.Bounds(lower, upper))
+    assert_solved(res, [1.0, -1.0, 5e-4, 2.0, 0.0])
+
+
+def test_points_tried_near_a_start_stay_inside_the_bounds_and_off_them():
+    lower, upper = np.array([0.0, -np.inf, 0.0, 2.0]), np.array([np.inf, 0.0, 1e-3, 2.0])
+    start = np.array([0.0, 0.0, 1e-3, 2.0])
+    points = np.array(list(nearby(start, (lower, upper))))
+    assert ((lower <= points) & (points <= upper)).all()
+    assert (points[0] == start).all()
+    assert ((lower < points) & (points < upper))[1:, :3].all()
+    np.testing.assert_allclose(points[1], [1e-2, -1e-2, 0.99e-3, 2.0])
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, "raise"])

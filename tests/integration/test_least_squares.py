@@ -36,6 +36,20 @@ def rosenbrock(x):
     return np.array([10 * (x[1] - x[0] ** 2), 1 - x[0]])
 
 
+@pytest.mark.parametrize("form", [list, tuple, np.array, lambda sides: so.Bounds(*sides)])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_two_sides_are_lower_and_upper_as_in_scipy_however_many_variables(form, n):
+    bounds, target = form([[0.0, 1.0, 0.0][:n], [2.0, 3.0, 0.1][:n]]), np.array([0.5, 0.2, 0.4])[:n]
+    reference = so.least_squares(lambda x: x - target, [1.0, 2.0, 0.05][:n], bounds=bounds)
+    result = auglag.least_squares(lambda x: x - target, [1.0, 2.0, 0.05][:n], bounds=bounds)
+    np.testing.assert_allclose(result.x, reference.x, atol=1e-5)
+
+
+def test_pairs_for_two_variables_with_a_side_left_out_are_refused():
+    with pytest.raises(auglag.InputError, match="the lower side of bounds must be an array of numbers"):
+        auglag.least_squares(lambda x: x, [1.0, 2.0], bounds=[(0, None), (0, None)])
+
+
 @pytest.mark.parametrize("loss", ["linear", "soft_l1", "huber", "cauchy"])
 def test_losses_have_the_minimum_of_scipy(loss):
     y = data(outliers=True)

@@ -193,8 +193,8 @@ def test_auto_takes_the_single_loop_where_passes_are_dear_and_algorithm_1_where_
     assert method() == method(max_epochs=201) == method(max_epochs=None) == "lbfgs"
     assert method(max_epochs=200) == method(batch=16) == method(max_epochs=5, prox=pruned) == "single-loop"
     assert method(max_epochs=5, penalty=at.settings.Adaptive()) == "lbfgs"
-    assert method(epochs=1) == "adam"
-    assert method(epochs=1, prox=pruned) == "sgd"
+    assert method(epochs=at.FixedEpochs(1)) == "adam"
+    assert method(epochs=at.FixedEpochs(1), prox=pruned) == "sgd"
     few = X[:100], T[:100]
     assert fit(linear(), NeymanPearson(T[:100]).objective, {}, few, tol=10.0, max_epochs=5).method == "lbfgs"
 
@@ -299,6 +299,12 @@ def test_a_data_frame_is_named() -> None:
     pandas = pytest.importorskip("pandas", reason="needs pandas")
     with pytest.raises(InputError, match=r"got a DataFrame: torch\.as_tensor"):
         fit(linear(), NP.objective, ALARMS, (pandas.DataFrame(X.numpy()), T))
+
+
+def test_the_number_comes_before_the_function() -> None:
+    for make in (at_most, at.at_least, at.equal):
+        with pytest.raises(InputError, match=r"take the numbers first, as in at_most\(0\.5, function\)"):
+            make(NP.false_alarms, 0.5)  # type: ignore[arg-type]
 
 
 def test_a_bound_that_is_no_number_is_named() -> None:
@@ -428,6 +434,15 @@ def nan_loss(model: Any, batch: Any) -> Any:
         ({"method": lambda params: None}, "must return a torch.optim optimiser, got NoneType"),
         ({"tol": -1.0}, "tol must be positive"),
         ({"batch": 0}, "batch must be a positive integer or None, got 0"),
+        ({"batch": len(X) + 1}, f"batch must be at most the number of rows, {len(X)}, got {len(X) + 1}"),
+        (
+            {"epochs": 3},
+            r"FixedEpochs\(n\), the length of each subproblem \(passes of the whole run are max_epochs=\), got 3",
+        ),
+        ({"n_epochs": 3}, r"fit\(\) has no argument 'n_epochs'; did you mean 'max_epochs'\?"),
+        ({"num_epochs": 3}, r"fit\(\) has no argument 'num_epochs'; did you mean 'max_epochs'\?"),
+        ({"max_epochs": "3"}, "max_epochs must be positive and finite, got '3'"),
+        ({"max_outer": 0.5}, "max_outer must be a positive integer or None, got 0.5"),
         ({"autocast": torch.float16}, "float16 needs a GradScaler"),
         ({"prox": [("nothing", at.L1(0.1))]}, "prox must name trainable parameters"),
         ({"prox": [("weight", at.L1(0.1))], "method": "adam"}, "prox terms other than boxes need steps along"),

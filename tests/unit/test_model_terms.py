@@ -489,3 +489,13 @@ def test_a_printed_batch_is_a_summary():
     for part in ("3 members", "3 SOLVED (100 %)", "steps: median", "alone: 0", "x (3, 100)"):
         assert part in text
     assert len(text.splitlines()) == 7
+
+
+@pytest.mark.parametrize("n", [4, 20])
+def test_a_model_that_starts_in_a_corner_of_its_bounds_where_it_is_undefined_is_solved(n):
+    m = Model()
+    x = m.var(n, lb=0)
+    m.objective(lambda x: x[0] - jnp.log(x[0]), x)
+    solution = m.solve()
+    assert solution.success, solution.explain()
+    np.testing.assert_allclose(solution.x, 1.0, atol=1e-5)

@@ -58,7 +58,9 @@ def test_slow_steps_are_timed_more_often_and_fast_ones_less() -> None:
 def test_limits_must_be_positive() -> None:
     with pytest.raises(InputError, match="max_gradients must be positive and finite, got 0"):
         Limits.of(max_epochs=1.0, max_gradients=0, max_seconds=None, max_outer=None)
-    assert Limits.of(max_epochs=None, max_gradients=None, max_seconds=None, max_outer=2.5).outer == 3
+    with pytest.raises(InputError, match=r"max_outer must be a positive integer or None, got 2\.5"):
+        Limits.of(max_epochs=1.0, max_gradients=None, max_seconds=None, max_outer=2.5)
+    assert Limits.of(max_epochs=None, max_gradients=None, max_seconds=None, max_outer=1e4).outer == 10_000
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from auglag.datasets import load_spambase
 from auglag.stochastic import (
     LOSSES,
     SGD,
+    FixedEpochs,
     FullBatchProblem,
     FunctionBlock,
     LinearBlock,
@@ -247,7 +248,9 @@ def test_bad_problems_are_refused_by_name(changes: dict, text: str) -> None:
         ({"variant": "full"}, "variant must be one of"),
         ({"preset": "papr"}, "preset must be one of"),
         ({"epochs": 2.5, "method": "sgd"}, "epochs must be AdaptiveEpochs"),
-        ({"epochs": 5}, "epochs is for sampled methods"),
+        ({"epochs": FixedEpochs(5)}, "epochs is for sampled methods"),
+        ({"epochs": 3, "method": "sgd"}, r"passes of the whole run are max_epochs=\), got 3"),
+        ({"max_outer": 0.5}, "max_outer must be a positive integer or None, got 0.5"),
         ({"max_epochs": -2}, "max_epochs must be positive and finite, got -2"),
         ({"backend": "cuda", "method": "sgd"}, "backend must be 'auto', 'numba', 'jax' or 'numpy', got 'cuda'"),
         ({"slacks": "closed", "method": "sgd"}, "makes sampled gradients biased"),

@@ -8,10 +8,10 @@ Jacobian gives a sparse J'J.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.optimize import Bounds
 
 from auglag._arrays import real_array
 from auglag._typing import Vector
@@ -70,7 +70,8 @@ def least_squares(
         The Jacobian of the residuals, dense or sparse, or '2-point', '3-point', 'cs'. Differences are central also for
         '2-point': the certificate asks for their accuracy.
     bounds : pair or Bounds
-        (lower, upper), each a number or an array, or anything that `minimize` takes.
+        (lower, upper), each a number or an array, as in SciPy: a tuple, a list or an array of two is always that, also
+        where there are two variables. Otherwise anything that `minimize` takes.
     constraints : dict, constraint or list
         As in `minimize`: dictionaries, `NonlinearConstraint`, `LinearConstraint`, one or a list.
     loss : str or callable
@@ -109,8 +110,9 @@ def least_squares(
         raise OptionError("least_squares() takes no hess: the Gauss-Newton part comes from jac, the rest is learnt")
     require_options(options, "least_squares()", ("loss", "f_scale", "jac_sparsity", "diff_step", "max_nfev", "kwargs"))
     start = check_x0(x0)
-    if isinstance(bounds, tuple) and len(bounds) == 2:
-        bounds = list(zip(*map(partial(_side, n=start.size), bounds, ("lower", "upper")), strict=True))
+    if not isinstance(bounds, Bounds) and hasattr(bounds, "__len__") and len(bounds) == 2:
+        lower, upper = bounds
+        bounds = Bounds(_side(lower, "lower", start.size), _side(upper, "upper", start.size))
     if max_nfev is not None:
         if options.get("budget") is not None:
             raise InputError("budget already limits the run; leave out max_nfev")
@@ -138,12 +140,12 @@ def least_squares(
     return LeastSquaresResult.of(result, residuals, problem)
 
 
-def _side(side: Any, name: str, n: int) -> list[float]:
+def _side(side: Any, name: str, n: int) -> Vector:
     """One of (lower, upper): a number for all variables or one for each."""
     values = real_array(side, f"the {name} side of bounds")
     if values.ndim and values.shape != (n,):
         raise InputError(f"the {name} side of bounds must be a number or {n} numbers, got shape {values.shape}")
-    return [float(value) for value in np.broadcast_to(values, (n,))]
+    return np.array(np.broadcast_to(values, (n,)))
 
 
 def _with_keywords(function: Any, kwargs: dict[str, Any] | None, name: str) -> Any:

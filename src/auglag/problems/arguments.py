@@ -58,11 +58,13 @@ def parse_bounds(bounds: Any, n: int) -> tuple[Vector, Vector]:
         return np.full(n, -np.inf), np.full(n, np.inf)
     if isinstance(bounds, Bounds):
         return interval(bounds.lb, bounds.ub, n, "bounds")
+    two = isinstance(bounds, tuple) and len(bounds) == 2
     try:
+        if two and all(isinstance(side, np.ndarray) for side in bounds):  # of two variables it could be either
+            raise ValueError
         pairs = [(low, high) for low, high in bounds]
     except (TypeError, ValueError):
-        sides = isinstance(bounds, tuple) and len(bounds) == 2
-        got = "a tuple of two: write Bounds(lower, upper)" if sides else f"{bounds!r:.80}"
+        got = "a tuple of two: write Bounds(lower, upper)" if two else f"{bounds!r:.80}"
         raise InputError(
             f"bounds must be a scipy.optimize.Bounds or a sequence of (low, high) pairs, got {got}"
         ) from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from auglag._arrays import real_array
@@ -58,10 +59,12 @@ class Block:
         ):
             out[:] = raw  # users reuse their arrays
             return
-        value = real_array(raw, f"{self.name}: fun(x)").ravel()
+        out[:] = self._of_same_length(real_array(raw, f"{self.name}: fun(x)").ravel())
+
+    def _of_same_length(self, value: NDArray[Any]) -> NDArray[Any]:
         if value.size != self.size:
             raise InputError(f"{self.name}: fun(x) must return {self.size} values as it did at x0, got {value.size}")
-        out[:] = value
+        return value
 
     def jacobian(
         self, x: Vector, value: Vector, lower: Vector, upper: Vector, noise: Noise | None = None
@@ -104,7 +107,7 @@ class Block:
         work = self.work()
         work.ask_guard()
         work.counts.constr_nfev += 1
-        return np.asarray(self.fun(x)).reshape(-1)
+        return self._of_same_length(np.asarray(self.fun(x)).reshape(-1))
 
     def hessp(self, x: Vector, y: Vector, v: Vector, lower: Vector, upper: Vector) -> Vector:
         """Hess(y'fun)(x) v."""

@@ -171,12 +171,30 @@ def first_value(fun: Callable[[Vector], Any], x0: Vector, box: Sides, what: str)
 
 
 def nearby(x0: Vector, box: Sides) -> Iterator[Vector]:
-    """x0, then random points around it at growing distance, inside the bounds; always the same ones."""
+    """x0, then x0 moved off its bounds, then points `around` it."""
     yield x0
+    lower, upper = box
+    push = TUNING.nearby_push * np.minimum(np.maximum(1.0, np.abs(x0)), upper - lower)
+    inside = np.clip(x0, lower + push, upper - push)
+    if not np.array_equal(inside, x0):
+        yield inside
+    yield from around(x0, box)
+
+
+def around(x0: Vector, box: Sides) -> Iterator[Vector]:
+    """Random points around x0 at growing distance, inside the bounds; always the same ones.
+
+    Bounds reflect them. If they were moved onto the bounds, nearly all would have some entry there where x0 is in a
+    corner, and a function that is undefined on the bounds would be defined at none of them.
+    """
+    lower, upper = box
     rng = np.random.default_rng(0)
     for attempt in range(1, TUNING.nearby_points):
         size = 10.0 ** (TUNING.nearby_first_power + attempt // TUNING.nearby_per_distance)
-        yield np.clip(x0 + size * np.maximum(1.0, np.abs(x0)) * rng.standard_normal(x0.size), *box)
+        step = np.minimum(size * np.maximum(1.0, np.abs(x0)), TUNING.nearby_room * (upper - lower))
+        x = x0 + step * rng.standard_normal(x0.size)
+        x = np.where(x < lower, 2.0 * lower - x, np.where(x > upper, 2.0 * upper - x, x))
+        yield np.clip(x, lower, upper)
 
 
 def interval(lb: Any, ub: Any, size: int, what: str) -> tuple[Vector, Vector]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, final
 
 import numpy as np
@@ -21,7 +22,7 @@ from auglag.problems import trust
 from auglag.problems.arguments import check_term, check_x0, pair, parse_bounds, scalar
 from auglag.problems.base import Group, LinearRows, Point
 from auglag.problems.block import Block, by_differences
-from auglag.problems.constraints import first_value, interval, nearby, parse_constraints, parse_hess, with_args
+from auglag.problems.constraints import around, first_value, interval, parse_constraints, parse_hess, with_args
 from auglag.problems.jacobians import as_csr, as_jacobian, dense, stack
 from auglag.problems.patterns import Combined, Pattern
 from auglag.problems.pointwise import PointwiseProblem
@@ -291,7 +292,7 @@ class Problem(PointwiseProblem):
     def _thinned(self) -> Thinned | None:
         """What makes Jacobians sparse, if those at two points are nearly all zeros, and no Hessian is full."""
         seen: list[Any] = []
-        for x in nearby(self.x0, (self.lower, self.upper)):
+        for x in chain([self.x0], around(self.x0, (self.lower, self.upper))):
             try:
                 with np.errstate(all="ignore"):
                     point = Point(self, x)

@@ -33,6 +33,12 @@ class Tuning(Constants):
     nearby_per_distance: int = 4
     #: The first distance is 10 to this power, relative to max(1, |x0_j|).
     nearby_first_power: int = -4
+    #: ... and at most this part of the room between two bounds: a normal number is beyond 4 once in 16,000 times, so
+    #: that the point, reflected once, is inside.
+    nearby_room: float = 0.25
+    #: Before them x0 is tried this far from its bounds, relative to max(1, |x0_j|) and to the room between two
+    #: (Waechter and Biegler 2006, section 3.6: kappa_1 and kappa_2, both 1e-2).
+    nearby_push: float = 1e-2
 
     # ----------------------------------------------------------------------------------------------------- `thinning`
     #: Dense Jacobians of fewer variables, or with fewer entries, stay dense: with matrices of this size LAPACK takes

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, final
 
-from auglag.errors import require_positive
+from auglag.errors import InputError, require_positive
 from auglag.stochastic.tuning import TUNING
 
 
@@ -28,7 +28,9 @@ class Limits:
         for name, value in given.items():
             if value is not None:
                 require_positive(value, f"max_{name}")
-        return Limits(max_epochs, max_gradients, max_seconds, None if max_outer is None else math.ceil(max_outer))
+        if max_outer is not None and max_outer != int(max_outer):  # 1e4 will do
+            raise InputError(f"max_outer must be a positive integer or None, got {max_outer!r}")
+        return Limits(max_epochs, max_gradients, max_seconds, None if max_outer is None else int(max_outer))
 
 
 @final

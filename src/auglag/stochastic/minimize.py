@@ -85,8 +85,9 @@ def minimize(
         "adaptive-full" (Algorithm 1, the default), "always-full", "adaptive-short", "always-short".
     preset : str
         "paper" (the settings of the paper's experiments), "paper-fixed", "stoc-ialm" (Li et al. 2023).
-    epochs : AdaptiveEpochs, FixedEpochs or int
-        How long a sampled method runs on a subproblem: Algorithm 2, or so many epochs each.
+    epochs : AdaptiveEpochs or FixedEpochs
+        How long a sampled method runs on each subproblem: Algorithm 2, or so many epochs. (For the passes of the whole
+        run see `max_epochs`.)
     tol : float
         Success means certificate.residual <= tol; for a sampler, that the upper end of R's interval is. The default,
         1e-3, is larger than that of `auglag.minimize` (1e-6): means over data are seldom known better than that.
@@ -212,6 +213,7 @@ TRANSLATIONS = {
     "maxiter": "write max_outer=..., or max_epochs=... for passes over the data",
     "max_iter": "write max_outer=..., or max_epochs=... for passes over the data",
     "n_epochs": "write max_epochs=...",
+    "num_epochs": "write max_epochs=...",
     "verbose": "write progress=True",
     "disp": "write progress=True",
     "random_state": "write seed=...",

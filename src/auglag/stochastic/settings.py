@@ -208,6 +208,7 @@ def controller_for(epochs: Any) -> Controller:
     """The controller that `epochs=` asks for."""
     if isinstance(epochs, Controller):
         return epochs
-    if isinstance(epochs, int) and not isinstance(epochs, bool):
-        return FixedEpochs(epochs)
-    raise InputError(f"epochs must be AdaptiveEpochs(...), FixedEpochs(...) or an integer, got {epochs!r:.80}")
+    raise InputError(
+        "epochs must be AdaptiveEpochs(...) or FixedEpochs(n), the length of each subproblem (passes of the whole run "
+        f"are max_epochs=), got {epochs!r:.80}"
+    )

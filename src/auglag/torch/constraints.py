@@ -137,6 +137,11 @@ def without_derivatives(what: str) -> InputError:
 
 
 def _sides(what: str, value: Any) -> Vector:
+    if callable(value):
+        raise InputError(
+            f"{what} must be numbers, got {value!r:.60}: at_most, at_least, equal and between take the numbers first, "
+            "as in at_most(0.5, function)"
+        )
     array = real_array(value.tolist() if isinstance(value, torch.Tensor) else value, what)
     if array.ndim > 1:
         raise InputError(f"{what} must be a number or a vector, got shape {array.shape}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from auglag._names import suggesting
+from auglag._names import suggesting_for
 from auglag.algorithm.rules import DualRule, PenaltyRule, ToleranceRule
 from auglag.errors import InputError, integer_or_none, require_integer, require_positive
 from auglag.log import JsonLog
@@ -35,7 +35,7 @@ from auglag.torch.tuning import TUNING
 from auglag.torch.variables import Variables
 
 
-@suggesting
+@suggesting_for({"n_epochs": "max_epochs", "num_epochs": "max_epochs"})
 def fit(
     model: Any,
     objective: Callable[[Any, Any], Any],
@@ -93,8 +93,9 @@ def fit(
         Success means certificate.residual <= tol.
     batch : int
         Rows of a batch, in all processes together; two independent ones are drawn for every step.
-    epochs : AdaptiveEpochs, FixedEpochs or int
-        How long a sampled method runs on a subproblem: Algorithm 2, or so many epochs each.
+    epochs : AdaptiveEpochs or FixedEpochs
+        How long a sampled method runs on each subproblem: Algorithm 2, or so many epochs. (For the passes of the whole
+        run see `max_epochs`.)
     prox : sequence of (parameters, term)
         Prox terms of `auglag.torch`: L1, GroupL2, NuclearNorm, Box. Parameters are given as such or by a pattern of
         their names such as "encoder.*.weight".
@@ -157,6 +158,7 @@ def fit(
     require_integer(seed, "seed", 0)
     integer_or_none(batch, "batch")
     integer_or_none(chunk, "chunk")
+    limits = Limits.of(max_epochs=max_epochs, max_gradients=max_gradients, max_seconds=max_seconds, max_outer=max_outer)
     if autocast not in (None, torch.bfloat16):
         raise InputError(f"autocast must be None or torch.bfloat16, got {autocast!r}; float16 needs a GradScaler and "
                          "your own loop")  # fmt: skip
@@ -167,6 +169,8 @@ def fit(
         usable_path(checkpoint, "checkpoint")
     functions = Functions(model, objective, constraints, variables, autocast)
     source = as_source(data, team, chunk)
+    if batch is not None and source.rows is not None and batch > source.rows:
+        raise InputError(f"batch must be at most the number of rows, {source.rows}, got {batch}")
     terms = ProxMap(variables, prox)
     if isinstance(method, str) and method == "auto":
         rules = any(rule is not None for rule in (penalty, dual, tolerance, epochs))
@@ -188,7 +192,6 @@ def fit(
         hooks = Hooks(callback, table, table.end if table is not None else None, checkpoint, resume, log)
     else:
         hooks = Hooks(callback, resume=resume)
-    limits = Limits.of(max_epochs=max_epochs, max_gradients=max_gradients, max_seconds=max_seconds, max_outer=max_outer)
     context = Context(
         functions=functions,
         source=source,
