@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -489,3 +490,56 @@ def test_a_printed_batch_is_a_summary():
     for part in ("3 members", "3 SOLVED (100 %)", "steps: median", "alone: 0", "x (3, 100)"):
         assert part in text
     assert len(text.splitlines()) == 7
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda x: x[1:] - x[:-1],
+        lambda x: x[1] - x[0],
+        lambda x: 2 * x[:2],
+        lambda x: x[0] + 1,
+        lambda x: x**2,
+        lambda x: x / 2,
+        lambda x: -x,
+        lambda x: sum(x),
+        lambda x: np.sum(x),
+        lambda x: x @ x,
+        lambda x: np.sin(x),
+        lambda x: np.diff(x),
+        lambda x: x <= 1.0,
+        lambda x: x[0] > x[1],
+    ],
+)
+def test_positions_are_not_taken_for_values(mistake: Callable[..., object]) -> None:
+    _, x, _ = a_model()
+    with pytest.raises(
+        auglag.InputError, match=r"holds positions of variables, not values, .* compute inside the function"
+    ):
+        mistake(x)
+
+
+def test_positions_can_be_picked_joined_and_told_apart() -> None:
+    m, x, _ = a_model()
+    k = np.arange(3)
+    picked = [
+        x[k + 1],
+        x[::-1],
+        np.roll(x, 1),
+        np.append(x, x),
+        x[x != x[2]],
+        np.unique(x[[1, 1, 0]]),
+        x.reshape(2, -1).T,
+    ]
+    assert [np.asarray(part).ravel().tolist() for part in picked] == [
+        [1, 2, 3], [3, 2, 1, 0], [3, 0, 1, 2], [0, 1, 2, 3] * 2, [0, 1, 3], [0, 1], [0, 2, 1, 3]
+    ]  # fmt: skip
+    assert x.max() == 3
+    assert np.isin(x, x[:2]).tolist() == [True, True, False, False]
+    assert {part: int(part) for part in x} == {0: 0, 1: 1, 2: 2, 3: 3}
+    assert "abcd"[x[2]] == "c"
+    rows = m.constraint(lambda x: x[0] - x[1], list(x)[1:], x[0], name="steps")
+    assert rows.shape == (3,)
+    assert rows[1].owner == x.owner
+    with pytest.raises(auglag.InputError, match="'steps' holds positions of rows"):
+        rows + 1
