@@ -145,6 +145,9 @@ class Tuning(Constants):
     #: Violated constraints whose gradients are looked at after a run that did not succeed, the worst first: each costs
     #: one backward pass over one chunk.
     looked_at: int = 5
+    #: A loop of the user's own that made so many times the steps of its first T, and no test, is told of it: a choice,
+    #: long enough for loops that test at the end of short passes.
+    forgotten_tests: int = 10
     #: Rounding in a gradient, in rounding units of its size: sums over rows and layers. By trial.
     gradient_roundings: float = 8.0
 
