@@ -256,6 +256,16 @@ ERRORS = [
         r"lb of 'v' must be at most ub, got 1.0 and 0.0 in entry \(1,\)",
     ),
     (lambda m, x, p: m.var(2, start=np.nan), "start of .* must be finite"),
+    (
+        lambda m, x, p: m.parameter([1.0, np.nan], name="load"),
+        "value of parameter 'load' must be finite, got nan in entry 1",
+    ),
+    (lambda m, x, p: m.set(p, [1.0, 1.0, np.inf, 1.0]), "value of parameter 'p' must be finite, got inf in entry 2"),
+    (
+        lambda m, x, p: m.var((2, 2), lb=[[0, 0], [np.nan, 0]]),
+        r"lb of 'x2' must not contain NaN, got nan in entry \(1, 0\)",
+    ),
+    (lambda m, x, p: m.objective(lambda z: z["x"], x), r"have numbers, not names, got \['x'\]: x\[0\] is of the first"),
     (lambda m, x, p: m.objective(lambda x: x[0]), "objective 0 needs at least one index array"),
     (lambda m, x, p: m.objective(lambda x: x[0], [4]), r"index array 0 of objective 0 must lie in 0 .. 3, got 4"),
     (
@@ -310,7 +320,7 @@ ERRORS = [
     (lambda m, x, p: Model().problem(), "a model needs variables"),
     (lambda m, x, p: m.solve()["nothing"], "no variables or rows 'nothing'; it has x"),
     (lambda m, x, p: m.var(2, lb="0"), "lb of 'x2' must be numbers, got '0'"),
-    (lambda m, x, p: m.parameter(["1", "2"]), "value of the parameter must be numbers, got"),
+    (lambda m, x, p: m.parameter(["1", "2"]), "value of parameter .* must be numbers, got"),
     (
         lambda m, x, p: m.objective(lambda x, p: x[0], x, par="3"),
         r"par\[0\] of .* must be numbers or a parameter, got '3'",
