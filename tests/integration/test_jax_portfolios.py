@@ -84,3 +84,14 @@ def test_a_cap_on_the_risk_may_leave_little_or_nothing():
     expected = np.where(margin > 0.0, int(Status.SOLVED), int(Status.INFEASIBLE))
     np.testing.assert_array_equal(np.asarray(found.status), expected)
     assert (np.asarray(found.steps) <= 30).all()
+
+
+def test_a_vertex_that_meets_the_rows_is_not_called_infeasible():
+    """Complementarity that is left there is no violation."""
+    s, mu = np.array([[303.7416, 1.93], [1.93, 0.2887]]), np.array([0.1929, -0.0168])
+    caps = np.array([0.28873, 0.289, 0.29, 0.3])
+    found = solve_batch(
+        lambda x, p: -mu @ x, np.full(2, 0.5), (caps,), in_axes=(None, 0), bounds=(0.0, 1.0),
+        constraints=(lambda x, p: jnp.stack([x.sum() - 1.0, x @ s @ x - p]), np.array([0.0, -np.inf]), np.zeros(2)),
+    )  # fmt: skip
+    assert np.asarray(found.success).all()

@@ -108,7 +108,7 @@ def parameters(function: Any) -> set[str]:
     section = text.partition("Parameters\n----------\n")[2]
     section = re.split(r"\n\n\w+\n-+\n", section)[0]
     named = {entry.lstrip("*") for entry in ENTRY.findall(section)}
-    if other := re.search(r"The other parameters are those of `([\w.]+)`", text):
+    if other := re.search(r"(?:other parameters|parameters that are not listed) are those of `([\w.]+)`", text):
         named |= parameters(resolve(other[1]))
     return named
 

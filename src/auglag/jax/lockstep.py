@@ -114,7 +114,8 @@ class Lockstep:
         status = where(update & (beta > options.largest_penalty), int(Status.PENALTY_LIMIT), status)
         status = where(update & (stalls >= many), int(Status.STUCK), status)
         if self.sub.m:
-            suspicious = (vain >= formulas.VAIN_INCREASES) & formulas.clearly_violated(violation, options.tol)
+            missed = self.sub.user_norm(s, self.sub.excess(s, p.c))  # `violation` has complementarity in it
+            suspicious = (vain >= formulas.VAIN_INCREASES) & formulas.clearly_violated(missed, options.tol)
             status = where(update & suspicious & self.sub.stationary(s, p), int(Status.INFEASIBLE), status)
         status = where(finite, status, int(Status.NON_FINITE))
         return s._replace(

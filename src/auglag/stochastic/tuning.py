@@ -168,6 +168,9 @@ class Tuning(Constants):
     #: degrees of freedom, less than one in a million.
     mean_repeats: int = 6
     mean_deviations: float = 10.0
+    #: Rows are split so many times in two. One split misses a variance or a ratio in 1 to 6 of 100 draws, two in fewer
+    #: than 1.
+    mean_splits: int = 2
     #: Rows of every block by which a checkpoint knows its data again.
     digest_rows: int = 64
 
