@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -169,3 +170,17 @@ def test_functions_that_do_not_take_all_arguments_are_named(call):
         call(lambda x, p: jnp.sum((x - p) ** 2), x0, args, constraints=(lambda x: jnp.sum(x), 0.0, 0.0))
     with pytest.raises(auglag.InputError, match=r"fun\(x\) must take x alone, 1 in all, but .* \(x, p\)"):
         call(lambda x, p: jnp.sum((x - p) ** 2), x0, ())
+
+
+def test_one_start_for_all_is_not_silently_a_number_for_each() -> None:
+    def near(x: Any, p: Any) -> Any:
+        return jnp.sum((x - p) ** 2)
+
+    targets = np.arange(9.0).reshape(3, 3)
+    with pytest.warns(UserWarning, match=r"x0 of shape \(3,\) was taken for 3 instances .* in_axes=\(None, 0\)"):
+        aj.solve_batch(near, np.ones(3), (targets,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert aj.solve_batch(near, np.ones(3), (targets,), in_axes=(0, 0)).x.shape == (3,)
+        assert aj.solve_batch(near, np.ones(3), (targets,), in_axes=(None, 0)).x.shape == (3, 3)
+        assert aj.solve_batch(near, np.ones((3, 3)), (targets,)).x.shape == (3, 3)

@@ -606,6 +606,12 @@ def test_a_bound_that_is_not_attained_is_asked_about_and_not_called_infeasible(m
     assert float(tip.rsplit(" ", 1)[1].rstrip(".")) == pytest.approx(least, rel=1e-2)
 
 
+def test_bounds_are_asked_about_where_most_of_the_residual_is_something_else() -> None:
+    never = {"fa": at_most(-0.1, NP.false_alarms)}  # a mean of positive numbers
+    result = fit(network(), NP.objective, never, (X, T), method="single-loop", max_epochs=20)
+    assert any("whether the bounds can be attained, above all that of 'fa'" in tip for tip in result.advice)
+
+
 def test_a_solved_run_and_one_with_no_violation_ask_no_such_thing() -> None:
     assert fit(linear(), NP.objective, ALARMS, (X, T)).advice == ()
     free = fit(linear(), NP.objective, {"c": at_most(9.0, NP.false_alarms)}, (X, T), tol=1e-12, max_outer=1)

@@ -358,3 +358,125 @@ def test_momentum_beside_a_norm_is_refused() -> None:
     optimizer = torch.optim.SGD([{"params": [model.weight], "prox": L1(0.05)}], lr=0.1, momentum=0.9)
     with pytest.raises(InputError, match=r"take torch.optim.SGD without momentum"):
         AugmentedLagrangian(model, LIMIT, optimizer=optimizer).step()
+
+
+def a_loop(kind: str, model: Any, optimizer: Any, **options: Any) -> Any:
+    if kind == "double":
+        return AugmentedLagrangian(model, LIMIT, optimizer=optimizer, **options)
+    return SingleLoop(model, LIMIT, optimizer=optimizer, per_pass=4, **options)
+
+
+def one_step(model: Any, al: Any, optimizer: Any) -> None:
+    optimizer.zero_grad()
+    al.loss(*NP.both(model, (X, T))).backward()
+    optimizer.step()
+    al.step()
+
+
+def steps_of(model: Any, al: Any, optimizer: Any, count: int) -> None:
+    for _ in range(count):
+        one_step(model, al, optimizer)
+
+
+@pytest.mark.parametrize("kind", ["double", "single"])
+def test_the_own_loss_differentiated_instead_of_that_of_the_loop_is_named(kind: str) -> None:
+    model = linear()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    al = a_loop(kind, model, optimizer)
+    one_step(model, al, optimizer)
+    loss, values = NP.both(model, (X, T))
+    optimizer.zero_grad()
+    al.loss(loss, values)
+    loss.backward()
+    optimizer.step()
+    with pytest.raises(InputError, match=r"al\.loss\(\.\.\.\) must be what is differentiated"):
+        al.step()
+
+
+@pytest.mark.parametrize("kind", ["double", "single"])
+def test_other_ways_to_a_gradient_of_the_loss_are_not_taken_for_a_mistake(kind: str) -> None:
+    model = linear()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    al = a_loop(kind, model, optimizer)
+    halves = [(X[:100], T[:100]), (X[100:200], T[100:200])]
+    for accumulated in (True, False):
+        optimizer.zero_grad()
+        total = sum(al.loss(*NP.both(model, half)) / 2 for half in halves)
+        if accumulated:
+            total.backward()
+        else:
+            for p, g in zip(model.parameters(), torch.autograd.grad(total, list(model.parameters())), strict=True):
+                p.grad = g
+        optimizer.step()
+        al.step()
+    assert al.steps == 2
+
+
+@pytest.mark.parametrize("kind", ["double", "single"])
+def test_a_damaged_state_changes_nothing(kind: str) -> None:
+    model = linear()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    al = a_loop(kind, model, optimizer)
+    al.attach(model=model, optimizer=optimizer)
+    one_step(model, al, optimizer)
+    state = copy.deepcopy(al.state_dict())
+    one_step(model, al, optimizer)
+    now, steps = [p.detach().clone() for p in model.parameters()], al.steps
+    inner, part = ("state", "history") if kind == "double" else ("core", "engine")
+    damaged = [{k: v for k, v in state.items() if k != lost} for lost in state if lost != "format"]
+    damaged += [state | {inner: {k: v for k, v in state[inner].items() if k != part}}]
+    damaged += [state | {inner: 3}, state | {"sizes": {"another": 1}}]
+    for broken in damaged:
+        with pytest.raises(CheckpointError):
+            al.load_state_dict(broken)
+        assert all(torch.equal(p, q) for p, q in zip(model.parameters(), now, strict=True))
+        assert al.steps == steps
+    optimizer.param_groups[0]["lr"] = 0.5
+    al.load_state_dict(state)
+    assert al.steps == 1
+    after = []
+    for _ in range(2):
+        one_step(model, al, optimizer)
+        after.append([p.detach().clone() for p in model.parameters()])
+        al.load_state_dict(state)
+    assert all(torch.equal(p, q) for p, q in zip(*after, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["double", "single"])
+def test_a_state_between_loss_and_step_is_refused(kind: str) -> None:
+    model = linear()
+    al = a_loop(kind, model, torch.optim.SGD(model.parameters(), lr=0.1))
+    al.loss(*NP.both(model, (X, T)))
+    with pytest.raises(InputError, match=r"between al\.step"):
+        al.state_dict()
+
+
+def test_a_rate_that_was_restored_is_seen_again() -> None:
+    model = linear()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    al = SingleLoop(model, LIMIT, optimizer=optimizer, per_pass=4)
+    al.attach(model=model, optimizer=optimizer)
+    one_step(model, al, optimizer)
+    al.load_state_dict(copy.deepcopy(al.state_dict()))
+    optimizer.param_groups[0]["lr"] = 0.025
+    assert al._metric.fall() == pytest.approx(0.25)
+
+
+def test_a_loop_without_tests_is_told_of_it_once() -> None:
+    model = linear()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    al = a_loop("double", model, optimizer, epochs=AdaptiveEpochs(initial=2))
+    with pytest.warns(UserWarning, match="20 steps were made without a call of al.test") as said:
+        steps_of(model, al, optimizer, 45)
+    assert len(said) == 1
+
+
+def test_more_steps_than_the_training_was_said_to_have_are_named_once() -> None:
+    model = linear()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    al = a_loop("single", model, optimizer, steps=3)
+    for _ in range(3):
+        one_step(model, al, optimizer)
+    with pytest.warns(UserWarning, match=r"steps=3 is the number of the optimiser's steps.*not of epochs") as said:
+        steps_of(model, al, optimizer, 4)
+    assert len(said) == 1

@@ -217,3 +217,11 @@ def test_looking_leaves_model_and_random_numbers_alone() -> None:
         found.append(torch.cat([p.detach().reshape(-1) for p in model.parameters()]))
         found.append(torch.rand(3))
     assert torch.equal(found[1], found[3])
+
+
+def test_a_missing_squeeze_is_thought_of() -> None:
+    def crossed(model: Any, batch: Any) -> Any:
+        return ((model(batch[0]) - batch[1]) ** 2).mean()  # (N, 1) and (N,) make (N, N)
+
+    with pytest.warns(UserWarning, match=r"\(N, 1\) and labels of shape \(N,\) make an \(N, N\) .*: squeeze"):
+        fit(line(zero=False), crossed, {}, (X, Y), **SHORT)

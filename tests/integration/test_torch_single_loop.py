@@ -38,6 +38,7 @@ def test_a_few_passes_come_close_and_full_batches_reach_tol() -> None:
     few = fit(linear(), NP.objective, ALARMS, (X, T), method="single-loop", max_epochs=3)
     assert few.certificate.residual < 0.1
     assert few.certificate.violation < 0.05
+    assert "nan" not in few.explain()
     model = linear()
     result = fit(model, NP.objective, ALARMS, (X, T), method="single-loop", tol=1e-6)
     assert result.success

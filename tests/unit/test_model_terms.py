@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -255,6 +256,16 @@ ERRORS = [
         r"lb of 'v' must be at most ub, got 1.0 and 0.0 in entry \(1,\)",
     ),
     (lambda m, x, p: m.var(2, start=np.nan), "start of .* must be finite"),
+    (
+        lambda m, x, p: m.parameter([1.0, np.nan], name="load"),
+        "value of parameter 'load' must be finite, got nan in entry 1",
+    ),
+    (lambda m, x, p: m.set(p, [1.0, 1.0, np.inf, 1.0]), "value of parameter 'p' must be finite, got inf in entry 2"),
+    (
+        lambda m, x, p: m.var((2, 2), lb=[[0, 0], [np.nan, 0]]),
+        r"lb of 'x2' must not contain NaN, got nan in entry \(1, 0\)",
+    ),
+    (lambda m, x, p: m.objective(lambda z: z["x"], x), r"have numbers, not names, got \['x'\]: x\[0\] is of the first"),
     (lambda m, x, p: m.objective(lambda x: x[0]), "objective 0 needs at least one index array"),
     (lambda m, x, p: m.objective(lambda x: x[0], [4]), r"index array 0 of objective 0 must lie in 0 .. 3, got 4"),
     (
@@ -309,7 +320,7 @@ ERRORS = [
     (lambda m, x, p: Model().problem(), "a model needs variables"),
     (lambda m, x, p: m.solve()["nothing"], "no variables or rows 'nothing'; it has x"),
     (lambda m, x, p: m.var(2, lb="0"), "lb of 'x2' must be numbers, got '0'"),
-    (lambda m, x, p: m.parameter(["1", "2"]), "value of the parameter must be numbers, got"),
+    (lambda m, x, p: m.parameter(["1", "2"]), "value of parameter .* must be numbers, got"),
     (
         lambda m, x, p: m.objective(lambda x, p: x[0], x, par="3"),
         r"par\[0\] of .* must be numbers or a parameter, got '3'",
@@ -499,3 +510,56 @@ def test_a_model_that_starts_in_a_corner_of_its_bounds_where_it_is_undefined_is_
     solution = m.solve()
     assert solution.success, solution.explain()
     np.testing.assert_allclose(solution.x, 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda x: x[1:] - x[:-1],
+        lambda x: x[1] - x[0],
+        lambda x: 2 * x[:2],
+        lambda x: x[0] + 1,
+        lambda x: x**2,
+        lambda x: x / 2,
+        lambda x: -x,
+        lambda x: sum(x),
+        lambda x: np.sum(x),
+        lambda x: x @ x,
+        lambda x: np.sin(x),
+        lambda x: np.diff(x),
+        lambda x: x <= 1.0,
+        lambda x: x[0] > x[1],
+    ],
+)
+def test_positions_are_not_taken_for_values(mistake: Callable[..., object]) -> None:
+    _, x, _ = a_model()
+    with pytest.raises(
+        auglag.InputError, match=r"holds positions of variables, not values, .* compute inside the function"
+    ):
+        mistake(x)
+
+
+def test_positions_can_be_picked_joined_and_told_apart() -> None:
+    m, x, _ = a_model()
+    k = np.arange(3)
+    picked = [
+        x[k + 1],
+        x[::-1],
+        np.roll(x, 1),
+        np.append(x, x),
+        x[x != x[2]],
+        np.unique(x[[1, 1, 0]]),
+        x.reshape(2, -1).T,
+    ]
+    assert [np.asarray(part).ravel().tolist() for part in picked] == [
+        [1, 2, 3], [3, 2, 1, 0], [3, 0, 1, 2], [0, 1, 2, 3] * 2, [0, 1, 3], [0, 1], [0, 2, 1, 3]
+    ]  # fmt: skip
+    assert x.max() == 3
+    assert np.isin(x, x[:2]).tolist() == [True, True, False, False]
+    assert {part: int(part) for part in x} == {0: 0, 1: 1, 2: 2, 3: 3}
+    assert "abcd"[x[2]] == "c"
+    rows = m.constraint(lambda x: x[0] - x[1], list(x)[1:], x[0], name="steps")
+    assert rows.shape == (3,)
+    assert rows[1].owner == x.owner
+    with pytest.raises(auglag.InputError, match="'steps' holds positions of rows"):
+        rows + 1

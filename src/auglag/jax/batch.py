@@ -22,6 +22,7 @@ from auglag.jax.statement import Statement, state
 from auglag.jax.structure import Shape, refuse_unknown, require_dtype, require_tol
 from auglag.jax.tuning import TUNING
 from auglag.jax.vectors import Array
+from auglag.report import logger
 
 
 def solve_batch(
@@ -31,7 +32,7 @@ def solve_batch(
     *,
     constraints: Any = (),
     bounds: Any = None,
-    in_axes: Any = (0, 0),
+    in_axes: Any = None,
     tol: float | None = None,
     variant: str | None = None,
     penalty: Any = None,
@@ -58,9 +59,10 @@ def solve_batch(
     Parameters
     ----------
     in_axes : (axes of x0, axes of args)
-        As in `jax.vmap`, with 0 for "the first axis is the batch" and None for "shared by all". The default, (0, 0),
-        takes x0 and every argument to be batched; `(None, 0)` starts all instances from one x0. The second entry may be
-        a tuple with one axis per argument.
+        As in `jax.vmap`, with 0 for "the first axis is the batch" and None for "shared by all". By default x0 and every
+        argument are batched, as with (0, 0), and an x0 with one axis, which is then of problems in one variable, gives
+        a warning; `(None, 0)` starts all instances from one x0. The second entry may be a tuple with one axis per
+        argument.
     chunk : int
         Instances worked on at a time; by default what suits the device's memory.
     devices : sequence of jax.Device
@@ -87,7 +89,9 @@ def solve_batch(
     wanted = require_dtype(dtype)
     tol = require_tol(tol, wanted)
     x0, args = _plain(x0), tuple(_plain(part) for part in (args if isinstance(args, tuple) else (args,)))
-    x_axes, arg_axes, batch = _axes(x0, args, in_axes)
+    x_axes, arg_axes, batch = _axes(x0, args, in_axes if in_axes is not None else (0, 0))
+    if in_axes is None:
+        _name_scalars(x0)
     one_x, one_p = (_instance(tree, axes) for tree, axes in ((x0, x_axes), (args, arg_axes)))
     statement = state(fun, one_x, one_p, constraints, bounds, wanted)
     sides = sides_of(statement)
@@ -146,6 +150,16 @@ def _axes(x0: Any, args: tuple[Any, ...], in_axes: Any) -> tuple[Any, Any, int]:
     if batch == 0:
         raise InputError("the batch must have at least one instance, got 0")
     return trees[0], tuple(trees[1:]), batch
+
+
+def _name_scalars(x0: Any) -> None:
+    """One start for all may have as many entries as there are instances; it looks like one number for each."""
+    if len(jax.tree_util.tree_leaves(x0)) == 1 and np.ndim(x0) == 1:
+        logger.warn(
+            f"x0 of shape {np.shape(x0)} was taken for {len(x0)} instances with one variable each: its first axis is "
+            f"the batch. If that is meant, say in_axes=(0, 0); if it is one start of {len(x0)} variables for all "
+            "instances, in_axes=(None, 0)"
+        )
 
 
 def _plain(tree: Any) -> Any:

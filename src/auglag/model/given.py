@@ -34,8 +34,11 @@ def spread(value: Any, shape: tuple[int, ...] | None, what: str, *, finite: bool
     array = numbers_of(value)
     if array is None:
         raise InputError(f"{what} must be numbers, got {value!r:.80}")
-    if np.isnan(array).any() or (finite and not np.isfinite(array).all()):
-        raise InputError(f"{what} must {'be finite' if finite else 'not contain NaN'}, got {value!r:.80}")
+    bad = ~np.isfinite(array) if finite else np.isnan(array)
+    if bad.any():
+        k = tuple(int(i) for i in np.argwhere(bad)[0])
+        where = f" in entry {k[0] if len(k) == 1 else k}" if k else ""
+        raise InputError(f"{what} must {'be finite' if finite else 'not contain NaN'}, got {array[k]}{where}")
     try:
         return array if shape is None else np.broadcast_to(array, shape)
     except ValueError:

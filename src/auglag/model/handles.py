@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self, final
 
 import numpy as np
@@ -13,8 +13,19 @@ from auglag.errors import InputError
 Indices = NDArray[np.intp]
 
 
+#: What tells positions apart, by entries or over an axis: `np.unique`, `np.isin`, `x[x != x[3]]` and `x.max()` need it.
+_TELLING = ("equal", "not_equal", "isnan", "isfinite", "isinf")
+_ENDS = ("minimum", "maximum")
+
+
 class Handle(np.ndarray[Any, np.dtype[np.intp]]):
-    """Positions in a flat vector. Every operation of NumPy that picks, joins or shapes integers works on it."""
+    """Positions in a flat vector. Every operation of NumPy that picks, joins or shapes integers works on it.
+
+    It looks like values where a model is written, but `x[1:] - x[:-1]` would be positions of other variables: no
+    arithmetic is done on it. One entry is a handle, too, or `x[1] - x[0]` would be a number that says nothing of this.
+    """
+
+    of = "entries"
 
     #: The name it was made with; parts of it have none.
     name: str | None = None
@@ -31,15 +42,45 @@ class Handle(np.ndarray[Any, np.dtype[np.intp]]):
     def __array_finalize__(self, source: Any) -> None:
         self.owner = getattr(source, "owner", None)
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if ufunc.__name__ in _TELLING or (ufunc.__name__ in _ENDS and method == "reduce"):
+            plain = (np.asarray(part) if isinstance(part, Handle) else part for part in inputs)
+            return getattr(ufunc, method)(*plain, **kwargs)
+        name = f"{self.name!r}" if self.name else f"a part of the {self.of}"
+        raise InputError(
+            f"{name} holds positions of {self.of}, not values, got numpy.{ufunc.__name__} of it: compute inside the "
+            "function, as in m.constraint(lambda x: x[1] - x[0], x[:-1], x[1:]); np.asarray(x) has the positions as "
+            "plain integers"
+        )
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        return found if isinstance(found, np.ndarray) else self._entry(found)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __hash__(self) -> int:  # type: ignore[override]  # of one entry, as of the integer that it equals
+        return hash(int(self))
+
+    def _entry(self, position: Any) -> Self:
+        made = np.array(position, dtype=np.intp).view(type(self))
+        made.owner = self.owner
+        return made
+
 
 @final
 class Variables(Handle):
     """Positions in x."""
 
+    of = "variables"
+
 
 @final
 class Rows(Handle):
     """Positions in c(x)."""
+
+    of = "rows"
 
 
 def first(handle: Handle) -> int:

@@ -39,6 +39,11 @@ class Local(tuple[Any, ...]):
             return Local(tuple.__getitem__(self, key))
         if isinstance(key, int | np.integer):
             return tuple.__getitem__(self, int(key))
+        if isinstance(key, str):
+            raise InputError(
+                f"the local variables and parameters of a function have numbers, not names, got [{key!r}]: x[0] is of "
+                "the first index array, p[0] the first of par"
+            )
         return self.array()[key]
 
 

@@ -84,8 +84,8 @@ class Model:
     @suggesting
     def parameter(self, value: Any, *, name: str | None = None) -> Parameter:
         """Numbers that functions take in `par=(...)`, and that may change from solve to solve, or over a batch."""
-        numbers = spread(value, None, "value of the parameter", finite=True)
         name = self._new_name(name, "p", "parameter")
+        numbers = spread(value, None, f"value of parameter {name!r}", finite=True)
         index = np.arange(self._numbers, self._numbers + numbers.size, dtype=np.intp).reshape(numbers.shape)
         made = Parameter(name, index, self._owner)
         _append(self._par, numbers.ravel())
@@ -170,7 +170,7 @@ class Model:
             if value is None or not (start is None and lb is None and ub is None):
                 raise InputError(f"a parameter takes a value and nothing else, for {what.name!r}")
             values = values_of(value, what.shape, f"value of parameter {what.name!r}")
-            self._put(self._par, what.index, values, "value", finite=True)
+            self._put(self._par, what.index, values, f"value of parameter {what.name!r}", finite=True)
             return
         rows = isinstance(what, Rows)
         if not isinstance(what, Variables | Rows) or value is not None or (rows and start is not None):

@@ -55,9 +55,10 @@ class Gap:
     def _instead(self) -> str:
         if self.summed:
             return "It adds up rows: divide by the number of rows of the batch"
+        ratio = "For a ratio of means, a / b <= r, write the mean of a - r b <= 0"
         if self.objective:
-            return "What it divides by must not depend on the batch: divide by a number that is known for all rows"
-        return "For a ratio of means, a / b <= r, write the mean of a - r b <= 0"
+            ratio = "What it divides by must not depend on the batch: divide by a number that is known for all rows"
+        return ratio + ". An output of shape (N, 1) and labels of shape (N,) make an (N, N) product: squeeze the output"
 
 
 def sample_size(rows: int, most: int | None = None) -> int:

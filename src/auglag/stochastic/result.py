@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, final
 
 from scipy.optimize import OptimizeResult
@@ -75,12 +76,17 @@ class StochasticResult(DocumentedResult):
 
 def told(result: Any, *, constrained: bool, violated: dict[str, float]) -> list[str]:
     """What happened in a run on samples, how good its point is, and which constraints are violated most."""
-    rules = f", {result.variant}, last penalty {result.penalty:.3g}" if constrained else ""
+    rules = f", {result.variant}" if constrained else ""
+    if constrained and math.isfinite(result.penalty):  # without a subproblem there is none
+        rules += f", last penalty {result.penalty:.3g}"
     sampled = f", {result.gradients} stochastic gradients" if result.gradients else ""
+    counted, passes = "", f"{result.epochs:.1f} passes over the data"
+    if result.nit or result.nit_inner:
+        counted = f"{result.nit} outer and {result.nit_inner} inner iterations in "
     lines = [
         result.message,
-        f"After {result.nit} outer and {result.nit_inner} inner iterations ({result.epochs:.1f} passes over the data, "
-        f"{result.tests} full-batch evaluations among them{sampled}), method {result.method}{rules}.",
+        f"After {counted}{passes} ({result.tests} full-batch evaluations among them{sampled}), "
+        f"method {result.method}{rules}.",
         f"At the returned point f + g = {result.fun:.10g}, {result.certificate}.",
     ]
     if violated and (not result.success or result.certificate.violation > result.tol):

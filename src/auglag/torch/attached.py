@@ -35,7 +35,10 @@ class Attached:
         }
 
     def check(self, state: dict[str, Any]) -> None:
-        """Raise unless the same things are attached as when saving."""
+        """Raise unless the same things are attached as when saving, and the state is whole."""
+        for key in ("attached", "rng", "cuda_rng"):
+            if key not in state:
+                raise CheckpointError(f"the state is incomplete: it has no {key!r}")
         missing = state["attached"].keys() ^ self.things.keys()
         if missing:
             raise CheckpointError(f"the same things must be attached as when saving; different: {sorted(missing)}")

@@ -26,30 +26,25 @@ from auglag.algorithm.history import History, Iteration
 from auglag.algorithm.outer import Algorithm1, Ask
 from auglag.algorithm.rules import Adaptive, DualRule, Full, PenaltyRule, PowerLaw, ToleranceRule
 from auglag.certificate import Certificate
-from auglag.errors import CheckpointError, InputError, require_positive
+from auglag.errors import InputError, require_positive
 from auglag.inner.base import InnerResult, InnerStatus
+from auglag.report import logger
 from auglag.stochastic.algorithm2 import InnerState
 from auglag.stochastic.controllers import AdaptiveEpochs, Controller
-from auglag.stochastic.limits import Ledger
 from auglag.stochastic.stage import tested_row
 from auglag.stochastic.tuning import TUNING as COMMON
-from auglag.torch.attached import Attached
 from auglag.torch.certify import certify_point
 from auglag.torch.constraints import Constraint, Layout, without_derivatives
-from auglag.torch.data import as_source
-from auglag.torch.distributed import Team, mean_over_processes
-from auglag.torch.fit import unwrapped
-from auglag.torch.full_batch import FullBatch, Values
+from auglag.torch.distributed import mean_over_processes
+from auglag.torch.full_batch import Values
 from auglag.torch.functions import Functions
 from auglag.torch.group_terms import apply_terms, terms_of
 from auglag.torch.lagrangian import Subproblem, Test, remainder, smooth_value
+from auglag.torch.own_loop import OwnLoop
 from auglag.torch.prox import ProxMap
-from auglag.torch.steps_seen import StepsSeen
 from auglag.torch.tuning import TUNING
-from auglag.torch.variables import Variables
 
 Tensor = Any
-FORMAT = 2
 #: A violation below this many tol raises no penalty, as in the settings of `fit`.
 NEGLIGIBLE = 0.01
 
@@ -92,13 +87,15 @@ class LoopState:
 
 @suggesting
 @final
-class AugmentedLagrangian:
+class AugmentedLagrangian(OwnLoop):
     """Multipliers, penalty and Algorithm 2's bookkeeping beside a loop that belongs to the user.
 
     `constraints` maps names to `at_most(bound)`, `at_least(bound)`, `equal(value)`, `between(lower, upper)`; their
     values come through `loss`. Terms under the key "prox" of the optimiser's parameter groups are applied by `step`.
     `epochs` is `AdaptiveEpochs` (Algorithm 2: T steps, a test, T <- r T if it fails) with T in steps.
     """
+
+    format = 2
 
     def __init__(
         self,
@@ -113,7 +110,7 @@ class AugmentedLagrangian:
         epochs: Controller | None = None,
         y0: Any = None,
     ) -> None:
-        self.model, self.optimizer = unwrapped(model), optimizer
+        super().__init__(model, constraints, optimizer)
         self.tol = require_positive(tol, "tol")
         self.rules = Algorithm1(
             penalty if penalty is not None else Adaptive(initial=0.1, gamma=1.5, tau=0.8),
@@ -121,13 +118,9 @@ class AugmentedLagrangian:
             tolerance if tolerance is not None else PowerLaw(1.0, 2.0),
         )
         self.controller = epochs if epochs is not None else AdaptiveEpochs(initial=32, restart=False)
-        self.constraints = Layout(constraints).constraints
         self._y0 = y0
         self._state = LoopState()
-        self._seen = StepsSeen(optimizer, self._before_step)
         self._objectives: list[Tensor] = []  #: of the batches since the last step
-        self._attached = Attached()
-        self._functions: Functions | None = None
         self._y: Tensor = None  #: multipliers and sides where the parameters are
         self._lower: Tensor = None
         self._upper: Tensor = None
@@ -206,7 +199,7 @@ class AugmentedLagrangian:
         state.total = here if not state.count else state.total + here
         state.count += 1
         w = torch.add(self._y, other - state.s, alpha=state.beta)
-        return torch.dot(w, c) + f
+        return self._seen.watched(torch.dot(w, c) + f)
 
     def _before_step(self) -> None:
         """A step that would make the parameters NaN is refused; then its batches are forgotten."""
@@ -234,6 +227,7 @@ class AugmentedLagrangian:
         state, self._seen.count = self._state, 0
         state.steps += 1
         state.since += 1
+        self._check_tested()
         if not state.count:
             return
         c = mean_over_processes(state.total if state.count == 1 else state.total / state.count)
@@ -242,6 +236,15 @@ class AugmentedLagrangian:
         state.count = 0
         if self._slack:
             state.s = torch.lerp(state.s, state.c + self._shift, TUNING.slack_rate).clamp_(self._lower, self._upper)
+
+    def _check_tested(self) -> None:
+        """Without tests there are no outer updates: multipliers and penalty stay as they began."""
+        state, first = self._state, self.controller.first(None, 1)
+        if self.constraints and state.history is None and state.since == TUNING.forgotten_tests * first:
+            logger.warn(
+                f"{state.since} steps were made without a call of al.test, although al.due is true: multipliers and "
+                "penalty stand still until then. Write `if al.due: al.test(evaluate, loader)` after al.step()"
+            )
 
     @property
     def due(self) -> bool:
@@ -300,20 +303,6 @@ class AugmentedLagrangian:
         return found
 
     # ------------------------------------------------------------------------------------------------ what is behind it
-
-    def _ready(self) -> Functions:
-        """Parameters are looked up at first use: until then a model may move to its device."""
-        if self._functions is None:
-            variables = Variables(self.model.named_parameters())
-            bare = {name: Constraint(con.lower, con.upper) for name, con in self.constraints.items()}
-            self._functions = Functions(self.model, _none, bare, variables)
-        return self._functions
-
-    def _full(self, evaluate: Callable[[Any, Any], Any], data: Any) -> FullBatch:
-        functions = self._ready()
-        functions.objective, functions.together = evaluate, bool(self.constraints)
-        team = Team(functions.variables.device)
-        return FullBatch(functions.variables, functions, as_source(data, team, None), team, Ledger())
 
     def _begin(self, functions: Functions, c: Tensor) -> None:
         """The first batch tells how many constraints there are."""
@@ -391,45 +380,21 @@ class AugmentedLagrangian:
 
     # ---------------------------------------------------------------------------------------------------- save, resume
 
-    def attach(self, **things: Any) -> None:
-        """Let things go along in `state_dict`: models, optimisers, schedulers, scalers, `Batches`, generators."""
-        self._attached.add(things)
+    def _state_now(self) -> dict[str, Any]:
+        return {"state": asdict(self._state) | {"y": self._state.y.tolist()}}
 
-    def state_dict(self) -> dict[str, Any]:
-        """All that evolves, with what was attached and the states of PyTorch's own generators."""
-        layout = None if self._functions is None else self._functions.layout
-        return {
-            "format": FORMAT,
-            "names": list(self.constraints),
-            "sizes": None if layout is None else layout.sizes,
-            "scalar": {} if layout is None else layout.scalar,
-            "state": asdict(self._state) | {"y": self._state.y.tolist()},
-            **self._attached.save(),
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state, bit for bit."""
-        if state.get("format") != FORMAT:
-            raise CheckpointError(
-                f"the state must be that of an AugmentedLagrangian, format {FORMAT}, got format {state.get('format')!r}"
-            )
-        if state["names"] != list(self.constraints):
-            raise CheckpointError(f"the state belongs to constraints {state['names']}, got {list(self.constraints)}")
-        self._attached.check(state)
+    def _read(self, state: dict[str, Any], layout: Layout) -> Callable[[], None]:
         functions = self._ready()
-        if state["sizes"] is not None:
-            functions.layout.scalar = dict(state["scalar"])
-            functions.layout.settle(dict(state["sizes"]))
-        self._state = LoopState.of(state["state"], _kind(functions))
-        if self._state.s is not None:
-            self._to_device(functions)
-        self._attached.restore(state)
+        found = LoopState.of(state["state"], _kind(functions))
+
+        def take_up() -> None:
+            self._state = found
+            if found.s is not None:
+                self._to_device(functions)
+
+        return take_up
 
 
 def _kind(functions: Functions) -> dict[str, Any]:
     """What tensors beside the parameters are like."""
     return {"dtype": functions.variables.dtype, "device": functions.variables.device}
-
-
-def _none(model: Any, batch: Any) -> Any:
-    raise InputError("test(evaluate, data) was not called with an evaluate function")

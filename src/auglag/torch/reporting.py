@@ -27,14 +27,14 @@ def advice(
             "step can change it (it is constant, its graph is cut, or it is flat there).",
         )
     tips += longer(status, limit, checkpoint, "with the model as it is now and y0=result.multipliers")
-    most = check.violation > tol and check.violation >= 0.5 * check.residual  # else something else comes first
-    if most and finite and not falling(finite):
+    most = check.violation >= 0.5 * check.residual  # else something else comes first, unless many tests say the same
+    if check.violation > tol and finite and not falling(finite) and (most or len(finite) >= TUNING.telling_tests):
         worst = next(iter(check.row_violations), None)
         which = "" if worst is None else f", above all that of {worst!r}"
-        tips += (
-            f"whether the bounds can be attained{which}: in the second half of {len(finite)} full-batch tests the "
-            f"violation fell little or not at all, and the least of all was {min(finite):.3g}.",
-        )
+        course = f"in the second half of {len(finite)} full-batch tests the violation fell little or not at all"
+        if len(violations) < 2:
+            course = "the violation is most of the residual, and so few full-batch tests do not tell whether it falls"
+        tips += (f"whether the bounds can be attained{which}: {course}, and the least of all was {min(finite):.3g}.",)
     return tips
 
 

@@ -27,32 +27,27 @@ from auglag._typing import Vector
 from auglag.algorithm.history import History, Iteration
 from auglag.algorithm.rules import PenaltyRule
 from auglag.certificate import Certificate
-from auglag.errors import CheckpointError, InputError, integer_or_none
+from auglag.errors import InputError, integer_or_none
+from auglag.report import logger
 from auglag.single_loop.engine import EngineState
 from auglag.single_loop.steps import least_fall
-from auglag.stochastic.limits import Ledger
-from auglag.torch.attached import Attached
 from auglag.torch.certify import certify_point
 from auglag.torch.constraints import Constraint, Layout
-from auglag.torch.data import as_source
 from auglag.torch.distributed import Team, mean_over_processes
-from auglag.torch.fit import unwrapped
-from auglag.torch.full_batch import FullBatch
 from auglag.torch.functions import Functions
 from auglag.torch.group_terms import apply_terms, terms_of
 from auglag.torch.metric import Metric, OptimizerMetric
+from auglag.torch.own_loop import OwnLoop
 from auglag.torch.single_loop import Core, CoreState
-from auglag.torch.steps_seen import StepsSeen
 from auglag.torch.tuning import TUNING
 from auglag.torch.variables import Variables
 
 Tensor = Any
-FORMAT = 6
 
 
 @suggesting
 @final
-class SingleLoop:
+class SingleLoop(OwnLoop):
     """Multipliers and penalties that move with every step of a loop that belongs to the user.
 
     `constraints` maps names to `at_most(bound)`, `at_least(bound)`, `equal(value)`, `between(lower, upper)`; their
@@ -62,6 +57,8 @@ class SingleLoop:
     constraints are averaged over at most a pass. Rows must come in random order. Terms under the key "prox" of the
     optimiser's groups are applied by `step`.
     """
+
+    format = 6
 
     def __init__(
         self,
@@ -76,20 +73,16 @@ class SingleLoop:
         rule: PenaltyRule | None = None,
         y0: Any = None,
     ) -> None:
-        self.model, self.optimizer = unwrapped(model), optimizer
-        self.constraints, self.rule, self._y0 = Layout(constraints).constraints, rule, y0
+        super().__init__(model, constraints, optimizer)
+        self.rule, self._y0 = rule, y0
         self.per_pass, self.horizon = _per_pass(data, per_pass), integer_or_none(steps, "steps")
         self._given = metric
         if metric is None:
             OptimizerMetric(optimizer, Variables(self.model.named_parameters()))  # an unknown one is named now
         if hasattr(model, "_orig_mod") or hasattr(self.model, "_orig_mod"):  # compiled: graphs are used twice
             torch._functorch.config.donated_buffer = False
-        self._seen = StepsSeen(optimizer, self._before_step)
-        self._attached = Attached()
-        self._functions: Functions | None = None
         self._core: Core | None = None
         self._metric: Metric | None = metric
-        self._saved: dict[str, Any] | None = None
         self._clear()
 
     def _clear(self) -> None:
@@ -164,7 +157,7 @@ class SingleLoop:
         self._total = here if self._total is None else self._total + here
         self._objectives.append(f.detach())
         self._count += 1
-        return torch.dot(self._w, c.to(self._w.dtype)) + f
+        return self._seen.watched(torch.dot(self._w, c.to(self._w.dtype)) + f)
 
     def _before_step(self) -> None:
         """A step that would make the parameters NaN is refused; then its batches are forgotten."""
@@ -197,9 +190,19 @@ class SingleLoop:
             self._check_model(core, c, here)
         found = None if self._found is None else mean_over_processes(self._found / n)
         core.stepped(metric, c, found, self._rows, here=here)
+        self._check_horizon()
         if core.engine is not None and core.engine.state.steps == core.engine.pass_steps:
             core.check()
         self._clear()
+
+    def _check_horizon(self) -> None:
+        """More steps than `annealing` was told of are made at a rate of almost nothing."""
+        if self.horizon is not None and self.steps == self.horizon + 1:
+            logger.warn(
+                f"steps={self.horizon} is the number of the optimiser's steps in all the training, not of epochs, and "
+                f"step {self.steps} was made: annealing(t) stays at its end, where next to nothing is learned. Give "
+                "steps=epochs * len(loader)"
+            )
 
     def _check_model(self, core: Core, c: Tensor, here: Tensor) -> None:
         """A batch with NaN has made the parameters NaN: it is named, and the model put at its average before that."""
@@ -227,10 +230,7 @@ class SingleLoop:
 
         Without `multipliers`, those of the loop or, where R is smaller with them, these fitted to the gradient.
         """
-        functions = self._ready()
-        functions.objective, functions.together = evaluate, bool(self.constraints)
-        team = Team(functions.variables.device)
-        full = FullBatch(functions.variables, functions, as_source(data, team, None), team, Ledger())
+        full, functions = self._full(evaluate, data), self._ready()
         x = functions.variables.read()
         full.values(x)
         y = functions.layout.multipliers(multipliers if multipliers is not None else self._y0)
@@ -258,71 +258,47 @@ class SingleLoop:
 
     # ------------------------------------------------------------------------------------------------ what is behind it
 
-    def _ready(self) -> Functions:
-        """Parameters are looked up at first use: until then a model may move to its device."""
-        if self._functions is None:
-            variables = Variables(self.model.named_parameters())
-            bare = {name: Constraint(con.lower, con.upper, None, con.exact) for name, con in self.constraints.items()}
-            self._functions = Functions(self.model, _none, bare, variables)
-        return self._functions
+    def _core_of(self, layout: Layout) -> Core:
+        variables, y = self._ready().variables, layout.multipliers(self._y0)
+        team = Team(variables.device)
+        return Core(variables, layout, team, pass_steps=self.per_pass, y=y, penalty=self.rule)
 
     def _begin(self, functions: Functions) -> Core:
         """The first batch tells how many constraints there are."""
         if self._core is None:
-            team = Team(functions.variables.device)
-            y = functions.layout.multipliers(self._y0)
-            self._core = Core(
-                functions.variables, functions.layout, team, pass_steps=self.per_pass, y=y, penalty=self.rule
-            )
+            self._core = self._core_of(functions.layout)
             if self._metric is None:
                 self._metric = OptimizerMetric(self.optimizer, functions.variables)
         return self._core
 
     # ---------------------------------------------------------------------------------------------------- save, resume
 
-    def attach(self, **things: Any) -> None:
-        """Let things go along in `state_dict`: models, optimisers, schedulers, scalers, `Batches`, generators."""
-        self._attached.add(things)
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that evolves, with what was attached and the states of PyTorch's own generators; between two steps."""
-        if self._count:
-            raise InputError("state_dict() must be called between al.step() and the next al.loss(...)")
-        layout = None if self._functions is None else self._functions.layout
+    def _state_now(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
-            "names": list(self.constraints),
-            "sizes": None if layout is None else layout.sizes,
-            "scalar": {} if layout is None else layout.scalar,
             "core": None if self._core is None else asdict(self._core.state),
             "rates": [getattr(self._metric, "highest", 0.0), getattr(self._metric, "first", 0.0)],
-            **self._attached.save(),
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state, bit for bit."""
-        if state.get("format") != FORMAT:
-            raise CheckpointError(
-                f"the state must be that of a SingleLoop, format {FORMAT}, got format {state.get('format')!r}"
-            )
-        if state["names"] != list(self.constraints):
-            raise CheckpointError(f"the state belongs to constraints {state['names']}, got {list(self.constraints)}")
-        functions = self._ready()
-        self._attached.restore(state)
-        self._core = None
-        if state["core"] is None:
-            return
-        functions.layout.scalar = dict(state["scalar"])
-        functions.layout.settle(dict(state["sizes"]))
-        core = self._begin(functions)
-        saved = _copied(state["core"], functions.variables.device)
-        if saved["engine"] is not None:
-            history = saved["engine"]["history"]
-            rows = [Iteration(**it) for it in history["iterations"]]
-            saved["engine"] = EngineState(**saved["engine"] | {"history": History(**history | {"iterations": rows})})
-        core.restore(CoreState(**saved))
-        if isinstance(self._metric, OptimizerMetric):
-            self._metric.highest, self._metric.first = state["rates"]
+    def _read(self, state: dict[str, Any], layout: Layout) -> Callable[[], None]:
+        variables, core = self._ready().variables, None
+        highest, first = state["rates"]
+        if state["core"] is not None:
+            core = self._core_of(layout)
+            saved = _copied(state["core"], variables.device)
+            if saved["engine"] is not None:
+                history = saved["engine"]["history"]
+                history["iterations"] = [Iteration(**it) for it in history["iterations"]]
+                saved["engine"] = EngineState(**saved["engine"] | {"history": History(**history)})
+            core.restore(CoreState(**saved))
+
+        def take_up() -> None:
+            self._clear()
+            self._core, self._metric = core, self._given
+            if core is not None and self._given is None:  # an optimiser that was restored has other groups
+                self._metric = OptimizerMetric(self.optimizer, variables)
+                self._metric.highest, self._metric.first = highest, first
+
+        return take_up
 
 
 def _copied(nest: Any, device: Any) -> Any:
@@ -355,7 +331,3 @@ def _per_pass(data: Any, per_pass: int | None) -> int | None:
         except TypeError:
             return None
     return per_pass
-
-
-def _none(model: Any, batch: Any) -> Any:
-    raise InputError("certificate(evaluate, data) was not called with an evaluate function")

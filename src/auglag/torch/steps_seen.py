@@ -16,8 +16,8 @@ class StepsSeen:
     """Counts the optimiser's steps since `al.step()`. Batches without a step between them are accumulation."""
 
     def __init__(self, optimizer: Any, before: Callable[[], None]) -> None:
-        self.count = 0
         self._versions: list[int] = []  #: of the parameters, at the last `al.step()`
+        self.again()
         look = weakref.WeakMethod(before)
         register = getattr(optimizer, "register_step_post_hook", None)
         self.known = register is not None
@@ -35,6 +35,21 @@ class StepsSeen:
             register(stepped)
             optimizer.register_step_pre_hook(steps)
 
+    def again(self) -> None:
+        """From here on."""
+        self.count = 0
+        self._given, self._used = 0, False  #: losses with a graph since the last step; whether any was differentiated
+
+    def watched(self, loss: Any) -> Any:
+        """The loss that `al.loss` returns; whether a gradient of it, or of what is made of it, is taken is noted."""
+        if loss.requires_grad:
+            self._given += 1
+            loss.register_hook(self._differentiated)
+        return loss
+
+    def _differentiated(self, _: Any) -> None:
+        self._used = True
+
     def forgotten(self, waiting: int) -> bool:
         """Whether a step was made since the `waiting` batches that `al.step()` has not seen; then counts anew."""
         found = waiting > 0 and self.count > 0
@@ -49,6 +64,12 @@ class StepsSeen:
         """
         versions = [p._version for p in params]
         still, self._versions = versions == self._versions, versions
+        unused, self._given, self._used = bool(self._given) and not self._used, 0, False
+        if unused and self.count:
+            raise InputError(
+                "al.loss(...) must be what is differentiated, got a step of the optimiser without any gradient of it, "
+                "which knows nothing of the constraints: write al.loss(loss, values).backward(), not loss.backward()"
+            )
         if not (self.known and still and not self.count):
             return
         gradients = [p.grad for p in params if p.grad is not None]

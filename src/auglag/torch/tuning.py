@@ -142,9 +142,15 @@ class Tuning(Constants):
     #: A violation has fallen in the second half of the tests if it came to at most this share of the least one in the
     #: first half: the share tau that the paper's penalty rule asks for. Else the advice asks whether bounds can be met.
     fallen: float = 0.8
+    #: So many tests, two in each half, are taken to tell of violations that do not fall where most of R is something
+    #: else: multipliers that grow without end make stationarity large, too.
+    telling_tests: int = 4
     #: Violated constraints whose gradients are looked at after a run that did not succeed, the worst first: each costs
     #: one backward pass over one chunk.
     looked_at: int = 5
+    #: A loop of the user's own that made so many times the steps of its first T, and no test, is told of it: a choice,
+    #: long enough for loops that test at the end of short passes.
+    forgotten_tests: int = 10
     #: Rounding in a gradient, in rounding units of its size: sums over rows and layers. By trial.
     gradient_roundings: float = 8.0
 
