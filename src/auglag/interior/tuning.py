@@ -253,8 +253,6 @@ class Tuning(Constants):
     #: are that many times the mean product of gap and multiplier (or 1). By trial on programmes in other units.
     quadratic_push: float = 0.5
     quadratic_off_centre: float = 1e2
-    #: Sweeps that bring the largest entries of rows and columns near 1 (OSQP and PIQP take 10).
-    equilibrations: int = 10
     #: The diagonal of the rows. A step leaves this multiple of the change of the multipliers as a violation; those of
     #: ill-posed programmes are 1e7 and more (LISWET), so that a larger one lets the rows lag behind all else. Where
     #: pivots lose the inertia it grows by `quadratic_soft_growth` up to `quadratic_soft_largest`. By trial on LISWET,

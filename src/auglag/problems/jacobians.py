@@ -105,6 +105,27 @@ def row_norms(jac: Jacobian) -> Vector:
     return np.ones(jac.shape[0])
 
 
+def equilibrating(jac: Any, square: Any = None) -> tuple[Vector, Vector]:
+    """Factors of the rows and of the columns of a matrix with which the largest entries of all of them are near 1; with
+    a square matrix beside it, those of [[square, J'], [J, 0]] (Ruiz 2001, RAL-TR-2001-034).
+    """
+    j = abs(jac)
+    h = None if square is None else abs(square)
+    rows, x = np.ones(j.shape[0]), np.ones(j.shape[1])
+    for _ in range(TUNING.equilibrations):
+        of_rows = row_norms(columns_times(j, x)) * rows
+        of_columns = row_norms(columns_times(j.T, rows))
+        if h is not None:
+            of_columns = np.maximum(row_norms(columns_times(h.T, x)), of_columns)
+        x, rows = x / _root(of_columns * x), rows / _root(of_rows)
+    return rows, x
+
+
+def _root(norms: Vector) -> Vector:
+    """The square roots; 1 for rows without entries."""
+    return np.asarray(np.sqrt(np.where(norms > 0.0, norms, 1.0)))
+
+
 def columns_times(jac: Jacobian, factors: Vector | None) -> Jacobian:
     """J with every column multiplied by its factor."""
     if factors is None:

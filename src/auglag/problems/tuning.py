@@ -103,6 +103,8 @@ class Tuning(Constants):
     hides: float = 10.0
     #: A variable is taken to be at least this part as large as it was at the start.
     start_share: float = 0.1
+    #: Sweeps that bring the largest entries of rows and columns near 1 (OSQP and PIQP take 10).
+    equilibrations: int = 10
     #: Rows with more entries, zeros included, are not asked how large the variables may be.
     largest_sizing: int = 1_000_000
 

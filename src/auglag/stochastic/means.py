@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -24,6 +25,7 @@ from auglag.stochastic.problem import StochasticProblem
 from auglag.stochastic.tuning import TUNING
 
 Index = NDArray[np.int64]
+Look = Callable[[Index], Vector]  #: objective and constraints on rows of the sample
 
 
 @final
@@ -67,9 +69,19 @@ def sample_size(rows: int, most: int | None = None) -> int:
     return min(wanted, rows, rows if most is None else most)
 
 
-def gaps(
-    look: Callable[[Index], Vector], rows: int, names: Sequence[str], rng: np.random.Generator, eps: float
+def gaps_where_defined(
+    looks: Iterable[Look], rows: int, names: Sequence[str], rng: np.random.Generator, eps: float
 ) -> list[Gap]:
+    """The `gaps` at the first of some points at which all functions are finite; none where there is no such point."""
+    everything = np.arange(rows)
+    for look in looks:
+        here = attempted(partial(look, everything))
+        if here is not None and np.isfinite(here).all():
+            return gaps(look, rows, names, rng, eps)
+    return []
+
+
+def gaps(look: Look, rows: int, names: Sequence[str], rng: np.random.Generator, eps: float) -> list[Gap]:
     """The functions, objective first, that are no means over rows. `look(index)`: their values on rows of the sample.
 
     The parts have sizes without a common divisor, so that a count of some of the rows is never the same share of both.
@@ -88,13 +100,7 @@ def gaps(
 
 
 def _split(
-    look: Callable[[Index], Vector],
-    whole: Vector,
-    order: Index,
-    first: int,
-    names: Sequence[str],
-    rng: np.random.Generator,
-    eps: float,
+    look: Look, whole: Vector, order: Index, first: int, names: Sequence[str], rng: np.random.Generator, eps: float
 ) -> list[Gap]:
     """The gaps between the values of all rows and those of the first ones in an order and of the others."""
     rows, sets = order.size, (order, order[:first], order[first:])
@@ -192,16 +198,14 @@ def _look(
     """The gaps near x, or at x itself where the functions are not defined near it."""
     moved = x + TUNING.mean_move * (1.0 + np.abs(x)) * rng.standard_normal(x.size)
 
-    def values(z: Vector, index: Index) -> Vector:
-        looked.append(index.size)
-        f, c = block.values(z, take(batch, index))
-        return np.append(f, c)
+    def at(z: Vector) -> Look:
+        def values(index: Index) -> Vector:
+            looked.append(index.size)
+            f, c = block.values(z, take(batch, index))
+            return np.append(f, c)
 
-    points = (problem.g.domain().prox(moved, 1.0), x)
-    everything = np.arange(rows)
+        return values
+
+    looks = map(at, (problem.g.domain().prox(moved, 1.0), x))
     with np.errstate(all="ignore"):
-        for z in points:
-            here = attempted(lambda: values(z, everything))  # noqa: B023
-            if here is not None and np.isfinite(here).all():
-                return gaps(lambda index: values(z, index), rows, problem.names, rng, np.finfo(np.float64).eps)  # noqa: B023
-    return []
+        return gaps_where_defined(looks, rows, problem.names, rng, np.finfo(np.float64).eps)

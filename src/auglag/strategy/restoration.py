@@ -19,7 +19,7 @@ from auglag.errors import OutOfBudget
 from auglag.inner import InnerSolver, InnerStatus, choose
 from auglag.inner.qp import curvature_for
 from auglag.problems.base import AbstractProblem
-from auglag.problems.jacobians import row_norms
+from auglag.problems.jacobians import equilibrating, row_norms
 from auglag.problems.standard_form import StandardForm
 from auglag.prox import Zero
 from auglag.strategy.tuning import Tuning
@@ -177,11 +177,9 @@ def linearly_infeasible(problem: AbstractProblem) -> bool:
     linear = problem.linear()
     if linear is None or (problem.g is not None and not isinstance(problem.g.domain(), Zero)):
         return False
-    matrix = given = sparse.csr_array(linear.matrix)
-    unit, per = np.ones(matrix.shape[0]), np.ones(problem.n)  # of rows and columns
-    for _ in range(3):  # tolerances of a linear programme are absolute; Ruiz (2001): a few rounds are enough
-        unit, per = unit / _roots(row_norms(matrix)), per / _roots(row_norms(sparse.csr_array(matrix.T)))
-        matrix = sparse.csr_array(sparse.diags_array(unit) @ given @ sparse.diags_array(per))
+    matrix = sparse.csr_array(linear.matrix)
+    unit, per = equilibrating(matrix)  # tolerances of a linear programme are absolute
+    matrix = sparse.csr_array(sparse.diags_array(unit) @ matrix @ sparse.diags_array(per))
     low, high = (unit * (sides[linear.rows] - linear.constant) for sides in (problem.cl, problem.cu))
     above, below = np.isfinite(high), np.isfinite(low)
     found = linprog(
@@ -192,11 +190,6 @@ def linearly_infeasible(problem: AbstractProblem) -> bool:
         method="highs",
     )
     return bool(found.status == 2)
-
-
-def _roots(sizes: Vector) -> Vector:
-    """Their square roots, 1 where they are 0."""
-    return np.sqrt(np.where(sizes > 0.0, sizes, 1.0))
 
 
 def only_linear(problem: AbstractProblem) -> bool:

@@ -10,7 +10,7 @@ import torch
 
 from auglag._typing import Vector
 from auglag.errors import attempted
-from auglag.stochastic.means import Gap, Index, gaps, report, sample_size
+from auglag.stochastic.means import Gap, Index, Look, gaps_where_defined, report, sample_size
 from auglag.stochastic.tuning import TUNING
 from auglag.torch.data import Source, StreamSource, mapped, rows_of, tensors_of
 from auglag.torch.functions import Functions
@@ -18,7 +18,7 @@ from auglag.torch.prox import ProxMap
 from auglag.torch.tuning import TUNING as OWN
 
 Tensor = Any
-Look = Callable[[Index], Any]  #: the batch of some rows of the sample
+Batches = Callable[[Index], Any]  #: the batch of some rows of the sample
 
 
 def check_means(functions: Functions, source: Source, prox: ProxMap, x: Tensor, seed: int, *, sampled: bool) -> int:
@@ -57,7 +57,7 @@ def _compares(model: Any) -> bool:
 
 def _look(functions: Functions, source: Source, prox: ProxMap, x: Tensor, seed: int, looked: list[int]) -> list[Gap]:
     """The gaps near x, or at x itself where the functions are not finite near it."""
-    rows, look = _sample(source, seed)
+    rows, batch_of = _sample(source, seed)
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(x.numel(), generator=generator, dtype=torch.float64).to(x)
     moved = x + TUNING.mean_move * (1.0 + x.abs()) * noise
@@ -65,21 +65,20 @@ def _look(functions: Functions, source: Source, prox: ProxMap, x: Tensor, seed: 
 
     def values(index: Index) -> Vector:
         looked.append(index.size)
-        f, c = functions.both(look(index))
+        f, c = functions.both(batch_of(index))
         numbers = f.reshape(1).double() if c is None else torch.cat([f.reshape(1).double(), c.double()])
         return np.asarray(numbers.cpu())
 
-    everything = np.arange(rows)
-    for z in (moved, x):
+    def at(z: Tensor) -> Look:
         functions.variables.write(z)
-        here = attempted(lambda: values(everything))
-        if here is not None and np.isfinite(here).all():
-            names = functions.layout.names()
-            return gaps(values, rows, names, np.random.default_rng(seed), functions.variables.eps)
-    return []
+        return values
+
+    looks = map(at, (moved, x))  # one after the other: a point is written when it is its turn
+    rng = np.random.default_rng(seed)
+    return gaps_where_defined(looks, rows, functions.layout.names(), rng, functions.variables.eps)
 
 
-def _sample(source: Source, seed: int) -> tuple[int, Look]:
+def _sample(source: Source, seed: int) -> tuple[int, Batches]:
     """How many rows are looked at, and what gives the batch of some of them: parts of one batch, or batches drawn anew
     where it is made of something else than tensors of rows."""
     if isinstance(source, StreamSource):

@@ -28,7 +28,7 @@ from auglag.interior.newton import Direction
 from auglag.kkt import Hessian, linear
 from auglag.kkt.linear import Analyses
 from auglag.kkt.sides import QUIET, largest
-from auglag.problems.jacobians import columns_times, row_norms
+from auglag.problems.jacobians import columns_times, equilibrating, row_norms
 from auglag.problems.units import power_of_two
 
 
@@ -66,15 +66,9 @@ class Units:
 
     @staticmethod
     def of(problem: Quadratic) -> Units:
-        """Such that rows and columns of [[H, J'], [J, 0]] have a largest entry near 1 (Ruiz 2001, RAL-TR-2001-034), and
-        so has g."""
-        h, j = abs(problem.h.matrix), abs(problem.j)
-        x, rows = np.ones(h.shape[0]), np.ones(j.shape[0])
-        for _ in range(tuning.TUNING.equilibrations):
-            of_rows = row_norms(columns_times(j, x)) * rows
-            of_columns = np.maximum(row_norms(columns_times(h.T, x)), row_norms(columns_times(j.T, rows))) * x
-            x, rows = x / _root(of_columns), rows / _root(of_rows)
-        x, rows = power_of_two(x), power_of_two(rows)
+        """Such that rows and columns of [[H, J'], [J, 0]] have a largest entry near 1, and so has g."""
+        h = abs(problem.h.matrix)
+        rows, x = map(power_of_two, equilibrating(problem.j, h))
         size = max(largest(x * problem.g), largest(row_norms(columns_times(h.T, x)) * x))
         return Units(float(power_of_two(np.array([1.0 / size if size > 0.0 else 1.0]))[0]), x, rows)
 

@@ -8,7 +8,6 @@ point is not zero if and only if there is one in which the objective falls (More
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -69,15 +68,14 @@ def proves(problem: Quadratic, sides: Sides, at: PrimalDual) -> bool:
 def falling(problem: Quadratic, sides: Sides) -> Vector | None:
     """A direction of x in which the programme falls without end from every point that satisfies the rows, if any."""
     units = Units.of(problem)
-    scaled, v = problem.in_units(units), units.of_v(sides)
-    cone, free = _directions(sides.in_units(v, units.rows))
+    scaled = problem.in_units(units)
+    free = ~sides.both[: sides.n]
     g = np.where(free, scaled.g, 0.0)
     columns = sparse.diags_array(free.astype(float))
     h = sparse.csr_array(columns @ scaled.h.matrix)
     h = h[np.flatnonzero(np.diff(h.indptr))]
     j = sparse.csr_array(sparse.vstack([scaled.j, h]) @ columns)
-    cone.m = j.shape[0]
-    cone._target = np.zeros(cone.m)
+    cone = sides.directions(j.shape[0])
     projection = Quadratic(Hessian(sparse.csc_array(sparse.eye_array(cone.n))), j, g, np.zeros(cone.m))
     inside = cone.spread(1.0, -1.0)
     ones = PrimalDual(inside, np.zeros(cone.m), np.ones(cone.at_low.size), np.ones(cone.at_high.size))
@@ -88,23 +86,3 @@ def falling(problem: Quadratic, sides: Sides) -> Vector | None:
     size = largest(d)
     falls = size > tuning.TUNING.ray_least * largest(g) and float(g @ d) < 0.0
     return units.x * d / size if falls else None
-
-
-def _directions(sides: Sides) -> tuple[Sides, Vector]:
-    """The cone of the directions that sides never stop, and which variables may move in it."""
-    both = np.isfinite(sides._width)
-    cone = copy.copy(sides)
-    free = np.ones(sides.size, dtype=bool)
-    free[both] = False
-    places = np.cumsum(np.concatenate([np.ones(sides.n, dtype=bool), free[sides.n :]])) - 1
-    cone.rows = sides.rows[free[sides.n :]]
-    cone.size = sides.n + cone.rows.size
-    for name in ("low", "high"):
-        at = getattr(sides, f"at_{name}")
-        at = places[at[free[at]]]
-        setattr(cone, f"at_{name}", at)
-        setattr(cone, name, np.zeros(at.size))
-    cone.count = cone.low.size + cone.high.size
-    cone._width = np.full(cone.size, np.inf)
-    cone._least = cone._rounding()
-    return cone, free[: sides.n]

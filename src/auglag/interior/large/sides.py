@@ -40,8 +40,8 @@ class Sides:
         self.low, self.high = low[self.at_low], high[self.at_high]
         self.count = self.low.size + self.high.size
         self._least = self._rounding()
-        self._both = has_low & has_high
-        self._width = np.where(self._both, high - low, np.inf)
+        self.both = has_low & has_high  #: which variables have sides on both sides
+        self._width = np.where(self.both, high - low, np.inf)
         alone = has_low.astype(float) - has_high.astype(float)
         self.damping = tuning.TUNING.damping * alone
         self._target = np.where(form.equal, form.cl, 0.0)
@@ -70,6 +70,24 @@ class Sides:
         other._width, other._target = self._width / v, self._target * rows
         other._least = other._rounding()
         return other
+
+    def directions(self, equations: int) -> Sides:
+        """The cone of the directions that sides never stop, with so many homogeneous equations.
+
+        Variables with two sides have none in it; slacks with two are left out. What barrier problems need beside sides,
+        the damping and the units of rows, does not belong to it.
+        """
+        cone, free = copy.copy(self), ~self.both
+        places = np.cumsum(np.concatenate([np.ones(self.n, dtype=bool), free[self.n :]])) - 1
+        cone.rows = self.rows[free[self.n :]]
+        cone.size = self.n + cone.rows.size
+        cone.at_low, cone.at_high = (places[at[free[at]]] for at in (self.at_low, self.at_high))
+        cone.low, cone.high = np.zeros(cone.at_low.size), np.zeros(cone.at_high.size)
+        cone.count = cone.low.size + cone.high.size
+        cone._width = np.full(cone.size, np.inf)
+        cone._least = cone._rounding()
+        cone.m, cone._target = equations, np.zeros(equations)
+        return cone
 
     def _rounding(self) -> tuple[Vector, Vector]:
         """Rounding errors of the gaps of lower and of upper sides."""

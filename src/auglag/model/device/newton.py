@@ -53,8 +53,7 @@ def newton_step(run: Run, it: Iterate, at: Local, values: Any, right: Right, fac
         if shift > t.largest_shift:
             raise NoStep
         values = p.assemble(run.d, at, shift, soft, run.elastic, run.prox)
-        rows = p.longer(float(run.elastic.on), it.r, at.c)
-        right = p.right(run.d, it, at, rows, run.mu, shift, run.elastic)
+        right = p.right(run.d, it, at, run.rows(it, at), run.mu, shift, run.elastic)
 
 
 def _next_softness(factor: float, error: float) -> float:

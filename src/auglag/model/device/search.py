@@ -55,7 +55,7 @@ def search(
 def _corrected(run: Run, found: Solved, system: System, facts: Facts) -> tuple[Solved, str]:
     """A second-order correction that the filter takes, and why; the step as it was and "" if there is none."""
     t, p, (it, at, *_) = TUNING, run.program, system
-    total, last = p.longer(float(run.elastic.on), it.r, at.c), found
+    total, last = run.rows(it, at), found
     for _ in range(t.corrections):
         total = p.longer(last.facts.longest, total, last.rows)
         right = p.right(run.d, it, at, total, run.mu, system.shift, run.elastic)

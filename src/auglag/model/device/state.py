@@ -148,6 +148,10 @@ class Run:
         self.times.solves += 1
         return solution
 
+    def rows(self, it: Iterate, at: Local) -> Any:
+        """c - s + r."""
+        return self.program.longer(float(self.elastic.on), it.r, at.c)
+
     def advance(self, it: Iterate, step: Iterate, lengths: Any) -> Any:
         """The iterate after a step: (iterate, derivatives, matrix, right side, facts)."""
         begun = time.perf_counter()
